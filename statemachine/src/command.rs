@@ -1,0 +1,237 @@
+//! [`Command`]: what an operator or a program sends to one task, and the [`Outcome`] of it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Action, ActionKind, Code, CommandId, Invalid, Json, Message, message::Wake,
+    record::CommandRecord,
+};
+
+/// What an operator may send to a task: every message but Error.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::Command;
+///
+/// let command: Command = serde_json::from_str(r#"{"message":"pause"}"#)?;
+/// assert_eq!(command, Command::Pause);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "CommandRecord", into = "CommandRecord")]
+pub enum Command {
+    /// Run: wakes a sleeping task, resumes a paused one.
+    Run,
+    /// Sleep until a time.
+    Sleep {
+        /// When to wake.
+        until: Timestamp,
+    },
+    /// Pause until a command says otherwise.
+    Pause,
+    /// Give the claim back.
+    Release,
+    /// Persist now. It never stops the handler.
+    Checkpoint,
+    /// End the task as completed.
+    Complete {
+        /// What came of it.
+        result: Option<Json>,
+    },
+    /// End the task for good.
+    Kill,
+}
+
+impl Command {
+    /// The name of the command.
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::Run => ActionKind::Run,
+            Self::Sleep { .. } => ActionKind::Sleep,
+            Self::Pause => ActionKind::Pause,
+            Self::Release => ActionKind::Release,
+            Self::Checkpoint => ActionKind::Checkpoint,
+            Self::Complete { .. } => ActionKind::Complete,
+            Self::Kill => ActionKind::Kill,
+        }
+    }
+
+    /// The message that carries the command out. A handler that was sent the command may return
+    /// it as it is.
+    pub fn to_message(&self) -> Message {
+        match self {
+            Self::Run => Action::Run,
+            Self::Sleep { until } => Action::Sleep {
+                until: Wake::At(*until),
+            },
+            Self::Pause => Action::Pause,
+            Self::Release => Action::Release,
+            Self::Checkpoint => Action::Checkpoint,
+            Self::Complete { result } => Action::Complete {
+                result: result.clone(),
+            },
+            Self::Kill => Action::Kill,
+        }
+        .into()
+    }
+
+    /// Whether a handler that does not answer it in time is aborted for it. Run and Checkpoint ask
+    /// for nothing that a running handler would have to stop for.
+    pub fn aborts(&self) -> bool {
+        !matches!(self, Self::Run | Self::Checkpoint)
+    }
+
+    /// Checks what can be checked when the command is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `until`) for a sleep that would end in the past.
+    pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
+        match self {
+            Self::Sleep { until } if *until <= now => Err(Invalid::new(
+                "until",
+                format!("{until} is in the past; give a time after {now}, or send run"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A command in the queue of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedCommand {
+    /// Its place: commands of a task are applied in this order.
+    pub order: u64,
+    /// Its id.
+    pub id: CommandId,
+    /// What is asked.
+    pub command: Command,
+}
+
+/// What became of a command. Every acknowledged command ends in exactly one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "outcome")]
+pub enum Outcome {
+    /// It was applied.
+    Applied {
+        /// The state before.
+        from: Code,
+        /// The state after.
+        to: Code,
+    },
+    /// The handler, which was told of it, returned another message.
+    Overridden {
+        /// What the handler returned instead.
+        by: ActionKind,
+    },
+    /// The task could not take it.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Whether the command was applied.
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied { .. })
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Applied { from, to } => write!(f, "applied ({from} → {to})"),
+            Self::Overridden { by } => write!(f, "overridden (the handler returned {by})"),
+            Self::Rejected { reason } => write!(f, "rejected: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_json() {
+        let until: Timestamp = "2030-01-02T03:04:05Z".parse().unwrap();
+        let cases = [
+            (Command::Run, r#"{"message":"run"}"#),
+            (
+                Command::Sleep { until },
+                r#"{"message":"sleep","until":"2030-01-02T03:04:05Z"}"#,
+            ),
+            (Command::Pause, r#"{"message":"pause"}"#),
+            (Command::Release, r#"{"message":"release"}"#),
+            (Command::Checkpoint, r#"{"message":"checkpoint"}"#),
+            (
+                Command::Complete { result: None },
+                r#"{"message":"complete"}"#,
+            ),
+            (
+                Command::Complete {
+                    result: Some(serde_json::json!({"a": 1}).into()),
+                },
+                r#"{"message":"complete","result":{"a":1}}"#,
+            ),
+            (Command::Kill, r#"{"message":"kill"}"#),
+        ];
+        for (command, text) in cases {
+            assert_eq!(serde_json::to_string(&command).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Command>(text).unwrap(), command);
+        }
+        let outcomes = [
+            (
+                Outcome::Applied {
+                    from: Code::Runnable,
+                    to: Code::Paused,
+                },
+                r#"{"outcome":"applied","from":"runnable","to":"paused"}"#,
+            ),
+            (
+                Outcome::Overridden {
+                    by: ActionKind::Complete,
+                },
+                r#"{"outcome":"overridden","by":"complete"}"#,
+            ),
+            (
+                Outcome::Rejected {
+                    reason: "no".into(),
+                },
+                r#"{"outcome":"rejected","reason":"no"}"#,
+            ),
+        ];
+        for (outcome, text) in outcomes {
+            assert_eq!(serde_json::to_string(&outcome).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Outcome>(text).unwrap(), outcome);
+        }
+    }
+
+    #[test]
+    fn malformed_commands_name_the_field() {
+        for (text, says) in [
+            (r#"{"message":"dance"}"#, "message: 'dance' is none of run"),
+            (r#"{"message":"error"}"#, "message: 'error' is a handler's"),
+            (r#"{"message":"sleep"}"#, "until: is missing"),
+            (r#"{}"#, "missing field `message`"),
+            (
+                r#"{"message":"sleep","until":"tomorrow"}"#,
+                "until: 'tomorrow'",
+            ),
+        ] {
+            let error = serde_json::from_str::<Command>(text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_sleep_in_the_past_is_refused() {
+        let now = Timestamp::UNIX_EPOCH;
+        let error = Command::Sleep { until: now }.check(now).unwrap_err();
+        assert_eq!(error.field(), "until");
+    }
+}

@@ -1,0 +1,110 @@
+//! [`ErrorLog`]: the bounded history of errors of a task.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How many of the last errors a task keeps, unless its retry policy needs more.
+pub const DEFAULT_KEPT: usize = 8;
+
+/// How many a task keeps at the most, whatever its retry policy asks for.
+pub const MAX_KEPT: usize = 64;
+
+/// The longest error text that is kept, in bytes; what is over is cut at a character.
+pub const MAX_ERROR_BYTES: usize = 4096;
+
+/// One error of a task, with its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorEntry {
+    /// When the error was recorded.
+    pub timestamp: Timestamp,
+    /// What went wrong.
+    pub error: String,
+}
+
+/// The last errors of a task, oldest first, and how many there have been in all.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::ErrorLog;
+/// use jiff::Timestamp;
+///
+/// let mut log = ErrorLog::default();
+/// for n in 0..10 {
+///     log.push(Timestamp::UNIX_EPOCH, format!("error {n}"), 8);
+/// }
+/// assert_eq!(log.total(), 10);
+/// assert_eq!(log.entries().len(), 8);
+/// assert_eq!(log.last().unwrap().error, "error 9");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorLog {
+    entries: Vec<ErrorEntry>,
+    total: u64,
+}
+
+impl ErrorLog {
+    pub(crate) fn from_parts(entries: Vec<ErrorEntry>, total: Option<u64>) -> Self {
+        let total = total.unwrap_or(0).max(entries.len() as u64);
+        Self { entries, total }
+    }
+
+    /// Records an error and forgets the oldest beyond `keep` (at least one is kept).
+    pub fn push(&mut self, timestamp: Timestamp, error: impl Into<String>, keep: usize) {
+        let mut error = error.into();
+        if error.len() > MAX_ERROR_BYTES {
+            let mut end = MAX_ERROR_BYTES - '…'.len_utf8();
+            while !error.is_char_boundary(end) {
+                end -= 1;
+            }
+            error.truncate(end);
+            error.push('…');
+        }
+        self.entries.push(ErrorEntry { timestamp, error });
+        self.total = self.total.saturating_add(1);
+        self.trim(keep);
+    }
+
+    /// Forgets the oldest beyond `keep` (at least one is kept, at most [`MAX_KEPT`]).
+    pub fn trim(&mut self, keep: usize) {
+        let over = self.entries.len().saturating_sub(keep.clamp(1, MAX_KEPT));
+        self.entries.drain(..over);
+    }
+
+    /// The errors that are kept, oldest first.
+    pub fn entries(&self) -> &[ErrorEntry] {
+        &self.entries
+    }
+
+    /// The newest error.
+    pub fn last(&self) -> Option<&ErrorEntry> {
+        self.entries.last()
+    }
+
+    /// How many errors there have been, those that are forgotten included.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_error_is_cut_at_a_character() {
+        let mut log = ErrorLog::default();
+        log.push(Timestamp::UNIX_EPOCH, "ü".repeat(5000), 8);
+        let kept = &log.last().unwrap().error;
+        assert!(kept.len() <= MAX_ERROR_BYTES && kept.ends_with('…'));
+    }
+
+    #[test]
+    fn keeping_none_still_keeps_the_last() {
+        let mut log = ErrorLog::default();
+        log.push(Timestamp::UNIX_EPOCH, "a", 0);
+        log.push(Timestamp::UNIX_EPOCH, "b", 0);
+        assert_eq!(log.entries().len(), 1);
+        assert_eq!(log.last().unwrap().error, "b");
+    }
+}

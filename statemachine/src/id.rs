@@ -1,0 +1,238 @@
+//! Names: of tasks, kinds, nodes and commands, and the fence of a claim.
+//!
+//! A name that breaks a rule cannot be made, so nothing behind this module checks again.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Invalid;
+
+/// The longest id, kind or node name, in bytes.
+pub const MAX_NAME_BYTES: usize = 256;
+
+fn check(field: &'static str, text: &str) -> Result<(), Invalid> {
+    let wrong = |reason: String| Err(Invalid::new(field, reason));
+    if text.is_empty() {
+        return wrong(format!(
+            "is empty; give 1 to {MAX_NAME_BYTES} bytes of printable text"
+        ));
+    }
+    if text.len() > MAX_NAME_BYTES {
+        return wrong(format!(
+            "has {} bytes; at most {MAX_NAME_BYTES} are allowed",
+            text.len()
+        ));
+    }
+    if text == "." || text == ".." {
+        return wrong(format!("'{text}' is reserved; choose another name"));
+    }
+    if text.starts_with('_') {
+        return wrong(format!(
+            "'{text}' begins with '_', which is reserved; begin with another character"
+        ));
+    }
+    if let Some(bad) = text
+        .chars()
+        .find(|c| *c == '/' || c.is_control() || is_invisible(*c))
+    {
+        return wrong(format!(
+            "'{}' contains {bad:?}; use printable text without '/'",
+            text.escape_debug()
+        ));
+    }
+    if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
+        return wrong(format!(
+            "'{text}' begins or ends with white space; remove it"
+        ));
+    }
+    Ok(())
+}
+
+/// Line and paragraph separators, direction overrides and other characters that print as nothing.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks the text and makes the name.
+            ///
+            /// # Errors
+            ///
+            /// [`Invalid`] when the text is empty, longer than 256 bytes, `.` or `..`, begins with
+            /// `_`, begins or ends with white space, or holds `/` or an unprintable character.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, Invalid> {
+                check($field, text.as_ref())?;
+                Ok(Self(text.as_ref().into()))
+            }
+
+            /// The text of the name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = Invalid;
+            fn try_from(text: &str) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.as_str().to_owned()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The immutable name of a task: 1 to 256 bytes of printable text without `/`, not `.` or
+    /// `..`, and not beginning with `_`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::TaskId;
+    ///
+    /// let id: TaskId = "report-2026-11".parse()?;
+    /// assert_eq!(id.as_str(), "report-2026-11");
+    /// assert!(TaskId::new("a/b").is_err());
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    TaskId, "id"
+}
+
+name! {
+    /// The name of a handler; a task of this kind is run by it. The rules are those of [`TaskId`].
+    Kind, "kind"
+}
+
+name! {
+    /// The unique name of a node in its namespace. The rules are those of [`TaskId`].
+    NodeName, "node"
+}
+
+name! {
+    /// The id of a command, unique in its namespace: sending the same id again is the same
+    /// command, not a second one. The rules are those of [`TaskId`].
+    CommandId, "command id"
+}
+
+/// The number of a claim: greater than that of every earlier claim of the same task.
+///
+/// A handler that writes elsewhere can pass it along, so that the other side can refuse a write
+/// with a smaller fence than the greatest it has seen. Zero means: never claimed.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_ids() {
+        for text in [
+            "a",
+            "ab",
+            "0198-…",
+            "häuser",
+            "with space",
+            "...",
+            "a_b",
+            &"x".repeat(256),
+        ] {
+            assert_eq!(TaskId::new(text).map(String::from).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn illegal_ids_name_the_field_and_the_rule() {
+        let cases = [
+            ("", "is empty"),
+            (".", "reserved"),
+            ("..", "reserved"),
+            ("_x", "begins with '_'"),
+            ("a/b", "'/'"),
+            ("a\nb", "'\\n'"),
+            ("a\0b", "printable"),
+            ("a\u{7f}b", "printable"),
+            ("a\u{202e}b", "printable"),
+            (" a", "white space"),
+            ("a ", "white space"),
+        ];
+        for (text, says) in cases {
+            let error = TaskId::new(text).expect_err(text);
+            assert_eq!(error.field(), "id");
+            assert!(error.to_string().contains(says), "{text:?}: {error}");
+        }
+        let long = TaskId::new("x".repeat(257))
+            .expect_err("too long")
+            .to_string();
+        assert!(long.contains("257 bytes") && long.contains("256"), "{long}");
+    }
+
+    #[test]
+    fn a_bad_id_does_not_deserialize() {
+        assert!(serde_json::from_str::<TaskId>("\"a/b\"").is_err());
+        assert_eq!(
+            serde_json::from_str::<TaskId>("\"a\"").unwrap().as_str(),
+            "a"
+        );
+    }
+}

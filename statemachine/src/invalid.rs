@@ -1,0 +1,41 @@
+//! [`Invalid`]: bad input, told with the field and what would be right.
+
+use std::borrow::Cow;
+
+/// An input that breaks a rule. It names the field, what is wrong, and what would be right.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::TaskId;
+///
+/// let error = TaskId::new("a/b").unwrap_err();
+/// assert_eq!(error.field(), "id");
+/// assert!(error.to_string().contains("'/'"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct Invalid {
+    field: Cow<'static, str>,
+    reason: String,
+}
+
+impl Invalid {
+    /// An error about `field`, saying what is wrong with it and what would be right.
+    pub fn new(field: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// The name of the field that is wrong.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong, and what would be right.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}

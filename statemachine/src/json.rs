@@ -1,0 +1,159 @@
+//! [`Json`]: a JSON document kept as its text.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::Invalid;
+
+/// A JSON document, kept as its text: cheap to clone and to store, and no number in it is rounded
+/// on the way (a 64-bit or larger integer comes out as it went in).
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::Json;
+///
+/// let props = Json::parse("props", r#"{"user": 9007199254740993}"#)?;
+/// #[derive(serde::Deserialize)]
+/// struct Props { user: u64 }
+/// assert_eq!(props.get::<Props>("props")?.user, 9_007_199_254_740_993);
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// The document `null`.
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
+    /// Writes a value as JSON. `field` is named in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when the value has no JSON form (a map whose keys are not text, say).
+    pub fn new<T: Serialize + ?Sized>(field: &'static str, value: &T) -> Result<Self, Invalid> {
+        serde_json::to_string(value)
+            .map(|text| Self(text.into()))
+            .map_err(|e| Invalid::new(field, format!("cannot be written as JSON: {e}")))
+    }
+
+    /// Checks that the text is one JSON document. `field` is named in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] with the place where the text stops being JSON.
+    pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(raw) => Ok(Self(raw.get().into())),
+            Err(e) => Err(Invalid::new(field, format!("is not JSON: {e}"))),
+        }
+    }
+
+    /// Reads the document as a value of type `T`. `field` is named in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when the document is not of that type, saying where and why.
+    pub fn get<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, Invalid> {
+        serde_json::from_str(&self.0).map_err(|e| {
+            let name = std::any::type_name::<T>();
+            Invalid::new(field, format!("is not a {name}: {e}"))
+        })
+    }
+
+    /// The text of the document.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The length of the document's text in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Never true: the shortest document has one byte.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the document is `null`.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self::null()
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The text was checked when it was made; a serializer that is not serde_json's gets the
+        // document as a value.
+        match serde_json::from_str::<&RawValue>(&self.0) {
+            Ok(raw) => raw.serialize(serializer),
+            Err(e) => Err(serde::ser::Error::custom(e)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_integers_survive() {
+        let text = r#"{"n":123456789012345678901234567890,"f":1.10}"#;
+        let json: Json = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), text);
+    }
+
+    #[test]
+    fn a_wrong_type_names_the_field() {
+        let error = Json::parse("props", "[1]")
+            .unwrap()
+            .get::<String>("props")
+            .unwrap_err();
+        assert_eq!(error.field(), "props");
+        assert!(error.to_string().contains("invalid type"), "{error}");
+    }
+
+    #[test]
+    fn not_json_says_where() {
+        let error = Json::parse("props", "{\"a\": }").unwrap_err().to_string();
+        assert!(
+            error.starts_with("props: is not JSON") && error.contains("column 7"),
+            "{error}"
+        );
+    }
+}

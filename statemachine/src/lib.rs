@@ -1,0 +1,64 @@
+//! The pure state machine of windlass.
+//!
+//! Nothing in this crate reads a clock, does I/O, draws a random number, logs, or knows of an
+//! async runtime: time and jitter come in as arguments, and what should be done comes out as
+//! data. Its own `clippy.toml` bans the rest. The library `windlass` carries the effects out.
+//!
+//! The map:
+//!
+//! | module | what |
+//! |---|---|
+//! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`Fence`]: names that cannot hold what would hurt later |
+//! | [`json`] | [`Json`]: a JSON document kept as its text, so that no number is rounded |
+//! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
+//! | [`state`] | [`State`], [`Status`], [`Code`]: where a task is |
+//! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
+//! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
+//! | [`time`] | reading times, with errors that name the field |
+//! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and what became of it |
+//! | [`mod@transition`] | [`transition()`]: the table |
+//! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
+//! | [`machine`] | [`Machine`]: one claimed task, as inputs in and effects out |
+//!
+//! # Example
+//!
+//! ```
+//! use windlass_statemachine::{Code, Message, State, transition};
+//! use jiff::Timestamp;
+//!
+//! let now = Timestamp::UNIX_EPOCH;
+//! let state = State::new(now);
+//! let paused = transition(&state, &Message::pause(), now).unwrap();
+//! assert_eq!(paused.code(), Code::Paused);
+//!
+//! // Terminal states take nothing.
+//! let killed = transition(&paused, &Message::kill(), now).unwrap();
+//! let refused = transition(&killed, &Message::run(), now).unwrap_err();
+//! assert_eq!(refused.to_string(), "a killed task does not take `run`: killed is final (retry starts it anew)");
+//! ```
+
+pub mod command;
+pub mod errors;
+pub mod id;
+pub mod invalid;
+pub mod json;
+pub mod machine;
+pub mod message;
+mod record;
+pub mod retry;
+pub mod state;
+pub mod task;
+pub mod time;
+pub mod transition;
+
+pub use command::{Command, Outcome, QueuedCommand};
+pub use errors::{ErrorEntry, ErrorLog};
+pub use id::{CommandId, Fence, Kind, NodeName, TaskId};
+pub use invalid::Invalid;
+pub use json::Json;
+pub use machine::Machine;
+pub use message::{Action, ActionKind, Effects, Message, Wake};
+pub use retry::{Decision, Failure, Retry, RetryPolicy};
+pub use state::{Code, Progress, State, Status};
+pub use task::{Labels, Task};
+pub use transition::{TransitionError, transition};

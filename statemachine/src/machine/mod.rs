@@ -1,0 +1,663 @@
+//! [`Machine`]: one claimed task, sans I/O.
+//!
+//! The runner feeds it [`Input`]s and carries out the [`Effect`]s that it answers. The machine
+//! itself does nothing: it can be tested to the last branch, and a simulation runs the very code
+//! that production runs.
+//!
+//! # Flow
+//!
+//! 1. The runner claims a task, feeds the commands that wait for it, then [`Input::Begin`].
+//! 2. The machine answers [`Effect::Start`]; the handler runs until it returns a message (or is
+//!    aborted), which comes back as [`Input::Returned`].
+//! 3. The message is applied, then every command that waits, in order; the result goes out as one
+//!    [`Effect::Persist`]. Nothing else happens until [`Input::Stored`] says that it is durable.
+//! 4. Depending on the new state the handler starts again, a timer is armed, or the claim is gone
+//!    (it was dropped in that same write) and [`Effect::Done`] ends the machine.
+//!
+//! # Guarantees
+//!
+//! - At most one write is under way at a time, and it carries the only state that can follow.
+//! - A handler starts only when the state that it starts from is durable.
+//! - A command gets exactly one outcome, in the write in which it has its effect.
+//! - After [`Input::Fenced`] nothing is written any more.
+
+mod settle;
+use settle::Cause;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    ActionKind, Code, Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand,
+    RetryPolicy, State, Status,
+};
+
+/// What a machine is told of its task and of its kind.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How long a handler may take to answer a command or a stop before it is aborted.
+    pub stop_grace: Duration,
+    /// A task that sleeps for longer than this gives its claim back.
+    pub park_after: Duration,
+    /// What follows a failed attempt.
+    pub retry: Arc<dyn RetryPolicy>,
+    /// How many bytes data and result may have (the limit of the store, less the props).
+    pub max_data_bytes: usize,
+}
+
+/// What comes from outside with every input, so that the machine needs no clock and no dice.
+#[derive(Debug, Clone, Copy)]
+pub struct Env {
+    /// The time.
+    pub now: Timestamp,
+    /// A random number from 0 (included) to 1 (excluded).
+    pub jitter: f64,
+}
+
+/// Why a handler should stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The node shuts down.
+    Shutdown,
+    /// The node was told to give all its tasks back.
+    Drain,
+    /// Another node should have the task.
+    Balance,
+    /// An operator told this node to give this task back.
+    StopTask,
+    /// The claim is lost, or about to be: nothing that the handler does now is kept.
+    LeaseLost,
+    /// The task was deleted.
+    Deleted,
+}
+
+/// The two timers of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// The wake-up of a sleep that is too short to give the claim back for.
+    Wake,
+    /// The end of the grace that a handler has.
+    Grace,
+}
+
+/// What the machine is fed.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The task is claimed and the commands that waited for it have been fed.
+    Begin,
+    /// The handler returned (or panicked: then an Error message).
+    Returned(Message),
+    /// The handler was aborted and has ended.
+    Aborted,
+    /// The running handler asks to persist data and go on.
+    Checkpoint {
+        /// Comes back in [`Effect::CheckpointDone`].
+        ticket: u64,
+        /// The new data.
+        data: Json,
+    },
+    /// How far the handler is; kept with the next write.
+    Progress(Progress),
+    /// A command for the task. One that was seen before has no effect.
+    Command(QueuedCommand),
+    /// A timer went off.
+    Timer(Timer),
+    /// The last write is durable.
+    Stored,
+    /// The last write was refused for what it says (too large, a task to submit that exists …).
+    /// The claim still stands.
+    Refused(String),
+    /// The claim is lost.
+    Fenced(StopReason),
+    /// The node wants to give the task back.
+    Stop(StopReason),
+}
+
+/// What a running handler is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// A command was sent to the task.
+    Command(Command),
+    /// The handler should stop.
+    Stop(StopReason),
+}
+
+/// One line of the task's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The message.
+    pub message: ActionKind,
+    /// The state it met.
+    pub from: Code,
+    /// The state that followed.
+    pub to: Code,
+    /// The order of the command it was, if it was one.
+    pub command: Option<u64>,
+}
+
+/// What is to be written, atomically.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The new state.
+    pub state: State,
+    /// How it came about, oldest first. Empty for a checkpoint of a running handler.
+    pub steps: Vec<Step>,
+    /// Commands that leave the queue with it, by their order.
+    pub outcomes: Vec<(u64, Outcome)>,
+    /// Whether the claim is given back with it.
+    pub drop_claim: bool,
+    /// What else is done with it, or none of it.
+    pub effects: Effects,
+}
+
+/// How a machine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The claim was given back in the last write; this is the state it left.
+    Dropped(Code),
+    /// The claim is lost.
+    Lost,
+}
+
+/// What the runner is to do.
+#[derive(Debug, Clone)]
+pub enum Effect {
+    /// Start the handler, for this attempt (1 for the first).
+    Start {
+        /// Its number.
+        attempt: u32,
+    },
+    /// Tell the running handler.
+    Signal(Signal),
+    /// Abort the running handler, and feed [`Input::Aborted`] when it has ended.
+    Abort,
+    /// Write this, and feed [`Input::Stored`], [`Input::Refused`] or [`Input::Fenced`].
+    Persist(Box<Write>),
+    /// Answer the handler that asked for a checkpoint.
+    CheckpointDone {
+        /// Which.
+        ticket: u64,
+        /// The error says why it was refused.
+        result: Result<(), String>,
+    },
+    /// Set a timer (again).
+    Arm(Timer, Timestamp),
+    /// The timer is of no use any more.
+    Disarm(Timer),
+    /// The machine is done: nothing more comes of it.
+    Done(End),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// Before [`Input::Begin`].
+    Fresh,
+    /// Nothing runs and nothing is written: a short sleep.
+    Idle,
+    /// The handler runs.
+    Running,
+    /// The handler was aborted and has not ended yet.
+    Aborting,
+    /// The handler does not run; a write is under way.
+    Storing,
+    Done,
+}
+
+/// A write that is under way, with what is needed should it be refused.
+#[derive(Debug, Clone)]
+struct InFlight {
+    state: State,
+    drop_claim: bool,
+    /// The commands that it settles: they go back into the queue if it is refused.
+    settles: Vec<Waiting>,
+    ticket: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    command: QueuedCommand,
+    /// When the handler's grace for it ends; `None` while the handler has not been told.
+    deadline: Option<Timestamp>,
+}
+
+/// One claimed task. See the [module](self) for the flow.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    config: Config,
+    /// What is durable.
+    state: State,
+    phase: Phase,
+    queue: VecDeque<Waiting>,
+    in_flight: Option<InFlight>,
+    /// A checkpoint that waits for the write under way.
+    next_checkpoint: Option<(u64, Json)>,
+    /// The handler's return that waits for the write under way.
+    returned: Option<Cause>,
+    stop: Option<(StopReason, Timestamp)>,
+    progress: Option<Progress>,
+    abandoned: bool,
+    refusals: u32,
+    last_order: u64,
+}
+
+impl Machine {
+    /// A machine for a task that was just claimed. `state` is the durable one, with the claim's
+    /// fence in it; `abandoned` says that the claim before it was lost, not given back.
+    pub fn new(config: Config, state: State, abandoned: bool) -> Self {
+        let last_order = state.last_command.as_ref().map_or(0, |c| c.order);
+        Self {
+            config,
+            state,
+            phase: Phase::Fresh,
+            queue: VecDeque::new(),
+            in_flight: None,
+            next_checkpoint: None,
+            returned: None,
+            stop: None,
+            progress: None,
+            abandoned,
+            refusals: 0,
+            last_order,
+        }
+    }
+
+    /// The durable state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The claim's fence.
+    pub fn fence(&self) -> Fence {
+        self.state.fence
+    }
+
+    /// Whether a handler runs (or was aborted and has not ended).
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Aborting)
+    }
+
+    /// Whether the machine has ended.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Whether a write is under way.
+    pub fn is_storing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Feeds an input; what is to be done is added to `out`. An input that makes no sense in the
+    /// phase (a timer that was disarmed too late, say) has no effect.
+    pub fn input(&mut self, input: Input, env: Env, out: &mut Vec<Effect>) {
+        if self.phase == Phase::Done {
+            if let Input::Checkpoint { ticket, .. } = input {
+                let result = Err("the claim on this task is gone".to_owned());
+                out.push(Effect::CheckpointDone { ticket, result });
+            }
+            return;
+        }
+        match input {
+            Input::Begin if self.phase == Phase::Fresh => self.begin(env, out),
+            Input::Returned(message) if self.is_running() => {
+                self.finish_run(Cause::Returned(message), env, out);
+            }
+            Input::Aborted if self.is_running() => self.finish_run(Cause::Nothing, env, out),
+            Input::Checkpoint { ticket, data } => self.checkpoint(ticket, data, env, out),
+            Input::Progress(progress) => self.progress = Some(progress),
+            Input::Command(command) => self.command(command, env, out),
+            Input::Timer(timer) => self.timer(timer, env, out),
+            Input::Stored => self.stored(env, out),
+            Input::Refused(reason) => self.refused(reason, env, out),
+            Input::Fenced(reason) => self.fenced(reason, out),
+            Input::Stop(reason) => self.stop(reason, env, out),
+            Input::Begin | Input::Returned(_) | Input::Aborted => {}
+        }
+    }
+
+    fn begin(&mut self, env: Env, out: &mut Vec<Effect>) {
+        self.phase = Phase::Idle;
+        if self.state.code().is_terminal() {
+            // Nobody claims a finished task; should a store hand one out, it is given back as it is.
+            self.persist_as_is(env, out);
+        } else if self.gives_up_after_abandonment(env) {
+            self.settle(Cause::GivesUp, env, out);
+        } else {
+            self.go_on(env, out);
+        }
+    }
+
+    /// What follows a durable state in which no handler runs.
+    fn go_on(&mut self, env: Env, out: &mut Vec<Effect>) {
+        self.phase = Phase::Idle;
+        if !self.queue.is_empty() || self.stop.is_some() {
+            return self.settle(Cause::Nothing, env, out);
+        }
+        match self.state.status {
+            Status::Runnable => {
+                self.phase = Phase::Running;
+                out.push(Effect::Start {
+                    attempt: self.state.attempts.saturating_add(1),
+                });
+            }
+            Status::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
+                out.push(Effect::Arm(Timer::Wake, until));
+            }
+            // Due: it wakes. Otherwise it is given back.
+            _ => self.settle(Cause::Nothing, env, out),
+        }
+    }
+
+    fn parks(&self, until: Timestamp, now: Timestamp) -> bool {
+        let longest =
+            SignedDuration::try_from(self.config.park_after).unwrap_or(SignedDuration::MAX);
+        until.duration_since(now) > longest
+    }
+
+    fn finish_run(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
+        self.disarm_grace(out);
+        if self.in_flight.is_some() {
+            // The handler dropped a checkpoint and returned: one write at a time.
+            self.returned = Some(cause);
+            return;
+        }
+        self.drop_checkpoint(out);
+        self.settle(cause, env, out);
+    }
+
+    fn disarm_grace(&mut self, out: &mut Vec<Effect>) {
+        if self.stop.is_some() || self.queue.iter().any(|w| w.deadline.is_some()) {
+            out.push(Effect::Disarm(Timer::Grace));
+        }
+    }
+
+    fn checkpoint(&mut self, ticket: u64, data: Json, env: Env, out: &mut Vec<Effect>) {
+        let refuse = |why: &str| Effect::CheckpointDone {
+            ticket,
+            result: Err(why.to_owned()),
+        };
+        if self.phase != Phase::Running || self.returned.is_some() {
+            return out.push(refuse(
+                "the handler is being stopped; return a message instead",
+            ));
+        }
+        if data.len() > self.config.max_data_bytes {
+            let why = settle::too_large("data", data.len(), self.config.max_data_bytes);
+            return out.push(refuse(&why));
+        }
+        if self.in_flight.is_some() {
+            if let Some((older, _)) = self.next_checkpoint.replace((ticket, data)) {
+                // The handler stopped waiting for it: the newer data stands for both.
+                let result = Err("a newer checkpoint took its place".to_owned());
+                out.push(Effect::CheckpointDone {
+                    ticket: older,
+                    result,
+                });
+            }
+            return;
+        }
+        self.write_running(Some((ticket, data)), env, out);
+    }
+
+    /// A write while the handler runs: its checkpoint, and commands that do not stop it.
+    fn write_running(&mut self, checkpoint: Option<(u64, Json)>, env: Env, out: &mut Vec<Effect>) {
+        let mut state = self.state.clone();
+        let mut settles = Vec::new();
+        let (mut steps, mut outcomes) = (Vec::new(), Vec::new());
+        // A checkpoint that the handler makes by itself answers the command that asks for one.
+        while let Some(front) = self.queue.front()
+            && match front.command.command {
+                Command::Checkpoint => {
+                    checkpoint.is_some() || front.deadline.is_some_and(|d| d <= env.now)
+                }
+                Command::Run => front.deadline.is_some_and(|d| d <= env.now),
+                _ => false,
+            }
+            && let Some(front) = self.queue.pop_front()
+        {
+            let code = state.code();
+            let order = front.command.order;
+            let outcome = Outcome::Applied {
+                from: code,
+                to: code,
+            };
+            steps.push(Step {
+                message: front.command.command.kind(),
+                from: code,
+                to: code,
+                command: Some(order),
+            });
+            settle::record(&mut state, &mut outcomes, order, outcome);
+            settles.push(front);
+        }
+        let mut ticket = None;
+        if let Some((asked, data)) = checkpoint {
+            state.data = Some(data);
+            ticket = Some(asked);
+        }
+        self.persist(
+            state,
+            steps,
+            outcomes,
+            settles,
+            false,
+            Effects::default(),
+            ticket,
+            out,
+        );
+        self.arm_grace(out);
+    }
+
+    fn command(&mut self, command: QueuedCommand, env: Env, out: &mut Vec<Effect>) {
+        if command.order <= self.last_order {
+            return;
+        }
+        self.last_order = command.order;
+        let told = self.phase == Phase::Running;
+        let deadline = told.then(|| self.grace_from(env.now));
+        if told {
+            out.push(Effect::Signal(Signal::Command(command.command.clone())));
+        }
+        self.queue.push_back(Waiting { command, deadline });
+        match self.phase {
+            Phase::Running if self.queue.len() == 1 => self.arm_grace(out),
+            Phase::Idle => {
+                out.push(Effect::Disarm(Timer::Wake));
+                self.settle(Cause::Nothing, env, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn grace_from(&self, now: Timestamp) -> Timestamp {
+        let grace = SignedDuration::try_from(self.config.stop_grace).unwrap_or(SignedDuration::MAX);
+        now.checked_add(grace).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Arms the grace timer for whatever ends first.
+    fn arm_grace(&self, out: &mut Vec<Effect>) {
+        let command = self.queue.front().and_then(|w| w.deadline);
+        let stop = self.stop.map(|(_, deadline)| deadline);
+        if let Some(at) = command.into_iter().chain(stop).min() {
+            out.push(Effect::Arm(Timer::Grace, at));
+        }
+    }
+
+    fn timer(&mut self, timer: Timer, env: Env, out: &mut Vec<Effect>) {
+        match timer {
+            Timer::Wake if self.phase == Phase::Idle => self.go_on(env, out),
+            Timer::Grace if self.phase == Phase::Running => {
+                let over = |deadline: Option<Timestamp>| deadline.is_some_and(|d| d <= env.now);
+                if over(self.stop.map(|(_, d)| d)) {
+                    return self.abort(out);
+                }
+                match self.queue.front() {
+                    Some(front) if over(front.deadline) => {
+                        if front.command.command.aborts() {
+                            self.abort(out);
+                        } else if self.in_flight.is_none() {
+                            self.write_running(None, env, out);
+                        }
+                        // Otherwise the write under way arms the timer again when it is stored.
+                    }
+                    _ => self.arm_grace(out),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn abort(&mut self, out: &mut Vec<Effect>) {
+        self.phase = Phase::Aborting;
+        out.push(Effect::Abort);
+    }
+
+    fn stop(&mut self, reason: StopReason, env: Env, out: &mut Vec<Effect>) {
+        if self.stop.is_none() {
+            self.stop = Some((reason, self.grace_from(env.now)));
+        }
+        match self.phase {
+            Phase::Running => {
+                out.push(Effect::Signal(Signal::Stop(reason)));
+                self.arm_grace(out);
+            }
+            Phase::Idle => {
+                out.push(Effect::Disarm(Timer::Wake));
+                self.settle(Cause::Nothing, env, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn stored(&mut self, env: Env, out: &mut Vec<Effect>) {
+        let Some(done) = self.in_flight.take() else {
+            return;
+        };
+        self.refusals = 0;
+        self.state = done.state;
+        if let Some(ticket) = done.ticket {
+            out.push(Effect::CheckpointDone {
+                ticket,
+                result: Ok(()),
+            });
+        }
+        if done.drop_claim {
+            self.phase = Phase::Done;
+            return out.push(Effect::Done(End::Dropped(self.state.code())));
+        }
+        self.after_write(env, out);
+    }
+
+    fn after_write(&mut self, env: Env, out: &mut Vec<Effect>) {
+        if let Some(cause) = self.returned.take() {
+            self.drop_checkpoint(out);
+            self.settle(cause, env, out);
+        } else if self.phase == Phase::Running {
+            if let Some(checkpoint) = self.next_checkpoint.take() {
+                self.write_running(Some(checkpoint), env, out);
+            } else {
+                self.arm_grace(out);
+            }
+        } else if self.phase == Phase::Storing {
+            self.go_on(env, out);
+        }
+    }
+
+    fn drop_checkpoint(&mut self, out: &mut Vec<Effect>) {
+        if let Some((ticket, _)) = self.next_checkpoint.take() {
+            let result = Err("the handler has returned".to_owned());
+            out.push(Effect::CheckpointDone { ticket, result });
+        }
+    }
+
+    fn refused(&mut self, reason: String, env: Env, out: &mut Vec<Effect>) {
+        let Some(refused) = self.in_flight.take() else {
+            return;
+        };
+        for waiting in refused.settles.into_iter().rev() {
+            self.queue.push_front(waiting);
+        }
+        if let Some(ticket) = refused.ticket {
+            out.push(Effect::CheckpointDone {
+                ticket,
+                result: Err(reason),
+            });
+            return self.after_write(env, out);
+        }
+        self.refusals += 1;
+        if self.refusals > 2 {
+            // Not even an error without data can be stored: the store sets the task aside.
+            self.phase = Phase::Done;
+            return out.push(Effect::Done(End::Lost));
+        }
+        let text = format!("what the handler returned could not be stored: {reason}");
+        self.settle(Cause::Returned(Message::error(text)), env, out);
+    }
+
+    fn fenced(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
+        if self.phase == Phase::Running {
+            out.push(Effect::Signal(Signal::Stop(reason)));
+            out.push(Effect::Abort);
+        }
+        if let Some(ticket) = self.in_flight.take().and_then(|w| w.ticket) {
+            let result = Err("the claim on this task is gone".to_owned());
+            out.push(Effect::CheckpointDone { ticket, result });
+        }
+        self.drop_checkpoint(out);
+        self.disarm_grace(out);
+        self.phase = Phase::Done;
+        out.push(Effect::Done(End::Lost));
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of one write; both callers name each of them"
+    )]
+    fn persist(
+        &mut self,
+        mut state: State,
+        steps: Vec<Step>,
+        outcomes: Vec<(u64, Outcome)>,
+        settles: Vec<Waiting>,
+        drop_claim: bool,
+        effects: Effects,
+        ticket: Option<u64>,
+        out: &mut Vec<Effect>,
+    ) {
+        state.version += 1;
+        if state.code().is_terminal() {
+            state.progress = None;
+        } else if self.progress.is_some() {
+            state.progress = self.progress.take();
+        }
+        state.errors.trim(self.config.retry.keeps());
+        self.in_flight = Some(InFlight {
+            state: state.clone(),
+            drop_claim,
+            settles,
+            ticket,
+        });
+        out.push(Effect::Persist(Box::new(Write {
+            state,
+            steps,
+            outcomes,
+            drop_claim,
+            effects,
+        })));
+    }
+
+    fn persist_as_is(&mut self, _env: Env, out: &mut Vec<Effect>) {
+        self.phase = Phase::Storing;
+        let state = self.state.clone();
+        self.persist(
+            state,
+            vec![],
+            vec![],
+            vec![],
+            true,
+            Effects::default(),
+            None,
+            out,
+        );
+    }
+}

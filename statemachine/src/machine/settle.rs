@@ -1,0 +1,272 @@
+//! What a handler's return and the commands that wait make of the state: one write.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Effect, Env, Machine, Phase, Step, Waiting};
+use crate::{
+    Action, ActionKind, Code, Command, Decision, Effects, Failure, Message, Outcome, Retry,
+    RetryPolicy, State, Status, TransitionError, state::LastCommand, transition,
+};
+
+pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
+    format!("{field}: has {bytes} bytes; at most {limit} are allowed (with the task's props)")
+}
+
+pub(super) fn record(
+    state: &mut State,
+    outcomes: &mut Vec<(u64, Outcome)>,
+    order: u64,
+    outcome: Outcome,
+) {
+    state.last_command = Some(LastCommand {
+        order,
+        outcome: outcome.clone(),
+    });
+    outcomes.push((order, outcome));
+}
+
+/// Why a new state is worked out.
+#[derive(Debug, Clone)]
+pub(super) enum Cause {
+    /// The handler returned.
+    Returned(Message),
+    /// The handler was aborted, or did not run: only commands, the stop and the time count.
+    Nothing,
+    /// The claim before this one was abandoned, once too often for the retry policy.
+    GivesUp,
+}
+
+/// A write as it comes together.
+struct Draft {
+    state: State,
+    steps: Vec<Step>,
+    outcomes: Vec<(u64, Outcome)>,
+    settles: Vec<Waiting>,
+    effects: Effects,
+    drop_claim: bool,
+}
+
+impl Draft {
+    /// Applies a message; on an error nothing has changed.
+    fn apply(
+        &mut self,
+        message: &Message,
+        command: Option<u64>,
+        env: Env,
+    ) -> Result<(Code, Code), TransitionError> {
+        let next = transition(&self.state, message, env.now)?;
+        let (from, to) = (self.state.code(), next.code());
+        self.steps.push(Step {
+            message: message.kind(),
+            from,
+            to,
+            command,
+        });
+        self.state = next;
+        self.drop_claim |= message.kind() == ActionKind::Release;
+        Ok((from, to))
+    }
+}
+
+impl Machine {
+    /// Applies what the handler returned (nothing, if it was aborted or did not run), then every
+    /// command that waits, then the stop; what comes of it is written.
+    pub(super) fn settle(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
+        self.phase = Phase::Storing;
+        let mut draft = Draft {
+            state: self.state.clone(),
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            settles: Vec::new(),
+            effects: Effects::default(),
+            drop_claim: false,
+        };
+        match cause {
+            Cause::Returned(message) => self.apply_returned(message, &mut draft, env),
+            Cause::GivesUp => {
+                // Both steps are in the table: runnable → fault → failed.
+                let _ = draft.apply(&Message::error("the retry policy gives up"), None, env);
+                let _ = draft.apply(&Message::error(""), None, env);
+            }
+            Cause::Nothing => {
+                if let Status::Sleeping { until } = draft.state.status
+                    && until <= env.now
+                {
+                    // A sleep that is over: the one transition that nobody sends.
+                    let _ = draft.apply(&Message::run(), None, env);
+                }
+            }
+        }
+        self.ask_policy(&mut draft, env);
+        while let Some(waiting) = self.queue.pop_front() {
+            let command = &waiting.command;
+            let outcome = match draft.apply(&command.command.to_message(), Some(command.order), env)
+            {
+                Ok((from, to)) => Outcome::Applied { from, to },
+                Err(why) => Outcome::Rejected {
+                    reason: why.to_string(),
+                },
+            };
+            record(
+                &mut draft.state,
+                &mut draft.outcomes,
+                command.order,
+                outcome,
+            );
+            draft.settles.push(waiting);
+        }
+        if self.stop.is_some() && !draft.drop_claim && !draft.state.code().is_terminal() {
+            let _ = draft.apply(&Message::release(), None, env);
+        }
+        draft.drop_claim |= match draft.state.status {
+            Status::Runnable => false,
+            Status::Sleeping { until } => self.parks(until, env.now),
+            _ => true,
+        };
+        let Draft {
+            state,
+            steps,
+            outcomes,
+            settles,
+            effects,
+            drop_claim,
+        } = draft;
+        self.persist(
+            state, steps, outcomes, settles, drop_claim, effects, None, out,
+        );
+    }
+
+    fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
+        let message = self.within_limits(message);
+        if self
+            .queue
+            .iter()
+            .any(|w| w.command.command == Command::Kill)
+        {
+            // Kill always ends in killed. The data is kept for whoever looks at the task later;
+            // the effects are not carried out.
+            if message.data.is_some() {
+                draft.state.data = message.data;
+            }
+            return;
+        }
+        let Message {
+            action,
+            data,
+            effects,
+        } = message;
+        let resets = matches!(
+            action,
+            Action::Run | Action::Sleep { .. } | Action::Pause | Action::Checkpoint
+        );
+        let mut message = Message {
+            action,
+            data,
+            effects: Effects::default(),
+        };
+        let applied = match draft.apply(&message, None, env) {
+            Ok(codes) => {
+                draft.effects = effects;
+                if resets {
+                    draft.state.attempts = 0;
+                }
+                codes
+            }
+            Err(why) => {
+                let text = format!("the handler returned a message that cannot be applied: {why}");
+                message = Message::error(text);
+                match draft.apply(&message, None, env) {
+                    Ok(codes) => codes,
+                    // Only a state in which no handler runs refuses an error; then the state stays.
+                    Err(_) => return,
+                }
+            }
+        };
+        // The oldest command that the handler was told of is answered by what it returned.
+        if self.queue.front().is_some_and(|w| w.deadline.is_some())
+            && let Some(front) = self.queue.pop_front()
+        {
+            let asked = front.command.command.kind();
+            let outcome = if asked == message.kind() {
+                Outcome::Applied {
+                    from: applied.0,
+                    to: applied.1,
+                }
+            } else {
+                Outcome::Overridden { by: message.kind() }
+            };
+            if let (Outcome::Applied { .. }, Some(step)) = (&outcome, draft.steps.last_mut()) {
+                step.command = Some(front.command.order);
+            }
+            record(
+                &mut draft.state,
+                &mut draft.outcomes,
+                front.command.order,
+                outcome,
+            );
+            draft.settles.push(front);
+        }
+    }
+
+    /// Data or a result that the store would refuse makes an Error of the message.
+    fn within_limits(&self, message: Message) -> Message {
+        let limit = self.config.max_data_bytes;
+        let data = message
+            .data
+            .as_ref()
+            .or(self.state.data.as_ref())
+            .map_or(0, |d| d.len());
+        let result = match &message.action {
+            Action::Complete {
+                result: Some(result),
+            } => result.len(),
+            _ => 0,
+        };
+        if data + result <= limit || (message.data.is_none() && result == 0) {
+            return message;
+        }
+        let field = if result > data { "result" } else { "data" };
+        Message::error(too_large(field, data + result, limit))
+    }
+
+    /// `fault` asks the retry policy at once.
+    fn ask_policy(&self, draft: &mut Draft, env: Env) {
+        if draft.state.code() != Code::Fault {
+            return;
+        }
+        draft.state.attempts = draft.state.attempts.saturating_add(1);
+        let answer = match self.decide(&draft.state, &*self.config.retry, env) {
+            Decision::Run => Message::run(),
+            Decision::Sleep(until) => Action::Sleep { until }.into(),
+            // The error is in the log already.
+            Decision::Fail => Message::error(""),
+        };
+        if draft.apply(&answer, None, env).is_err() {
+            // The policy asked for a sleep beyond the year 9999: that is giving up.
+            let _ = draft.apply(
+                &Message::error("the retry policy asked for an endless sleep"),
+                None,
+                env,
+            );
+        }
+    }
+
+    fn decide(&self, state: &State, policy: &dyn RetryPolicy, env: Env) -> Decision {
+        let failure = Failure {
+            errors: state.errors.entries(),
+            attempts: state.attempts,
+            now: env.now,
+            jitter: env.jitter,
+        };
+        catch_unwind(AssertUnwindSafe(|| policy.decide(&failure)))
+            .unwrap_or_else(|_| Retry::default().decide(&failure))
+    }
+
+    /// An abandoned claim counts as an attempt: when the policy would give up now, the task has
+    /// failed; otherwise it runs at once, since its own handler is not known to be at fault.
+    pub(super) fn gives_up_after_abandonment(&self, env: Env) -> bool {
+        self.abandoned
+            && self.state.code() == Code::Runnable
+            && self.decide(&self.state, &*self.config.retry, env) == Decision::Fail
+    }
+}

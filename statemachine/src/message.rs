@@ -1,0 +1,332 @@
+//! [`Message`]: what causes a transition. A handler returns one.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{Command, CommandId, Invalid, Json, Task, TaskId};
+
+/// When a sleep ends: at a time, or a while after the message is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// At this time. A time that is past wakes at once.
+    At(Timestamp),
+    /// This long after the message is applied.
+    After(Duration),
+}
+
+impl Wake {
+    /// The time of the wake-up, if it is applied at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `until`) when it is beyond the year 9999.
+    pub fn resolve(self, now: Timestamp) -> Result<Timestamp, Invalid> {
+        match self {
+            Self::At(at) => Ok(at),
+            Self::After(wait) => SignedDuration::try_from(wait)
+                .ok()
+                .and_then(|wait| now.checked_add(wait).ok())
+                .ok_or_else(|| {
+                    Invalid::new("until", "is beyond the year 9999; sleep for a shorter time")
+                }),
+        }
+    }
+}
+
+/// The name of a message, as it appears in tables, histories and outcomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionKind {
+    /// Run the handler (again).
+    Run,
+    /// Sleep until a time.
+    Sleep,
+    /// Wait until somebody sends a command.
+    Pause,
+    /// Give the claim back; another node (or this one) goes on.
+    Release,
+    /// Persist and go on.
+    Checkpoint,
+    /// The attempt failed; the retry policy decides.
+    Error,
+    /// The task is done.
+    Complete,
+    /// The task is ended for good.
+    Kill,
+}
+
+impl ActionKind {
+    /// Every message there is, in the order of the transition table.
+    pub const ALL: [Self; 8] = [
+        Self::Run,
+        Self::Sleep,
+        Self::Pause,
+        Self::Release,
+        Self::Checkpoint,
+        Self::Error,
+        Self::Complete,
+        Self::Kill,
+    ];
+
+    /// The lower-case name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Sleep => "sleep",
+            Self::Pause => "pause",
+            Self::Release => "release",
+            Self::Checkpoint => "checkpoint",
+            Self::Error => "error",
+            Self::Complete => "complete",
+            Self::Kill => "kill",
+        }
+    }
+}
+
+impl std::fmt::Display for ActionKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for ActionKind {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Self::ALL
+            .into_iter()
+            .find(|a| a.as_str() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|a| a.as_str()).collect();
+                Invalid::new(
+                    "message",
+                    format!("'{text}' is none of {}", names.join(", ")),
+                )
+            })
+    }
+}
+
+/// What a message asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Run the handler (again).
+    Run,
+    /// Sleep until a time.
+    Sleep {
+        /// When to wake.
+        until: Wake,
+    },
+    /// Wait until somebody sends a command.
+    Pause,
+    /// Give the claim back; another node (or this one) goes on.
+    Release,
+    /// Persist and go on.
+    Checkpoint,
+    /// The attempt failed; the retry policy decides.
+    Error {
+        /// What went wrong; kept in the task's error log.
+        error: String,
+    },
+    /// The task is done.
+    Complete {
+        /// What came of it.
+        result: Option<Json>,
+    },
+    /// The task is ended for good.
+    Kill,
+}
+
+impl Action {
+    /// The name of the action.
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::Run => ActionKind::Run,
+            Self::Sleep { .. } => ActionKind::Sleep,
+            Self::Pause => ActionKind::Pause,
+            Self::Release => ActionKind::Release,
+            Self::Checkpoint => ActionKind::Checkpoint,
+            Self::Error { .. } => ActionKind::Error,
+            Self::Complete { .. } => ActionKind::Complete,
+            Self::Kill => ActionKind::Kill,
+        }
+    }
+}
+
+/// A command that is sent to a task as an effect of a transition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendCommand {
+    /// The task it goes to.
+    pub task: TaskId,
+    /// The id of the command; sending the same id again is the same command.
+    pub id: CommandId,
+    /// What is asked of the task.
+    pub command: Command,
+}
+
+/// What else is done in the same atomic write as a transition, or not at all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Effects {
+    /// Tasks to submit.
+    pub submit: Vec<Task>,
+    /// Commands to send to other tasks.
+    pub send: Vec<SendCommand>,
+}
+
+impl Effects {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.submit.is_empty() && self.send.is_empty()
+    }
+}
+
+/// What a handler returns: an action, with new data and effects if it has any.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_statemachine::Message;
+///
+/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42)?;
+/// assert_eq!(message.data().unwrap().as_str(), "42");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    pub(crate) action: Action,
+    pub(crate) data: Option<Json>,
+    pub(crate) effects: Effects,
+}
+
+impl From<Action> for Message {
+    fn from(action: Action) -> Self {
+        Self {
+            action,
+            data: None,
+            effects: Effects::default(),
+        }
+    }
+}
+
+impl Message {
+    /// Run the handler again, from the top.
+    pub fn run() -> Self {
+        Action::Run.into()
+    }
+
+    /// Sleep until `until`; a time that is past wakes at once.
+    pub fn sleep_until(until: Timestamp) -> Self {
+        Action::Sleep {
+            until: Wake::At(until),
+        }
+        .into()
+    }
+
+    /// Sleep for `wait` from when the message is applied. Beyond the year 9999 the message becomes
+    /// an [`error`](Self::error).
+    pub fn sleep_for(wait: Duration) -> Self {
+        Action::Sleep {
+            until: Wake::After(wait),
+        }
+        .into()
+    }
+
+    /// Wait until somebody sends a command.
+    pub fn pause() -> Self {
+        Action::Pause.into()
+    }
+
+    /// Give the claim back, so that another node (or this one, later) goes on.
+    pub fn release() -> Self {
+        Action::Release.into()
+    }
+
+    /// Persist (with [`with_data`](Self::with_data)) and run the handler again.
+    pub fn checkpoint() -> Self {
+        Action::Checkpoint.into()
+    }
+
+    /// The attempt failed; the retry policy decides what follows. The text (an error, or anything
+    /// that prints) is kept in the task's error log.
+    pub fn error(error: impl std::fmt::Display) -> Self {
+        Action::Error {
+            error: error.to_string(),
+        }
+        .into()
+    }
+
+    /// The task is done.
+    pub fn complete() -> Self {
+        Action::Complete { result: None }.into()
+    }
+
+    /// The task is done, and this came of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `result`) when the value has no JSON form.
+    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Result<Self, Invalid> {
+        Ok(Action::Complete {
+            result: Some(Json::new("result", result)?),
+        }
+        .into())
+    }
+
+    /// The task is ended for good.
+    pub fn kill() -> Self {
+        Action::Kill.into()
+    }
+
+    /// The same message with new data, which replaces what the task has.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `data`) when the value has no JSON form.
+    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Result<Self, Invalid> {
+        self.data = Some(Json::new("data", data)?);
+        Ok(self)
+    }
+
+    /// The same message with data that is JSON already.
+    #[must_use]
+    pub fn with_json(mut self, data: Json) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// The same message, which also submits a task: in the same write, or not at all.
+    #[must_use]
+    pub fn and_submit(mut self, task: Task) -> Self {
+        self.effects.submit.push(task);
+        self
+    }
+
+    /// The same message, which also sends a command to another task: in the same write, or not
+    /// at all.
+    #[must_use]
+    pub fn and_send(mut self, task: TaskId, id: CommandId, command: Command) -> Self {
+        self.effects.send.push(SendCommand { task, id, command });
+        self
+    }
+
+    /// What the message asks for.
+    pub fn action(&self) -> &Action {
+        &self.action
+    }
+
+    /// The name of what the message asks for.
+    pub fn kind(&self) -> ActionKind {
+        self.action.kind()
+    }
+
+    /// The new data, if it brings any.
+    pub fn data(&self) -> Option<&Json> {
+        self.data.as_ref()
+    }
+
+    /// What else is to be done in the same write.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+}

@@ -1,0 +1,176 @@
+//! The persisted JSON forms, apart from the types that the rest of the crate works with.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ActionKind, Code, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, State, Status,
+    state::LastCommand,
+};
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StateRecord {
+    state: Code,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<ErrorEntry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    errors_total: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    attempts: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    claims: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    version: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    fence: Fence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_command: Option<LastCommand>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+}
+
+impl From<State> for StateRecord {
+    fn from(state: State) -> Self {
+        let code = state.code();
+        let (until, result) = match state.status {
+            Status::Sleeping { until } => (Some(until), None),
+            Status::Completed { result } => (None, result),
+            _ => (None, None),
+        };
+        let errors_total = Some(state.errors.total()).filter(|n| *n > 0);
+        Self {
+            state: code,
+            until,
+            since: Some(state.since),
+            result,
+            data: state.data,
+            errors: state.errors.entries().to_vec(),
+            errors_total,
+            attempts: state.attempts,
+            claims: state.claims,
+            incarnation: state.incarnation,
+            version: state.version,
+            fence: state.fence,
+            last_command: state.last_command,
+            progress: state.progress,
+        }
+    }
+}
+
+impl TryFrom<StateRecord> for State {
+    type Error = Invalid;
+
+    fn try_from(record: StateRecord) -> Result<Self, Invalid> {
+        let status = match record.state {
+            Code::Runnable => Status::Runnable,
+            Code::Sleeping => Status::Sleeping {
+                until: record.until.ok_or_else(|| {
+                    Invalid::new("until", "is missing; a sleeping task has a time to wake")
+                })?,
+            },
+            Code::Paused => Status::Paused,
+            Code::Fault => Status::Fault,
+            Code::Completed => Status::Completed {
+                result: record.result,
+            },
+            Code::Failed => Status::Failed,
+            Code::Killed => Status::Killed,
+        };
+        // A record by another writer may have no `since`: its last error is the best that is known.
+        let since = record
+            .since
+            .or_else(|| record.errors.last().map(|e| e.timestamp))
+            .unwrap_or(Timestamp::UNIX_EPOCH);
+        Ok(Self {
+            status,
+            since,
+            data: record.data,
+            errors: ErrorLog::from_parts(record.errors, record.errors_total),
+            attempts: record.attempts,
+            claims: record.claims,
+            incarnation: record.incarnation,
+            version: record.version,
+            fence: record.fence,
+            last_command: record.last_command,
+            progress: record.progress,
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CommandRecord {
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Json>,
+}
+
+impl From<Command> for CommandRecord {
+    fn from(command: Command) -> Self {
+        let message = command.kind().as_str().to_owned();
+        match command {
+            Command::Sleep { until } => Self {
+                message,
+                until: Some(until.to_string()),
+                result: None,
+            },
+            Command::Complete { result } => Self {
+                message,
+                until: None,
+                result,
+            },
+            _ => Self {
+                message,
+                until: None,
+                result: None,
+            },
+        }
+    }
+}
+
+impl TryFrom<CommandRecord> for Command {
+    type Error = Invalid;
+
+    fn try_from(record: CommandRecord) -> Result<Self, Invalid> {
+        Ok(match record.message.parse::<ActionKind>()? {
+            ActionKind::Run => Self::Run,
+            ActionKind::Sleep => Self::Sleep {
+                until: match record.until {
+                    Some(text) => crate::time::parse("until", &text)?,
+                    None => {
+                        let reason = "is missing; a sleep needs a time to wake";
+                        return Err(Invalid::new("until", reason));
+                    }
+                },
+            },
+            ActionKind::Pause => Self::Pause,
+            ActionKind::Release => Self::Release,
+            ActionKind::Checkpoint => Self::Checkpoint,
+            ActionKind::Complete => Self::Complete {
+                result: record.result,
+            },
+            ActionKind::Kill => Self::Kill,
+            ActionKind::Error => {
+                return Err(Invalid::new(
+                    "message",
+                    "'error' is a handler's to return; send kill to end a task",
+                ));
+            }
+        })
+    }
+}

@@ -1,0 +1,393 @@
+//! [`RetryPolicy`]: what follows a failed attempt, and the policies that ship with windlass.
+
+use std::{fmt::Debug, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT};
+
+/// The longest wait between two attempts: a week.
+pub const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What a policy is told of a failure.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure<'a> {
+    /// The last errors, oldest first; the newest is the one to decide on.
+    pub errors: &'a [ErrorEntry],
+    /// How many attempts in a row have failed or been abandoned, this one included: 1 or more.
+    pub attempts: u32,
+    /// When it failed.
+    pub now: Timestamp,
+    /// A random number from 0 (included) to 1 (excluded), for jitter.
+    pub jitter: f64,
+}
+
+/// What a policy answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Try again at once.
+    Run,
+    /// Try again after a while.
+    Sleep(Wake),
+    /// Give up: the task has failed.
+    Fail,
+}
+
+/// Decides what follows a failed attempt.
+///
+/// # Duties of an implementation
+///
+/// - It is asked again for the same failure after a crash, and by another node: it must keep
+///   nothing of its own between two calls.
+/// - It is called on the runner's own thread: it must not block.
+/// - One that panics counts as the default policy.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Decision, Failure, RetryPolicy};
+///
+/// /// Tries again, unless the error says that it is of no use.
+/// #[derive(Debug)]
+/// struct UnlessPermanent;
+///
+/// impl RetryPolicy for UnlessPermanent {
+///     fn decide(&self, failure: &Failure<'_>) -> Decision {
+///         match failure.errors.last() {
+///             Some(last) if last.error.starts_with("permanent") => Decision::Fail,
+///             _ => Decision::Run,
+///         }
+///     }
+/// }
+/// ```
+pub trait RetryPolicy: Send + Sync + Debug {
+    /// What follows this failure.
+    fn decide(&self, failure: &Failure<'_>) -> Decision;
+
+    /// How many of the last errors the policy looks at, and so the task keeps (at most 64).
+    fn keeps(&self) -> usize {
+        DEFAULT_KEPT
+    }
+}
+
+/// The policies that ship with windlass; a task may carry one, which then stands above its kind's.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::Retry;
+///
+/// let retry: Retry = serde_json::from_str(r#"{"policy":"exponential","attempts":5}"#)?;
+/// assert_eq!(
+///     serde_json::to_string(&retry)?,
+///     r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1h","attempts":5}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "policy", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Retry {
+    /// So many errors within a window fail the task; before that it sleeps.
+    Strikes {
+        /// The error that fails the task: 8 by default.
+        #[serde(default = "default_strikes")]
+        errors: u32,
+        /// The window they are counted in: 4 h by default.
+        #[serde(default = "default_window", with = "friendly")]
+        window: Duration,
+        /// How long the task sleeps after each: 10 min by default.
+        #[serde(default = "default_sleep", with = "friendly")]
+        sleep: Duration,
+    },
+    /// Waits that grow from attempt to attempt, each drawn anew between zero and its bound (full
+    /// jitter).
+    Exponential {
+        /// The bound of the first wait: 1 s by default.
+        #[serde(default = "default_base", with = "friendly")]
+        base: Duration,
+        /// What the bound grows by: 2 by default.
+        #[serde(default = "default_factor")]
+        factor: f64,
+        /// What the bound never passes: 1 h by default, a week at the most.
+        #[serde(default = "default_cap", with = "friendly")]
+        cap: Duration,
+        /// How many attempts there are in all, the first included: 20 by default.
+        #[serde(default = "default_attempts")]
+        attempts: u32,
+    },
+    /// The first error fails the task.
+    Never,
+}
+
+fn default_strikes() -> u32 {
+    8
+}
+fn default_window() -> Duration {
+    Duration::from_secs(4 * 60 * 60)
+}
+fn default_sleep() -> Duration {
+    Duration::from_secs(10 * 60)
+}
+fn default_base() -> Duration {
+    Duration::from_secs(1)
+}
+fn default_factor() -> f64 {
+    2.0
+}
+fn default_cap() -> Duration {
+    Duration::from_secs(60 * 60)
+}
+fn default_attempts() -> u32 {
+    20
+}
+
+mod friendly {
+    pub(super) use jiff::fmt::serde::unsigned_duration::friendly::compact::required::{
+        deserialize, serialize,
+    };
+}
+
+impl Default for Retry {
+    /// [`Retry::strikes`].
+    fn default() -> Self {
+        Self::strikes()
+    }
+}
+
+impl Retry {
+    /// 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
+    pub fn strikes() -> Self {
+        Self::Strikes {
+            errors: default_strikes(),
+            window: default_window(),
+            sleep: default_sleep(),
+        }
+    }
+
+    /// Waits of up to 1 s, 2 s, 4 s … and at most `cap`, for so many attempts in all.
+    pub fn exponential(attempts: u32, cap: Duration) -> Self {
+        Self::Exponential {
+            base: default_base(),
+            factor: default_factor(),
+            cap,
+            attempts,
+        }
+    }
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the number and its range.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let wrong = |field: &'static str, reason: String| Err(Invalid::new(field, reason));
+        let week = |field: &'static str, value: &Duration| {
+            if *value > MAX_WAIT {
+                return wrong(
+                    field,
+                    format!("{value:?} is more than a week; give at most 7d"),
+                );
+            }
+            Ok(())
+        };
+        match self {
+            Self::Strikes {
+                errors,
+                window: _,
+                sleep,
+            } => {
+                if !(1..=64).contains(errors) {
+                    return wrong("retry.errors", format!("{errors} is not from 1 to 64"));
+                }
+                week("retry.sleep", sleep)
+            }
+            Self::Exponential {
+                base,
+                factor,
+                cap,
+                attempts,
+            } => {
+                if *attempts == 0 {
+                    return wrong(
+                        "retry.attempts",
+                        "0 attempts never run; give 1 or more".into(),
+                    );
+                }
+                if !(1.0..=1000.0).contains(factor) {
+                    return wrong("retry.factor", format!("{factor} is not from 1 to 1000"));
+                }
+                week("retry.base", base)?;
+                week("retry.cap", cap)
+            }
+            Self::Never => Ok(()),
+        }
+    }
+}
+
+impl RetryPolicy for Retry {
+    fn decide(&self, failure: &Failure<'_>) -> Decision {
+        match self {
+            Self::Strikes {
+                errors,
+                window,
+                sleep,
+            } => {
+                let window = SignedDuration::try_from(*window).unwrap_or(SignedDuration::MAX);
+                let recent = failure
+                    .errors
+                    .iter()
+                    .filter(|e| failure.now.duration_since(e.timestamp) <= window)
+                    .count();
+                if recent >= *errors as usize {
+                    Decision::Fail
+                } else {
+                    Decision::Sleep(Wake::After(*sleep))
+                }
+            }
+            Self::Exponential {
+                base,
+                factor,
+                cap,
+                attempts,
+            } => {
+                if failure.attempts >= *attempts {
+                    return Decision::Fail;
+                }
+                let power = failure.attempts.saturating_sub(1).min(1000) as f64;
+                let cap = (*cap).min(MAX_WAIT).as_secs_f64();
+                let bound = (base.as_secs_f64() * factor.powf(power)).min(cap).max(0.0);
+                let wait = bound * failure.jitter.clamp(0.0, 1.0);
+                Decision::Sleep(Wake::After(
+                    Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO),
+                ))
+            }
+            Self::Never => Decision::Fail,
+        }
+    }
+
+    fn keeps(&self) -> usize {
+        match self {
+            Self::Strikes { errors, .. } => DEFAULT_KEPT.max(*errors as usize),
+            _ => DEFAULT_KEPT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn errors(times: &[i64]) -> Vec<ErrorEntry> {
+        times
+            .iter()
+            .map(|s| ErrorEntry {
+                timestamp: Timestamp::from_second(*s).unwrap(),
+                error: "no".into(),
+            })
+            .collect()
+    }
+
+    fn ask(policy: &Retry, errors: &[ErrorEntry], attempts: u32, jitter: f64) -> Decision {
+        let now = errors.last().unwrap().timestamp;
+        policy.decide(&Failure {
+            errors,
+            attempts,
+            now,
+            jitter,
+        })
+    }
+
+    #[test]
+    fn the_eighth_strike_within_the_window_fails() {
+        let policy = Retry::strikes();
+        let seven = errors(&[0, 1, 2, 3, 4, 5, 6]);
+        let ten_minutes = Decision::Sleep(Wake::After(Duration::from_secs(600)));
+        assert_eq!(ask(&policy, &seven, 7, 0.5), ten_minutes);
+        let eight = errors(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(ask(&policy, &eight, 8, 0.5), Decision::Fail);
+        // The first is older than the window: not yet.
+        let spread = errors(&[0, 1, 2, 3, 4, 5, 6, 4 * 3600 + 1]);
+        assert_eq!(ask(&policy, &spread, 8, 0.5), ten_minutes);
+    }
+
+    #[test]
+    fn exponential_waits_grow_to_the_cap_and_end() {
+        let policy = Retry::exponential(5, Duration::from_secs(3));
+        let log = errors(&[0]);
+        let wait = |attempts, jitter| match ask(&policy, &log, attempts, jitter) {
+            Decision::Sleep(Wake::After(wait)) => wait.as_secs_f64(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(1, 0.0), 0.0);
+        assert_eq!(wait(1, 0.5), 0.5);
+        assert_eq!(wait(2, 0.5), 1.0);
+        assert_eq!(wait(3, 0.5), 1.5, "capped");
+        assert_eq!(wait(4, 0.5), 1.5);
+        assert_eq!(ask(&policy, &log, 5, 0.5), Decision::Fail);
+    }
+
+    #[test]
+    fn never_fails_at_once() {
+        assert_eq!(ask(&Retry::Never, &errors(&[0]), 1, 0.0), Decision::Fail);
+    }
+
+    #[test]
+    fn absurd_numbers_are_refused_by_name() {
+        for (retry, field) in [
+            (Retry::exponential(0, Duration::ZERO), "retry.attempts"),
+            (Retry::exponential(1, MAX_WAIT * 2), "retry.cap"),
+            (
+                Retry::Strikes {
+                    errors: 0,
+                    window: Duration::ZERO,
+                    sleep: Duration::ZERO,
+                },
+                "retry.errors",
+            ),
+        ] {
+            assert_eq!(retry.check().unwrap_err().field(), field);
+        }
+        assert_eq!(Retry::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn golden_json() {
+        for (retry, text) in [
+            (
+                Retry::strikes(),
+                r#"{"policy":"strikes","errors":8,"window":"4h","sleep":"10m"}"#,
+            ),
+            (
+                Retry::exponential(20, Duration::from_secs(90)),
+                r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1m 30s","attempts":20}"#,
+            ),
+            (Retry::Never, r#"{"policy":"never"}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&retry).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_waits_longer_than_it_may(
+            base in 0u64..10_000_000, factor in 1.0f64..1000.0, cap in 0u64..10_000_000,
+            attempts in 1u32..u32::MAX, jitter in 0.0f64..1.0,
+        ) {
+            let policy = Retry::Exponential {
+                base: Duration::from_secs(base), factor,
+                cap: Duration::from_secs(cap), attempts: u32::MAX,
+            };
+            match ask(&policy, &errors(&[0]), attempts, jitter) {
+                Decision::Sleep(Wake::After(wait)) => {
+                    prop_assert!(wait <= Duration::from_secs(cap).min(MAX_WAIT));
+                }
+                Decision::Fail => prop_assert_eq!(attempts, u32::MAX),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

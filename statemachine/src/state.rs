@@ -1,0 +1,266 @@
+//! [`State`]: where a task is.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord};
+
+/// The seven states, without what belongs to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Code {
+    /// The handler runs, or will as soon as a node has room.
+    Runnable,
+    /// It waits for a time.
+    Sleeping,
+    /// It waits for a command.
+    Paused,
+    /// An attempt failed and the retry policy has not answered yet.
+    Fault,
+    /// It is done. Final.
+    Completed,
+    /// It failed for good. Final, until somebody asks for a retry.
+    Failed,
+    /// It was ended by a command or its handler. Final.
+    Killed,
+}
+
+impl Code {
+    /// Every state, in the order of the transition table.
+    pub const ALL: [Self; 7] = [
+        Self::Runnable,
+        Self::Sleeping,
+        Self::Paused,
+        Self::Fault,
+        Self::Completed,
+        Self::Failed,
+        Self::Killed,
+    ];
+
+    /// Whether nothing can follow.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Killed)
+    }
+
+    /// The lower-case name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Runnable => "runnable",
+            Self::Sleeping => "sleeping",
+            Self::Paused => "paused",
+            Self::Fault => "fault",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Code {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        Self::ALL
+            .into_iter()
+            .find(|c| c.as_str() == text)
+            .ok_or_else(|| {
+                let names: Vec<_> = Self::ALL.iter().map(|c| c.as_str()).collect();
+                Invalid::new("state", format!("'{text}' is none of {}", names.join(", ")))
+            })
+    }
+}
+
+/// A state with what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// The handler runs, or will as soon as a node has room.
+    Runnable,
+    /// It waits for a time.
+    Sleeping {
+        /// When it wakes.
+        until: Timestamp,
+    },
+    /// It waits for a command.
+    Paused,
+    /// An attempt failed and the retry policy has not answered yet.
+    Fault,
+    /// It is done.
+    Completed {
+        /// What came of it.
+        result: Option<Json>,
+    },
+    /// It failed for good; the error log says why.
+    Failed,
+    /// It was ended by a command or its handler.
+    Killed,
+}
+
+impl Status {
+    /// The state without what belongs to it.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Runnable => Code::Runnable,
+            Self::Sleeping { .. } => Code::Sleeping,
+            Self::Paused => Code::Paused,
+            Self::Fault => Code::Fault,
+            Self::Completed { .. } => Code::Completed,
+            Self::Failed => Code::Failed,
+            Self::Killed => Code::Killed,
+        }
+    }
+}
+
+/// How far a running task is: a fraction and a text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// From 0 to 1, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
+    /// What is being done.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// The last command that was applied to a task: with it a state store alone can tell whether a
+/// command has had its effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastCommand {
+    /// Its place in the queue.
+    pub order: u64,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Where a task is: its status, its data, and its counters.
+///
+/// Its JSON form is what stores keep (`docs/storage.md`); reading bytes that are not such a form
+/// gives a typed error.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::State;
+/// use jiff::Timestamp;
+///
+/// let state = State::new(Timestamp::UNIX_EPOCH);
+/// let text = serde_json::to_string(&state)?;
+/// assert_eq!(text, r#"{"state":"runnable","since":"1970-01-01T00:00:00Z"}"#);
+/// assert_eq!(serde_json::from_str::<State>(&text)?, state);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StateRecord", into = "StateRecord")]
+pub struct State {
+    /// The state with what belongs to it.
+    pub status: Status,
+    /// Since when the task has had this code.
+    pub since: Timestamp,
+    /// What the handler keeps from one run to the next.
+    pub data: Option<Json>,
+    /// The last errors.
+    pub errors: ErrorLog,
+    /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
+    pub attempts: u32,
+    /// How often the task has been claimed.
+    pub claims: u64,
+    /// How often it was started anew by a retry.
+    pub incarnation: u32,
+    /// How often this state has been written; it tells one write from the next.
+    pub version: u64,
+    /// The claim that wrote it.
+    pub fence: Fence,
+    /// The last command that had an effect on it.
+    pub last_command: Option<LastCommand>,
+    /// How far it was at the last write.
+    pub progress: Option<Progress>,
+}
+
+impl State {
+    /// The state of a task that was just submitted and can run.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            status: Status::Runnable,
+            since: now,
+            data: None,
+            errors: ErrorLog::default(),
+            attempts: 0,
+            claims: 0,
+            incarnation: 0,
+            version: 0,
+            fence: Fence::default(),
+            last_command: None,
+            progress: None,
+        }
+    }
+
+    /// The state of a task that was just submitted: runnable, or asleep until its `start_at`.
+    pub fn submitted(start_at: Option<Timestamp>, now: Timestamp) -> Self {
+        let mut state = Self::new(now);
+        if let Some(until) = start_at.filter(|at| *at > now) {
+            state.status = Status::Sleeping { until };
+        }
+        state
+    }
+
+    /// The state without what belongs to it.
+    pub fn code(&self) -> Code {
+        self.status.code()
+    }
+
+    /// When the task can next be claimed without a command: `None` for one that is paused or
+    /// finished, the time of its wake-up for one that sleeps, and since when it could for others.
+    pub fn due(&self) -> Option<Timestamp> {
+        match self.status {
+            Status::Runnable | Status::Fault => Some(self.since),
+            Status::Sleeping { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// What a claim does to the state, in the same write: it counts; an abandoned earlier claim
+    /// counts as an attempt and is kept in the error log; a sleeper that is due wakes.
+    #[must_use]
+    pub fn claimed(mut self, fence: Fence, abandoned: Option<&str>, now: Timestamp) -> Self {
+        self.claims += 1;
+        self.fence = fence;
+        self.version += 1;
+        if let Some(node) = abandoned {
+            self.attempts = self.attempts.saturating_add(1);
+            let error =
+                format!("the claim was abandoned: node {node} was lost while it had the task");
+            self.errors.push(now, error, MAX_KEPT);
+        }
+        if let Status::Sleeping { until } = self.status
+            && until <= now
+        {
+            self.set(Status::Runnable, now);
+        }
+        self
+    }
+
+    /// The state of a new incarnation, for an explicit retry of a finished task: runnable, attempts
+    /// from 0; data, errors and the other counters stay.
+    #[must_use]
+    pub fn retried(mut self, now: Timestamp) -> Self {
+        self.status = Status::Runnable;
+        self.since = now;
+        self.attempts = 0;
+        self.incarnation += 1;
+        self.version += 1;
+        self.progress = None;
+        self
+    }
+
+    pub(crate) fn set(&mut self, status: Status, now: Timestamp) {
+        if status.code() != self.code() {
+            self.since = now;
+        }
+        self.status = status;
+    }
+}

@@ -1,0 +1,193 @@
+//! [`Task`]: the immutable envelope of a unit of work.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Invalid, Json, Kind, Retry, TaskId};
+
+/// Labels of a task: short names with short values, to find tasks by and to choose nodes by.
+pub type Labels = BTreeMap<String, String>;
+
+/// How many labels a task may have.
+pub const MAX_LABELS: usize = 32;
+/// The longest name or value of a label, in bytes.
+pub const MAX_LABEL_BYTES: usize = 128;
+
+/// A unit of work as it was submitted. Nothing of it changes later; what does is its
+/// [`State`](crate::State).
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Json, Task};
+///
+/// let mut task = Task::new("nightly".parse()?, "report".parse()?);
+/// task.props = Json::parse("props", r#"{"customer": 7}"#)?;
+/// task.priority = 10;
+/// assert_eq!(
+///     serde_json::to_string(&task).unwrap(),
+///     r#"{"id":"nightly","kind":"report","props":{"customer":7},"priority":10}"#,
+/// );
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Its name, unique in its namespace.
+    pub id: TaskId,
+    /// Which handler runs it.
+    pub kind: Kind,
+    /// What the handler is to work on; `null` by default.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub props: Json,
+    /// Not before this time; at once by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::start_at"
+    )]
+    pub start_at: Option<Timestamp>,
+    /// Tasks with a greater one are claimed first; 0 by default.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    /// Names to find it by and to choose nodes by.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// What follows a failed attempt; the kind's policy by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+}
+
+fn is_zero(n: &i32) -> bool {
+    *n == 0
+}
+
+impl Task {
+    /// A task of a kind, with the defaults for everything else.
+    pub fn new(id: TaskId, kind: Kind) -> Self {
+        Self {
+            id,
+            kind,
+            props: Json::null(),
+            start_at: None,
+            priority: 0,
+            labels: Labels::new(),
+            retry: None,
+        }
+    }
+
+    /// Checks what the types alone do not: sizes, labels, the retry policy's numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field and its range. Props that are too large are told with both
+    /// sizes.
+    pub fn check(&self, max_bytes: usize) -> Result<(), Invalid> {
+        if self.props.len() > max_bytes {
+            return Err(Invalid::new(
+                "props",
+                format!(
+                    "have {} bytes; at most {max_bytes} are allowed",
+                    self.props.len()
+                ),
+            ));
+        }
+        check_labels(&self.labels)?;
+        self.retry.as_ref().map_or(Ok(()), Retry::check)
+    }
+}
+
+fn check_labels(labels: &Labels) -> Result<(), Invalid> {
+    if labels.len() > MAX_LABELS {
+        let reason = format!("are {}; at most {MAX_LABELS} are allowed", labels.len());
+        return Err(Invalid::new("labels", reason));
+    }
+    for (name, value) in labels {
+        let bad = |text: &str| text.len() > MAX_LABEL_BYTES || text.chars().any(char::is_control);
+        if name.is_empty() || bad(name) || name.contains(['=', ',']) {
+            let reason = format!(
+                "the name {name:?} is not 1 to {MAX_LABEL_BYTES} bytes of printable text without '=' and ','"
+            );
+            return Err(Invalid::new("labels", reason));
+        }
+        if bad(value) || value.contains(',') {
+            let reason = format!(
+                "the value of {name:?} is not printable text of at most {MAX_LABEL_BYTES} bytes without ','"
+            );
+            return Err(Invalid::new("labels", reason));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> Task {
+        Task::new("t".parse().unwrap(), "k".parse().unwrap())
+    }
+
+    #[test]
+    fn golden_json() {
+        let mut full = task();
+        full.props = serde_json::json!({"n": 1}).into();
+        full.start_at = Some("2030-01-02T03:04:05Z".parse().unwrap());
+        full.priority = -3;
+        full.labels.insert("team".into(), "a".into());
+        full.retry = Some(Retry::Never);
+        for (task, text) in [
+            (task(), r#"{"id":"t","kind":"k"}"#),
+            (
+                full,
+                r#"{"id":"t","kind":"k","props":{"n":1},"start_at":"2030-01-02T03:04:05Z","priority":-3,"labels":{"team":"a"},"retry":{"policy":"never"}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&task).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Task>(text).unwrap(), task);
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let error = serde_json::from_str::<Task>(r#"{"id":"t","kind":"k","prios":1}"#).unwrap_err();
+        assert!(
+            error.to_string().contains("unknown field `prios`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn props_that_are_too_large_are_told_with_both_sizes() {
+        let mut task = task();
+        task.props = Json::new("props", &"x".repeat(100)).unwrap();
+        let error = task.check(50).unwrap_err();
+        assert_eq!(error.field(), "props");
+        assert!(
+            error.to_string().contains("102") && error.to_string().contains("50"),
+            "{error}"
+        );
+        assert_eq!(task.check(102), Ok(()));
+    }
+
+    #[test]
+    fn bad_labels_are_refused() {
+        for (name, value) in [
+            ("", "x"),
+            ("a=b", "x"),
+            ("a,b", "x"),
+            ("a", "x\ny"),
+            ("a", "x,y"),
+        ] {
+            let mut task = task();
+            task.labels.insert(name.into(), value.into());
+            assert_eq!(
+                task.check(100).unwrap_err().field(),
+                "labels",
+                "{name}={value}"
+            );
+        }
+    }
+}

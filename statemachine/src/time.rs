@@ -1,0 +1,36 @@
+//! Reading times, with errors that name the field.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, de::Error};
+
+use crate::Invalid;
+
+/// Reads an RFC 3339 time.
+///
+/// # Errors
+///
+/// [`Invalid`] naming `field`, with an example of what would be right.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::time::parse;
+///
+/// assert!(parse("until", "2030-01-02T03:04:05Z").is_ok());
+/// assert!(parse("until", "tomorrow").unwrap_err().to_string().starts_with("until: 'tomorrow'"));
+/// ```
+pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
+    text.parse().map_err(|_| {
+        let reason = format!(
+            "'{text}' is not a time up to the year 9999; write it like 2030-01-02T03:04:05Z"
+        );
+        Invalid::new(field, reason)
+    })
+}
+
+pub(crate) fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|t| parse("start_at", &t))
+        .transpose()
+        .map_err(D::Error::custom)
+}
