@@ -1,0 +1,101 @@
+//! [`Error`]: what a store answers when it does not do what it was asked.
+
+use windlass_statemachine::{Invalid, TaskId};
+
+/// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The claim or lease that asked is not the live one: it was lost. Nothing was changed.
+    #[error("{0} is fenced: another claim or lease has taken its place, and nothing was changed")]
+    Fenced(String),
+
+    /// The store cannot be reached, or is too busy. Whether a write happened is not known: read
+    /// again before acting on it.
+    #[error("the store is unavailable while it was to {operation}: {reason}")]
+    Unavailable {
+        /// What was being done.
+        operation: &'static str,
+        /// What the store said.
+        reason: String,
+    },
+
+    /// A record cannot be read. It is set aside with the reason, not lost.
+    #[error("the record of {what} cannot be read: {reason}")]
+    Corrupt {
+        /// Whose record.
+        what: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
+
+    /// There is no such task, node or command.
+    #[error("{what} '{name}' does not exist")]
+    NotFound {
+        /// `task`, `node` or `command`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+
+    /// What was to be written is larger than the store takes.
+    #[error("{field} has {bytes} bytes; the store takes at most {limit}")]
+    TooLarge {
+        /// Which field.
+        field: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+
+    /// Bad input; it names the field and what would be right.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+
+    /// A live task or node has that name.
+    #[error("{what} '{name}' exists already")]
+    AlreadyExists {
+        /// `task` or `node`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+
+    /// The task has ended: it takes no command, and its id is free only for a replacement.
+    #[error("task '{0}' has ended already; retry starts it anew, replace takes its id")]
+    AlreadyFinished(TaskId),
+
+    /// The store itself is not what it should be: not ours, newer than this program, read-only.
+    /// The text says what to do.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl Error {
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// There is no such task.
+    pub fn no_task(id: &TaskId) -> Self {
+        Self::NotFound {
+            what: "task",
+            name: id.to_string(),
+        }
+    }
+
+    /// The claim of this task is not the live one.
+    pub fn fenced(id: &TaskId) -> Self {
+        Self::Fenced(format!("the claim of task '{id}'"))
+    }
+
+    /// The store could not do `operation` now.
+    pub fn unavailable(operation: &'static str, reason: impl std::fmt::Display) -> Self {
+        Self::Unavailable {
+            operation,
+            reason: reason.to_string(),
+        }
+    }
+}

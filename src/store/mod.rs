@@ -1,0 +1,74 @@
+//! Stores: what holds tasks and their states, and the duties of one.
+//!
+//! | trait | who uses it | for what |
+//! |---|---|---|
+//! | [`Coordinator`] | the runner | leases, claims, the watch, commits |
+//! | [`Registry`] | the client | submit, list, command, delete, history |
+//! | [`StateStore`] | the runner, when you bring your own | states alone, beside a coordinator |
+//!
+//! A backend implements the first two on one set of data and passes the conformance suite
+//! (feature `conformance`). The backends know these traits and never each other.
+
+mod coordinator;
+mod error;
+mod model;
+mod registry;
+mod state_store;
+
+use std::sync::Arc;
+
+pub use coordinator::{Coordinator, EventStream};
+pub use error::Error;
+pub use model::{
+    Change, Claim, Claimed, CommandRecord, Commit, Count, Event, Filter, IfExists, Lease, Limits,
+    NodeCommand, NodeRecord, NodeSpec, NodeStatus, Page, QueuedNodeCommand, Send, Submit,
+    Submitted, TaskRecord, TaskView, What,
+};
+pub use registry::{ChangeStream, Registry};
+pub use state_store::{StateStore, StateWrite};
+
+use crate::clock::Clock;
+
+/// An open store: one namespace, as runners and clients use it.
+#[derive(Clone)]
+pub struct Store {
+    coordinator: Arc<dyn Coordinator>,
+    registry: Arc<dyn Registry>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// A store of your own making: a coordinator and a registry on the same data.
+    pub fn from_parts(
+        coordinator: Arc<dyn Coordinator>,
+        registry: Arc<dyn Registry>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            coordinator,
+            registry,
+            clock,
+        }
+    }
+
+    /// What runners use.
+    pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
+        &self.coordinator
+    }
+
+    /// What clients use.
+    pub fn registry(&self) -> &Arc<dyn Registry> {
+        &self.registry
+    }
+
+    /// The clock that the store follows.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+}
