@@ -73,7 +73,7 @@ pub enum StopReason {
 }
 
 /// The two timers of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     /// The wake-up of a sleep that is too short to give the claim back for.
     Wake,
@@ -110,8 +110,10 @@ pub enum Input {
     Refused(String),
     /// The claim is lost.
     Fenced(StopReason),
-    /// The node wants to give the task back.
+    /// The node wants to give the task back, within the grace.
     Stop(StopReason),
+    /// The node wants to give the task back without a grace.
+    StopNow(StopReason),
 }
 
 /// What a running handler is told.
@@ -282,6 +284,16 @@ impl Machine {
         self.phase == Phase::Done
     }
 
+    /// Whether the handler does not run, nothing is written, and a timer is waited for.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether a write is under way that gives the claim back.
+    pub fn is_ending(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(|w| w.drop_claim)
+    }
+
     /// Whether a write is under way.
     pub fn is_storing(&self) -> bool {
         self.in_flight.is_some()
@@ -311,6 +323,15 @@ impl Machine {
             Input::Refused(reason) => self.refused(reason, env, out),
             Input::Fenced(reason) => self.fenced(reason, out),
             Input::Stop(reason) => self.stop(reason, env, out),
+            Input::StopNow(reason) => {
+                self.stop = Some((reason, env.now));
+                if self.phase == Phase::Running {
+                    out.push(Effect::Signal(Signal::Stop(reason)));
+                    self.abort(out);
+                } else {
+                    self.stop(reason, env, out);
+                }
+            }
             Input::Begin | Input::Returned(_) | Input::Aborted => {}
         }
     }
@@ -585,10 +606,14 @@ impl Machine {
             return self.after_write(env, out);
         }
         self.refusals += 1;
-        if self.refusals > 2 {
-            // Not even an error without data can be stored: the store sets the task aside.
-            self.phase = Phase::Done;
-            return out.push(Effect::Done(End::Lost));
+        match self.refusals {
+            1 => {}
+            // Not even the error can be stored: the task is given back as it is.
+            2 => return self.persist_as_is(env, out),
+            _ => {
+                self.phase = Phase::Done;
+                return out.push(Effect::Done(End::Lost));
+            }
         }
         let text = format!("what the handler returned could not be stored: {reason}");
         self.settle(Cause::Returned(Message::error(text)), env, out);
