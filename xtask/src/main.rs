@@ -1,1 +1,163 @@
-fn main() {}
+//! The chores of the workspace. `cargo xtask` lists them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+const HELP: &str = "\
+The chores of the windlass workspace:
+
+  cargo xtask test [ARGS]   every test there is; ARGS go to cargo test
+  cargo xtask verify        formatting, lints, docs, licences: checks all, writes nothing
+  cargo xtask fix           formats, and applies what the lints can mend by themselves
+  cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
+  cargo xtask soak [ARGS]   the long crash test (SOAK_SECONDS, 600 by default)
+";
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    let chore = args.next();
+    let rest: Vec<String> = args.collect();
+    let done = match chore.as_deref() {
+        Some("test") => test(&rest),
+        Some("verify") => verify(),
+        Some("fix") => fix(),
+        Some("bench") => bench(&rest),
+        Some("soak") => soak(&rest),
+        _ => {
+            print!("{HELP}");
+            return if chore.is_none() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
+
+fn run(what: &str, command: &mut Command) -> Result<(), String> {
+    eprintln!("==> {what}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what}: {status}")),
+        Err(e) => Err(format!("{what}: could not be started: {e}")),
+    }
+}
+
+fn test(args: &[String]) -> Result<(), String> {
+    run(
+        "cargo test",
+        cargo().args(["test", "--workspace", "--all-features", "--no-fail-fast"]).args(args),
+    )
+}
+
+fn verify() -> Result<(), String> {
+    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"];
+    let mut failed = Vec::new();
+    let mut check = |what: &str, command: &mut Command| {
+        if let Err(why) = run(what, command) {
+            failed.push(why);
+        }
+    };
+    check("formatting", cargo().args(["fmt", "--all", "--check"]));
+    check("lints", cargo().args(clippy));
+    check(
+        "the library without its default features",
+        cargo().args(["check", "-p", "windlass", "--no-default-features"]),
+    );
+    check(
+        "docs",
+        cargo()
+            .args(["doc", "--workspace", "--all-features", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-Dwarnings"),
+    );
+    check_msrv(&mut failed);
+    check_licences(&mut failed);
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+/// The stated minimum (`rust-version`) holds if its own compiler takes the code.
+fn check_msrv(failed: &mut Vec<String>) {
+    let stated = env!("CARGO_PKG_RUST_VERSION");
+    let version = |command: &mut Command| {
+        let out = command.arg("--version").output().ok().filter(|o| o.status.success())?;
+        let text = String::from_utf8(out.stdout).ok()?;
+        text.split_whitespace().nth(1).map(ToOwned::to_owned)
+    };
+    let is_stated = |v: &str| v == stated || v.starts_with(&format!("{stated}."));
+    if version(&mut Command::new("rustc")).is_some_and(|v| is_stated(&v)) {
+        eprintln!("==> minimum Rust version {stated}: it is the compiler of this very run");
+        return;
+    }
+    let with = format!("+{stated}.0");
+    if version(Command::new("rustc").arg(&with)).is_some_and(|v| is_stated(&v)) {
+        let mut check = Command::new("cargo");
+        check.current_dir(root()).args([&with, "check", "--workspace", "--all-features"]);
+        if let Err(why) = run(&format!("minimum Rust version {stated}"), &mut check) {
+            failed.push(why);
+        }
+        return;
+    }
+    eprintln!(
+        "==> minimum Rust version {stated}: NOT CHECKED, its compiler is not installed \
+         (rustup toolchain install {stated}.0)"
+    );
+}
+
+fn check_licences(failed: &mut Vec<String>) {
+    let there = cargo().args(["deny", "--version"]).output().is_ok_and(|o| o.status.success());
+    if !there {
+        eprintln!(
+            "==> licences and advisories: NOT CHECKED, cargo-deny is not installed \
+             (cargo install cargo-deny)"
+        );
+        return;
+    }
+    // Advisories need a database from the network; licences, bans and sources do not.
+    let mut deny = cargo();
+    deny.args(["deny", "--all-features", "check", "licenses", "bans", "sources"]);
+    if let Err(why) = run("licences, bans, sources", &mut deny) {
+        failed.push(why);
+    }
+}
+
+fn fix() -> Result<(), String> {
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--fix",
+        "--allow-dirty",
+        "--allow-staged",
+    ];
+    run("lints", cargo().args(clippy))?;
+    run("formatting", cargo().args(["fmt", "--all"]))
+}
+
+fn bench(args: &[String]) -> Result<(), String> {
+    run("cargo bench", cargo().args(["bench", "--package", "windlass", "--bench", "table", "--"]).args(args))
+}
+
+fn soak(args: &[String]) -> Result<(), String> {
+    let mut soak = cargo();
+    soak.args(["test", "--release", "--package", "windlass-robustness", "--", "--ignored", "soak"]);
+    run("soak", soak.args(args))
+}
