@@ -1,0 +1,350 @@
+//! Commands to tasks that run, sleep, are paused, ignore them, or have ended.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use windlass::{
+    ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Status, Stop,
+    TaskContext, TaskId, store::Error,
+};
+
+use crate::support::{World, applied, secs};
+
+async fn obeys(task: TaskContext) -> Message {
+    task.stopped().await.message()
+}
+
+async fn ignores(_: TaskContext) -> Message {
+    std::future::pending().await
+}
+
+async fn running(world: &World, kind: &str) -> TaskId {
+    let id = world.client.submit(NewTask::new(kind)).await.unwrap();
+    world
+        .until("it is claimed", || async {
+            world.client.get(&id).await.unwrap().node.is_some()
+        })
+        .await;
+    id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_obeys_pauses_resumes_and_is_killed() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("obeys", obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = running(&world, "obeys").await;
+    assert_eq!(
+        world.command(&id, Command::Pause).await,
+        applied(Code::Runnable, Code::Paused)
+    );
+    world.rest(&id, Code::Paused).await;
+    assert_eq!(
+        world.command(&id, Command::Run).await,
+        applied(Code::Paused, Code::Runnable)
+    );
+    let until = world.now() + jiff::SignedDuration::from_hours(1);
+    let slept = world.command(&id, Command::Sleep { until }).await;
+    assert_eq!(slept, applied(Code::Runnable, Code::Sleeping));
+    world.rest(&id, Code::Sleeping).await;
+    assert_eq!(
+        world.command(&id, Command::Kill).await,
+        applied(Code::Sleeping, Code::Killed)
+    );
+    let refused = world.client.command(&id, Command::Run).await;
+    assert!(
+        matches!(refused, Err(Error::AlreadyFinished(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_a_command_is_aborted_after_its_grace() {
+    let world = World::new().await;
+    let grace = KindConfig::default().stop_grace(secs(30));
+    let _node = world
+        .node("n")
+        .handler_with("ignores", grace, ignores)
+        .start()
+        .await
+        .unwrap();
+    let id = running(&world, "ignores").await;
+    let before = world.now();
+    assert_eq!(
+        world.command(&id, Command::Pause).await,
+        applied(Code::Runnable, Code::Paused)
+    );
+    let took = world.now().duration_since(before).as_secs();
+    assert!((29..33).contains(&took), "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_returns_instead_overrides_the_command_but_never_a_kill() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("completes", |task: TaskContext| async move {
+            task.stopped().await;
+            Message::complete()
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = running(&world, "completes").await;
+    let outcome = world.command(&id, Command::Pause).await;
+    assert_eq!(
+        outcome,
+        Outcome::Overridden {
+            by: ActionKind::Complete
+        }
+    );
+    assert_eq!(world.code(&id).await, Code::Completed);
+    let id = running(&world, "completes").await;
+    assert_eq!(
+        world.command(&id, Command::Kill).await,
+        applied(Code::Runnable, Code::Killed)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_command_does_not_stop_the_handler() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("saves", |task: TaskContext| async move {
+            let commands = task.commands();
+            while let Some(command) = commands.next().await {
+                if command == Command::Checkpoint {
+                    task.checkpoint("saved").await?;
+                    return Ok::<_, BoxError>(task.stopped().await.message());
+                }
+            }
+            Ok(Message::release())
+        })
+        .handler("ignores", ignores)
+        .start()
+        .await
+        .unwrap();
+    let still = applied(Code::Runnable, Code::Runnable);
+    let id = running(&world, "saves").await;
+    assert_eq!(world.command(&id, Command::Checkpoint).await, still);
+    let record = world.client.get(&id).await.unwrap();
+    assert_eq!(record.state.unwrap().data.unwrap().as_str(), "\"saved\"");
+    // One that does not answer goes on all the same.
+    let id = running(&world, "ignores").await;
+    let fence = world.client.get(&id).await.unwrap().fence;
+    assert_eq!(world.command(&id, Command::Checkpoint).await, still);
+    assert_eq!(world.client.get(&id).await.unwrap().fence, fence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_wait_for_an_owner_and_are_applied_in_order() {
+    let world = World::new().await;
+    let id = world.client.submit(NewTask::new("late")).await.unwrap();
+    let mut sent = Vec::new();
+    for command in [
+        Command::Pause,
+        Command::Run,
+        Command::Pause,
+        Command::Checkpoint,
+    ] {
+        sent.push(world.client.command(&id, command).await.unwrap());
+    }
+    for id in &sent {
+        assert_eq!(world.client.outcome(id).await.unwrap(), None);
+    }
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let _node = world
+        .node("n")
+        .handler("late", move |_: TaskContext| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Message::complete() }
+        })
+        .start()
+        .await
+        .unwrap();
+    let mut outcomes = Vec::new();
+    for id in &sent {
+        outcomes.push(world.client.wait_outcome(id).await.unwrap());
+    }
+    assert_eq!(
+        outcomes,
+        [
+            applied(Code::Runnable, Code::Paused),
+            applied(Code::Paused, Code::Runnable),
+            applied(Code::Runnable, Code::Paused),
+            applied(Code::Paused, Code::Paused),
+        ]
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "the handler never ran");
+    world.rest(&id, Code::Paused).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_command_id_is_the_same_command() {
+    let world = World::new().await;
+    let id = world.client.submit(NewTask::new("any")).await.unwrap();
+    let command: windlass::CommandId = "deploy-7".parse().unwrap();
+    for _ in 0..3 {
+        world
+            .client
+            .command_with_id(&id, command.clone(), Command::Pause)
+            .await
+            .unwrap();
+    }
+    assert_eq!(world.client.commands(&id).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_completes_a_paused_task() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("obeys", obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = running(&world, "obeys").await;
+    world.command(&id, Command::Pause).await;
+    let result = Some(serde_json::json!({"by": "hand"}).into());
+    world
+        .command(
+            &id,
+            Command::Complete {
+                result: result.clone(),
+            },
+        )
+        .await;
+    let done = world.client.wait(&id).await.unwrap();
+    assert_eq!(done.state.status, Status::Completed { result });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_reaches_a_paused_task_though_every_slot_is_taken() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .slots(1)
+        .handler("obeys", obeys)
+        .start()
+        .await
+        .unwrap();
+    let paused = running(&world, "obeys").await;
+    world.command(&paused, Command::Pause).await;
+    world.rest(&paused, Code::Paused).await;
+    let runs = running(&world, "obeys").await;
+    assert_eq!(
+        world.command(&paused, Command::Kill).await,
+        applied(Code::Paused, Code::Killed)
+    );
+    assert_eq!(world.code(&runs).await, Code::Runnable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_resumed_beyond_the_limit_waits_its_turn() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .slots(1)
+        .handler("obeys", obeys)
+        .start()
+        .await
+        .unwrap();
+    let paused = running(&world, "obeys").await;
+    world.command(&paused, Command::Pause).await;
+    let runs = running(&world, "obeys").await;
+    assert_eq!(
+        world.command(&paused, Command::Run).await,
+        applied(Code::Paused, Code::Runnable)
+    );
+    world.rest(&paused, Code::Runnable).await;
+    let running = node.snapshot().await.unwrap().tasks;
+    assert_eq!(running.iter().map(|t| &t.id).collect::<Vec<_>>(), [&runs]);
+    world.command(&runs, Command::Kill).await;
+    world
+        .until("the other runs", || async {
+            world.client.get(&paused).await.unwrap().node.is_some()
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_task_stops_its_handler() {
+    let world = World::new().await;
+    let stops = Arc::new(Mutex::new(Vec::new()));
+    let seen = stops.clone();
+    let node = world
+        .node("n")
+        .handler("waits", move |task: TaskContext| {
+            let seen = seen.clone();
+            async move {
+                let guard = Dropped(seen);
+                let stop = task.stopped().await;
+                guard.0.lock().unwrap().push(format!("{stop:?}"));
+                Message::complete()
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = running(&world, "waits").await;
+    world.client.delete(&id).await.unwrap();
+    world
+        .until("the handler is gone", || async {
+            stops.lock().unwrap().last().is_some_and(|s| s == "dropped")
+                && node.snapshot().await.unwrap().tasks.is_empty()
+        })
+        .await;
+    let gone = world.client.get(&id).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    assert_ne!(Stop::Command(Command::Kill).message(), Message::release());
+}
+
+struct Dropped(Arc<Mutex<Vec<String>>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push("dropped".to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_runs_a_failed_task_again_with_its_data() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler_with(
+            "once",
+            KindConfig::default().retry(windlass::Retry::Never),
+            |task: TaskContext| async move {
+                if task.incarnation() == 0 {
+                    task.checkpoint("found").await?;
+                    return Err("no".into());
+                }
+                assert_eq!(task.attempt(), 1, "attempts begin anew");
+                let data: Option<String> = task.data()?;
+                Ok::<_, BoxError>(Message::complete_with(&data)?)
+            },
+        )
+        .start()
+        .await
+        .unwrap();
+    let id = world.client.submit(NewTask::new("once")).await.unwrap();
+    assert_eq!(world.client.wait(&id).await.unwrap().code(), Code::Failed);
+    world.client.retry(&id).await.unwrap();
+    let done = world.client.wait(&id).await.unwrap();
+    assert_eq!(done.result::<String>().unwrap().as_deref(), Some("found"));
+    assert_eq!(done.state.errors.total(), 1, "the error is still told");
+    let refused = world.client.retry(&id).await;
+    assert!(
+        refused.is_ok(),
+        "an ended task may be run again: {refused:?}"
+    );
+}

@@ -1,0 +1,192 @@
+//! Limits per node and kind, and the order in which tasks are claimed.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use windlass::{Code, KindConfig, Message, NewTask, TaskContext, store::Filter};
+
+use crate::support::{World, secs};
+
+/// Counts how many run at once, and the most there have been.
+#[derive(Clone, Default)]
+struct Gauge {
+    now: Arc<AtomicU32>,
+    most: Arc<AtomicU32>,
+}
+
+impl Gauge {
+    async fn work(self) -> Message {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(secs(1)).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        Message::complete()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_run_at_once_than_the_node_and_the_kind_allow() {
+    let world = World::new().await;
+    let (all, of_a) = (Gauge::default(), Gauge::default());
+    let (for_a, for_b) = ((all.clone(), of_a.clone()), all.clone());
+    for n in 0..40 {
+        let kind = if n % 2 == 0 { "a" } else { "b" };
+        world.client.submit(NewTask::new(kind)).await.unwrap();
+    }
+    let _node = world
+        .node("n")
+        .slots(7)
+        .handler_with(
+            "a",
+            KindConfig::default().slots(3),
+            move |_: TaskContext| {
+                let (all, of_a) = for_a.clone();
+                async move {
+                    let (message, _) = tokio::join!(all.work(), of_a.work());
+                    message
+                }
+            },
+        )
+        .handler("b", move |_: TaskContext| for_b.clone().work())
+        .start()
+        .await
+        .unwrap();
+    world.client.wait_idle(&Filter::default()).await.unwrap();
+    assert_eq!(all.most.load(Ordering::SeqCst), 7);
+    assert_eq!(of_a.most.load(Ordering::SeqCst), 3);
+    let counts = world.client.counts().await.unwrap();
+    assert!(
+        counts.iter().all(|c| c.state == Some(Code::Completed)),
+        "{counts:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_order_is_priority_then_due_time_then_submit() {
+    let world = World::new().await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for (id, priority) in [("c", 0), ("d", 0), ("b", 5), ("a", 9)] {
+        world
+            .client
+            .submit(NewTask::new("k").id(id).priority(priority))
+            .await
+            .unwrap();
+    }
+    let seen = order.clone();
+    let _node = world
+        .node("n")
+        .slots(1)
+        .handler("k", move |task: TaskContext| {
+            seen.lock().unwrap().push(task.id().to_string());
+            async { Message::complete() }
+        })
+        .start()
+        .await
+        .unwrap();
+    world.client.wait_idle(&Filter::default()).await.unwrap();
+    assert_eq!(*order.lock().unwrap(), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_sleepers_do_not_keep_others_from_running() {
+    let world = World::new().await;
+    // More pollers than slots, each of which sleeps for less than it takes to be parked.
+    let _node = world
+        .node("n")
+        .slots(2)
+        .handler("poll", |task: TaskContext| async move {
+            let turns: u32 = task.data()?.unwrap_or(0);
+            let next = if turns == 5 {
+                Message::complete()
+            } else {
+                Message::sleep_for(secs(5))
+            };
+            Ok::<_, windlass::BoxError>(next.with_data(&(turns + 1))?)
+        })
+        .start()
+        .await
+        .unwrap();
+    let began = world.now();
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(world.client.submit(NewTask::new("poll")).await.unwrap());
+    }
+    for id in &ids {
+        assert!(world.client.wait(id).await.unwrap().is_completed());
+    }
+    let took = world.now().duration_since(began).as_secs();
+    assert!(
+        took < 60,
+        "25 s of sleep each, all at the same time, took {took} s"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_takes_only_its_kinds_and_labels() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .select("region", "eu")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let mine = world
+        .client
+        .submit(NewTask::new("k").label("region", "eu"))
+        .await
+        .unwrap();
+    let far = world
+        .client
+        .submit(NewTask::new("k").label("region", "us"))
+        .await
+        .unwrap();
+    let other = world
+        .client
+        .submit(NewTask::new("x").label("region", "eu"))
+        .await
+        .unwrap();
+    world.client.wait(&mine).await.unwrap();
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!(world.code(&far).await, Code::Runnable);
+    assert_eq!(world.code(&other).await, Code::Runnable);
+    let _any = world
+        .node("any")
+        .default_handler(KindConfig::default(), |_: TaskContext| async {
+            Message::complete()
+        })
+        .start()
+        .await
+        .unwrap();
+    assert!(world.client.wait(&far).await.unwrap().is_completed());
+    assert!(world.client.wait(&other).await.unwrap().is_completed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_with_a_start_is_not_early() {
+    let world = World::new().await;
+    let at = world.now() + jiff::SignedDuration::from_hours(2);
+    let started = Arc::new(Mutex::new(None));
+    let (seen, clock) = (started.clone(), world.store.clock().clone());
+    let _node = world
+        .node("n")
+        .handler("k", move |_: TaskContext| {
+            *seen.lock().unwrap() = Some(clock.now());
+            async { Message::complete() }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k").start_at(at))
+        .await
+        .unwrap();
+    assert_eq!(world.code(&id).await, Code::Sleeping);
+    world.client.wait(&id).await.unwrap();
+    let started = started.lock().unwrap().unwrap();
+    let late = started.duration_since(at);
+    assert!(!late.is_negative() && late.as_millis() < 1000, "{late}");
+}

@@ -1,0 +1,393 @@
+//! Nodes that stop, freeze, drain, die, lose their lease, and share the work.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use windlass::{
+    BoxError, Code, KindConfig, Message, NewTask, Retry, Stop, StopReason, TaskContext,
+    store::{Error, NodeCommand, NodeStatus},
+};
+
+use crate::support::{World, secs};
+
+async fn obeys(task: TaskContext) -> Message {
+    task.stopped().await.message()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_gives_everything_back_and_costs_no_attempt() {
+    let world = World::new().await;
+    let first = world
+        .node("first")
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(world.client.submit(NewTask::new("k")).await.unwrap());
+    }
+    world
+        .until("all run", || async {
+            first.snapshot().await.unwrap().tasks.len() == 50
+        })
+        .await;
+    let second = world
+        .node("second")
+        .handler("k", |task: TaskContext| async move {
+            Ok::<_, BoxError>(Message::complete_with(&task.attempt())?)
+        })
+        .start()
+        .await
+        .unwrap();
+    let before = world.now();
+    first.shutdown().await;
+    for id in &ids {
+        let done = world.client.wait(id).await.unwrap();
+        assert_eq!(done.result::<u32>().unwrap(), Some(1), "no attempt is lost");
+        assert_eq!(done.state.claims, 2);
+    }
+    assert!(world.now().duration_since(before).as_secs() < 2);
+    second.shutdown().await;
+    assert!(
+        world.client.nodes().await.unwrap().is_empty(),
+        "both have left"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_the_grace_and_an_abort_does_not() {
+    let world = World::new().await;
+    let ignores = |_: TaskContext| async { std::future::pending::<Message>().await };
+    let grace = KindConfig::default().stop_grace(secs(20));
+    for (abort, at_least, at_most) in [(false, 19, 22), (true, 0, 2)] {
+        let node = world
+            .node("n")
+            .handler_with("k", grace.clone(), ignores)
+            .start()
+            .await
+            .unwrap();
+        let id = world.client.submit(NewTask::new("k")).await.unwrap();
+        world
+            .until("it runs", || async {
+                world.client.get(&id).await.unwrap().node.is_some()
+            })
+            .await;
+        let before = world.now();
+        if abort {
+            node.abort().await;
+        } else {
+            node.shutdown().await;
+        }
+        let took = world.now().duration_since(before).as_secs();
+        assert!(
+            (at_least..=at_most).contains(&took),
+            "abort {abort}: {took} s"
+        );
+        let record = world.client.get(&id).await.unwrap();
+        assert_eq!(
+            (record.node, record.state.unwrap().code()),
+            (None, Code::Runnable)
+        );
+        world.client.delete(&id).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_node_claims_nothing_and_goes_on_with_what_it_has() {
+    let world = World::new().await;
+    let node = world.node("n").handler("k", obeys).start().await.unwrap();
+    let has = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it runs", || async {
+            world.client.get(&has).await.unwrap().node.is_some()
+        })
+        .await;
+    let name = node.node().clone();
+    let order = world
+        .client
+        .command_node(&name, NodeCommand::Freeze)
+        .await
+        .unwrap();
+    world
+        .until("it answers", || async {
+            world.client.node_outcome(order).await.unwrap().as_deref() == Some("frozen")
+        })
+        .await;
+    let waits = world.client.submit(NewTask::new("k")).await.unwrap();
+    tokio::time::sleep(secs(60)).await;
+    assert!(world.client.get(&waits).await.unwrap().node.is_none());
+    assert!(world.client.get(&has).await.unwrap().node.is_some());
+    assert!(world.client.nodes().await.unwrap()[0].status.frozen);
+    node.unfreeze();
+    world
+        .until("it claims again", || async {
+            world.client.get(&waits).await.unwrap().node.is_some()
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_is_empty_and_stays() {
+    let world = World::new().await;
+    let node = world.node("n").handler("k", obeys).start().await.unwrap();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it runs", || async {
+            world.client.get(&id).await.unwrap().node.is_some()
+        })
+        .await;
+    let order = world
+        .client
+        .command_node(node.node(), NodeCommand::Drain)
+        .await
+        .unwrap();
+    world
+        .until("it answers", || async {
+            world.client.node_outcome(order).await.unwrap().as_deref() == Some("drained")
+        })
+        .await;
+    assert!(world.client.get(&id).await.unwrap().node.is_none());
+    assert!(node.snapshot().await.unwrap().tasks.is_empty());
+    assert_eq!(world.client.nodes().await.unwrap().len(), 1);
+    node.unfreeze();
+    world
+        .until("it runs again", || async {
+            world.client.get(&id).await.unwrap().node.is_some()
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_task_goes_to_another_node() {
+    let world = World::new().await;
+    let first = world
+        .node("first")
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it runs", || async {
+            world.client.get(&id).await.unwrap().node.is_some()
+        })
+        .await;
+    let _second = world
+        .node("second")
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let stop = NodeCommand::StopTask { task: id.clone() };
+    let order = world
+        .client
+        .command_node(first.node(), stop.clone())
+        .await
+        .unwrap();
+    world
+        .until("it moves", || async {
+            let node = world.client.get(&id).await.unwrap().node;
+            node.is_some_and(|n| n.as_str() == "second")
+        })
+        .await;
+    assert_eq!(
+        world.client.node_outcome(order).await.unwrap().as_deref(),
+        Some("released")
+    );
+    let order = world.client.command_node(first.node(), stop).await.unwrap();
+    world
+        .until("it says that it has not", || async {
+            let answer = world.client.node_outcome(order).await.unwrap();
+            answer.as_deref() == Some("the task is not on this node")
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_claim_counts_as_an_attempt_and_another_node_goes_on_at_once() {
+    let world = World::new().await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    // A node that claims and is never heard of again.
+    let spec = windlass::store::NodeSpec {
+        name: "dead".parse().unwrap(),
+        kinds: None,
+        labels: Default::default(),
+        slots: 1,
+        pid: 1,
+        version: "0".into(),
+    };
+    let coordinator = world.store.coordinator();
+    let lease = coordinator.join(&spec, secs(15)).await.unwrap();
+    let claims = coordinator.claim(&lease, vec![id.clone()]).await;
+    let first = claims[0].as_ref().unwrap().as_ref().unwrap().claim.fence;
+    let _node = world
+        .node("n")
+        .handler("k", |task: TaskContext| async move {
+            let seen = (
+                task.attempt(),
+                task.fence(),
+                task.last_error().map(|e| e.error.clone()),
+            );
+            Ok::<_, BoxError>(Message::complete_with(&seen)?)
+        })
+        .start()
+        .await
+        .unwrap();
+    let before = world.now();
+    let done = world.client.wait(&id).await.unwrap();
+    let took = world.now().duration_since(before).as_secs();
+    assert!(
+        (13..=17).contains(&took),
+        "within the lease and two seconds, not {took} s"
+    );
+    let (attempt, fence, error): (u32, u64, Option<String>) = done.result().unwrap().unwrap();
+    assert_eq!(attempt, 2);
+    assert!(fence > first.0);
+    assert!(
+        error.unwrap().contains("abandoned: node dead"),
+        "the log says who lost it"
+    );
+    let gone = coordinator.renew(&lease, &NodeStatus::default()).await;
+    assert!(matches!(gone, Err(Error::Fenced(_))), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_takes_its_node_along_each_time_fails_in_the_end() {
+    let world = World::new().await;
+    let task = NewTask::new("k").retry(Retry::exponential(3, secs(1)));
+    let id = world.client.submit(task).await.unwrap();
+    let coordinator = world.store.coordinator();
+    for n in 0..3 {
+        let spec = windlass::store::NodeSpec {
+            name: format!("dead-{n}").parse().unwrap(),
+            kinds: None,
+            labels: Default::default(),
+            slots: 1,
+            pid: 1,
+            version: "0".into(),
+        };
+        let lease = coordinator.join(&spec, secs(5)).await.unwrap();
+        assert!(
+            coordinator.claim(&lease, vec![id.clone()]).await[0]
+                .as_ref()
+                .unwrap()
+                .is_some()
+        );
+        tokio::time::sleep(secs(7)).await;
+    }
+    let ran = Arc::new(AtomicU32::new(0));
+    let counted = ran.clone();
+    let _node = world
+        .node("n")
+        .handler("k", move |_: TaskContext| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Message::complete() }
+        })
+        .start()
+        .await
+        .unwrap();
+    let done = world.client.wait(&id).await.unwrap();
+    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(
+        ran.load(Ordering::SeqCst),
+        0,
+        "it is not started a fourth time"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
+    let world = World::new().await;
+    let stops = Arc::new(Mutex::new(Vec::new()));
+    let seen = stops.clone();
+    let node = world
+        .node("n")
+        .handler("k", move |task: TaskContext| {
+            let seen = seen.clone();
+            async move {
+                if task.attempt() > 1 {
+                    return Message::complete();
+                }
+                assert!(task.lease_left() > Duration::ZERO);
+                let stop = task.stopped().await;
+                seen.lock().unwrap().push(stop.clone());
+                stop.message()
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it runs", || async {
+            world.client.get(&id).await.unwrap().node.is_some()
+        })
+        .await;
+    // Somebody ends the lease behind the node's back.
+    let before = node.snapshot().await.unwrap().lease.unwrap();
+    let lease = windlass::store::Lease {
+        id: before,
+        node: node.node().clone(),
+        ttl: secs(15),
+    };
+    world.store.coordinator().leave(&lease).await.unwrap();
+    world
+        .until("it has a new lease", || async {
+            node.snapshot()
+                .await
+                .unwrap()
+                .lease
+                .is_some_and(|l| l != before)
+        })
+        .await;
+    world
+        .until("the task is claimed again", || async {
+            world.client.get(&id).await.unwrap().state.unwrap().claims == 2
+        })
+        .await;
+    let stops = stops.lock().unwrap();
+    assert!(
+        stops.is_empty() || stops[0] == Stop::Node(StopReason::LeaseLost),
+        "the handler was dropped, or told why: {stops:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_share_the_work_and_no_task_runs_twice() {
+    let world = World::new().await;
+    let runs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mut nodes = Vec::new();
+    for name in ["a", "b", "c"] {
+        let seen = runs.clone();
+        let node = world
+            .node(name)
+            .slots(5)
+            .handler("k", move |task: TaskContext| {
+                seen.lock().unwrap().push(task.id().to_string());
+                async {
+                    tokio::time::sleep(secs(1)).await;
+                    Message::complete()
+                }
+            })
+            .start()
+            .await
+            .unwrap();
+        nodes.push(node);
+    }
+    let tasks = (0..300).map(|n| NewTask::new("k").id(format!("t{n:03}")).build().unwrap());
+    for answer in world.client.submit_many(tasks.collect()).await {
+        answer.unwrap();
+    }
+    world.client.wait_idle(&Default::default()).await.unwrap();
+    let mut ran = runs.lock().unwrap().clone();
+    assert_eq!(ran.len(), 300);
+    ran.sort();
+    ran.dedup();
+    assert_eq!(ran.len(), 300);
+}

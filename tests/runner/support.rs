@@ -1,0 +1,94 @@
+//! What the tests share.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+use windlass::{
+    Client, Code, Command, Outcome, TaskId, clock::Clock, runner::Builder, store::Store,
+};
+
+/// A clock that follows tokio's, paused or not.
+#[derive(Debug)]
+pub(crate) struct Virtual {
+    begun: Instant,
+    at: Timestamp,
+}
+
+impl Clock for Virtual {
+    fn now(&self) -> Timestamp {
+        self.at + SignedDuration::try_from(self.begun.elapsed()).unwrap()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) client: Client,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let at = "2030-01-01T00:00:00Z".parse().unwrap();
+        let clock = Arc::new(Virtual {
+            begun: Instant::now(),
+            at,
+        });
+        let store = Store::open_with_clock("memory:", clock).await.unwrap();
+        Self {
+            client: Client::new(&store),
+            store,
+        }
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Builder {
+        windlass::Runner::builder(&self.store).node(name)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    pub(crate) async fn code(&self, id: &TaskId) -> Code {
+        self.client.get(id).await.unwrap().state.unwrap().code()
+    }
+
+    /// Waits until the task is in this state.
+    pub(crate) async fn reach(&self, id: &TaskId, code: Code) {
+        self.until(&format!("{id} is {code}"), || async {
+            self.code(id).await == code
+        })
+        .await;
+    }
+
+    /// Waits until the task is in this state and nobody has it.
+    pub(crate) async fn rest(&self, id: &TaskId, code: Code) {
+        self.until(&format!("{id} rests {code}"), || async {
+            let record = self.client.get(id).await.unwrap();
+            record.state.unwrap().code() == code && record.node.is_none()
+        })
+        .await;
+    }
+
+    /// Waits for something that no signal tells, in virtual time.
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut is: impl FnMut() -> F) {
+        let deadline = Instant::now() + Duration::from_secs(3600);
+        while !is().await {
+            assert!(Instant::now() < deadline, "never: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Sends a command and waits for what becomes of it.
+    pub(crate) async fn command(&self, id: &TaskId, command: Command) -> Outcome {
+        let sent = self.client.command(id, command).await.unwrap();
+        self.client.wait_outcome(&sent).await.unwrap()
+    }
+}
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(crate) fn applied(from: Code, to: Code) -> Outcome {
+    Outcome::Applied { from, to }
+}
