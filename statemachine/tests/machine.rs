@@ -160,7 +160,7 @@ fn a_handler_that_releases_gives_the_claim_back_runnable() {
 #[test]
 fn effects_go_with_the_write_of_the_return() {
     let task = windlass_statemachine::Task::new("b".parse().unwrap(), "k".parse().unwrap());
-    let message = Message::complete().and_submit(task.clone()).and_send(
+    let message = Message::complete().and_submit(task).and_send(
         "c".parse().unwrap(),
         "id".parse().unwrap(),
         Command::Run,
