@@ -86,7 +86,7 @@ fn run_a_machine(state: State, now: jiff::Timestamp) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn states_round_trip(state in arbitrary::state()) {
