@@ -52,14 +52,6 @@ impl World {
         self.client.get(id).await.unwrap().state.unwrap().code()
     }
 
-    /// Waits until the task is in this state.
-    pub(crate) async fn reach(&self, id: &TaskId, code: Code) {
-        self.until(&format!("{id} is {code}"), || async {
-            self.code(id).await == code
-        })
-        .await;
-    }
-
     /// Waits until the task is in this state and nobody has it.
     pub(crate) async fn rest(&self, id: &TaskId, code: Code) {
         self.until(&format!("{id} rests {code}"), || async {
@@ -70,7 +62,11 @@ impl World {
     }
 
     /// Waits for something that no signal tells, in virtual time.
-    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut is: impl FnMut() -> F) {
+    pub(crate) async fn until<F: Future<Output = bool>>(
+        &self,
+        what: &str,
+        mut is: impl FnMut() -> F,
+    ) {
         let deadline = Instant::now() + Duration::from_secs(3600);
         while !is().await {
             assert!(Instant::now() < deadline, "never: {what}");

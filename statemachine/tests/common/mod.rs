@@ -10,6 +10,8 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+pub(crate) mod arbitrary;
+
 use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};

@@ -1,0 +1,434 @@
+//! Commands to a running handler.
+
+use std::time::Duration;
+
+use windlass_statemachine::state::LastCommand;
+use windlass_statemachine::{Code, Command, Message, Outcome, Retry, State, Status};
+
+use crate::common::{Rig, json, t, t0};
+use crate::{AtOnce, NONE, asleep, result};
+
+#[test]
+fn a_pause_that_the_handler_obeys_is_applied() {
+    let mut rig = Rig::running();
+    assert_eq!(
+        rig.command(Command::Pause),
+        ["signal pause", "arm grace +30s"]
+    );
+    let message = Message::pause().with_data(&7).unwrap();
+    assert_eq!(
+        rig.at(3).returned(message),
+        [
+            "disarm grace",
+            "write paused: pause#1; 1 applied runnable paused; drop"
+        ]
+    );
+    assert_eq!(
+        rig.written().last_command,
+        Some(LastCommand {
+            order: 1,
+            outcome: Outcome::Applied {
+                from: Code::Runnable,
+                to: Code::Paused
+            }
+        })
+    );
+    assert_eq!(rig.written().data, Some(json("7")));
+    assert_eq!(rig.stored(), ["done paused"]);
+}
+
+#[test]
+fn a_pause_that_the_handler_answers_with_complete_is_overridden() {
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    assert_eq!(
+        rig.returned(Message::complete()),
+        [
+            "disarm grace",
+            "write completed: complete; 1 overridden by complete; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_pause_that_the_handler_answers_with_an_error_is_overridden_and_the_policy_asked() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.command(Command::Pause);
+    assert_eq!(
+        rig.returned(Message::error("no")),
+        [
+            "disarm grace",
+            "write runnable: error run; 1 overridden by error"
+        ]
+    );
+    assert_eq!(rig.stored(), ["start 2"]);
+}
+
+#[test]
+fn a_pause_that_the_handler_ignores_aborts_it_after_the_grace_and_is_applied() {
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    assert_eq!(rig.at(29).grace(), ["arm grace +30s"], "too early");
+    assert_eq!(rig.at(30).grace(), ["abort"]);
+    assert!(rig.machine.is_running());
+    assert_eq!(rig.grace(), NONE);
+    assert_eq!(
+        rig.aborted(),
+        [
+            "disarm grace",
+            "write paused: pause#1; 1 applied runnable paused; drop"
+        ]
+    );
+    assert_eq!(rig.returned(Message::complete()), NONE, "it has ended");
+}
+
+#[test]
+fn a_handler_that_returns_while_it_is_aborted_has_returned() {
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    rig.at(30).grace();
+    assert_eq!(
+        rig.returned(Message::complete()),
+        [
+            "disarm grace",
+            "write completed: complete; 1 overridden by complete; drop"
+        ]
+    );
+    assert_eq!(rig.aborted(), NONE);
+    assert_eq!(rig.stored(), ["done completed"]);
+}
+
+#[test]
+fn a_command_that_the_handler_was_not_told_of_is_not_overridden_by_what_it_returns() {
+    // It comes while the handler is being aborted.
+    let mut rig = Rig::running();
+    rig.stop();
+    rig.at(30).grace();
+    assert_eq!(rig.command(Command::Pause), NONE);
+    assert_eq!(
+        rig.returned(Message::run()),
+        [
+            "disarm grace",
+            "write paused: run pause#1 release; 1 applied runnable paused; drop"
+        ]
+    );
+    // It comes when the handler has returned and its checkpoint is still under way.
+    let mut rig = Rig::running();
+    rig.checkpoint(1, "1");
+    assert_eq!(rig.returned(Message::run()), NONE);
+    assert!(!rig.machine.is_running());
+    assert_eq!(
+        rig.command(Command::Pause),
+        NONE,
+        "nobody is there to be told"
+    );
+    assert_eq!(
+        rig.stored(),
+        [
+            "checkpoint 1 ok",
+            "write paused: run pause#1; 1 applied runnable paused; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_sleep_command_that_is_ignored_is_applied_as_it_stands() {
+    let mut rig = Rig::running();
+    rig.command(Command::Sleep { until: t(35) });
+    rig.at(30).grace();
+    assert_eq!(
+        rig.aborted(),
+        [
+            "disarm grace",
+            "write sleeping +35s: sleep#1; 1 applied runnable sleeping"
+        ]
+    );
+    assert_eq!(rig.stored(), ["arm wake +35s"]);
+}
+
+#[test]
+fn a_release_command_gives_the_claim_back() {
+    let mut rig = Rig::running();
+    rig.command(Command::Release);
+    assert_eq!(
+        rig.returned(Message::release()),
+        [
+            "disarm grace",
+            "write runnable: release#1; 1 applied runnable runnable; drop"
+        ]
+    );
+    assert_eq!(rig.stored(), ["done runnable"]);
+}
+
+#[test]
+fn a_run_command_does_not_stop_the_handler() {
+    let mut rig = Rig::running();
+    assert_eq!(rig.command(Command::Run), ["signal run", "arm grace +30s"]);
+    assert_eq!(
+        rig.at(30).grace(),
+        ["write runnable: run#1; 1 applied runnable runnable"]
+    );
+    assert!(rig.machine.is_running());
+    assert_eq!(rig.stored(), NONE);
+    assert_eq!(
+        rig.returned(Message::complete()),
+        ["write completed: complete; drop"]
+    );
+}
+
+#[test]
+fn a_checkpoint_command_is_answered_by_the_handlers_own_checkpoint() {
+    let mut rig = Rig::running();
+    assert_eq!(
+        rig.command(Command::Checkpoint),
+        ["signal checkpoint", "arm grace +30s"]
+    );
+    assert_eq!(
+        rig.checkpoint(9, r#"{"page":2}"#),
+        ["write runnable: checkpoint#1; 1 applied runnable runnable"]
+    );
+    assert_eq!(rig.written().data, Some(json(r#"{"page":2}"#)));
+    assert_eq!(rig.stored(), ["checkpoint 9 ok"]);
+    assert!(rig.machine.is_running());
+    assert_eq!(rig.at(30).grace(), NONE);
+}
+
+#[test]
+fn a_checkpoint_command_that_is_ignored_never_aborts() {
+    let mut rig = Rig::running();
+    rig.command(Command::Checkpoint);
+    assert_eq!(
+        rig.at(31).grace(),
+        ["write runnable: checkpoint#1; 1 applied runnable runnable"]
+    );
+    assert_eq!(rig.stored(), NONE);
+    assert!(rig.machine.is_running());
+}
+
+#[test]
+fn a_checkpoint_command_waits_for_the_pause_before_it() {
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    rig.command(Command::Checkpoint);
+    assert_eq!(rig.checkpoint(1, "1"), ["write runnable", "arm grace +30s"]);
+    assert_eq!(rig.stored(), ["checkpoint 1 ok", "arm grace +30s"]);
+    assert_eq!(
+        rig.returned(Message::pause()),
+        [
+            "disarm grace",
+            "write paused: pause#1 checkpoint#2; 1 applied runnable paused; 2 applied paused paused; drop"
+        ]
+    );
+}
+
+#[test]
+fn each_command_has_a_grace_of_its_own() {
+    let mut rig = Rig::running();
+    rig.command(Command::Checkpoint);
+    assert_eq!(rig.at(20).command(Command::Pause), ["signal pause"]);
+    assert_eq!(
+        rig.at(30).grace(),
+        [
+            "write runnable: checkpoint#1; 1 applied runnable runnable",
+            "arm grace +50s"
+        ]
+    );
+    assert_eq!(rig.stored(), ["arm grace +50s"]);
+    assert_eq!(rig.at(50).grace(), ["abort"]);
+}
+
+#[test]
+fn a_grace_that_ends_during_a_write_is_looked_at_again_after_it() {
+    let mut rig = Rig::running();
+    rig.command(Command::Run);
+    rig.checkpoint(1, "1");
+    assert_eq!(rig.at(30).grace(), NONE, "one write at a time");
+    assert_eq!(rig.at(31).stored(), ["checkpoint 1 ok", "arm grace +30s"]);
+    assert_eq!(
+        rig.grace(),
+        ["write runnable: run#1; 1 applied runnable runnable"]
+    );
+    // An abort does not wait for the write.
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    rig.checkpoint(1, "1");
+    assert_eq!(rig.at(30).grace(), ["abort"]);
+    assert_eq!(rig.stored(), ["checkpoint 1 ok"]);
+    assert_eq!(
+        rig.aborted(),
+        [
+            "disarm grace",
+            "write paused: pause#1; 1 applied runnable paused; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_killed_task_ends_killed_whatever_its_handler_returns() {
+    for message in [
+        Message::kill(),
+        Message::complete_with(&1).unwrap(),
+        Message::sleep_for(Duration::from_secs(1)),
+        Message::error("no"),
+        Message::release(),
+        Message::sleep_for(Duration::MAX),
+    ] {
+        let mut rig = Rig::of(State::new(t0()), Retry::Never);
+        rig.begin();
+        assert_eq!(
+            rig.command(Command::Kill),
+            ["signal kill", "arm grace +30s"]
+        );
+        let message = message.with_data(&"last words").unwrap();
+        assert_eq!(
+            rig.returned(message),
+            [
+                "disarm grace",
+                "write killed: kill#1; 1 applied runnable killed; drop"
+            ]
+        );
+        assert_eq!(rig.written().data, Some(json("\"last words\"")));
+        assert_eq!(rig.stored(), ["done killed"]);
+    }
+}
+
+#[test]
+fn a_killed_task_whose_handler_ignores_it_is_aborted() {
+    let mut rig = Rig::running();
+    rig.command(Command::Kill);
+    assert_eq!(rig.at(30).grace(), ["abort"]);
+    assert_eq!(
+        rig.aborted(),
+        [
+            "disarm grace",
+            "write killed: kill#1; 1 applied runnable killed; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_complete_before_a_kill_was_first() {
+    // Done as told: the handler's own result counts, and the kill finds a finished task.
+    let mut rig = Rig::running();
+    rig.command(result("1"));
+    rig.command(Command::Kill);
+    assert_eq!(
+        rig.returned(Message::complete_with(&2).unwrap()),
+        [
+            "disarm grace",
+            "write completed: complete#1; 1 applied runnable completed; \
+             2 rejected: a completed task does not take `kill`: completed is final (retry starts it anew); drop"
+        ]
+    );
+    let done = Status::Completed {
+        result: Some(json("2")),
+    };
+    assert_eq!(rig.written().status, done);
+    // The handler was going to complete anyway when it was told to pause, then killed: killed.
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    rig.command(Command::Kill);
+    assert_eq!(
+        rig.returned(Message::complete()),
+        [
+            "disarm grace",
+            "write killed: pause#1 kill#2; 1 applied runnable paused; 2 applied paused killed; drop"
+        ]
+    );
+}
+
+#[test]
+fn several_commands_are_applied_in_order_in_one_write() {
+    let mut rig = Rig::running();
+    assert_eq!(
+        rig.command(Command::Pause),
+        ["signal pause", "arm grace +30s"]
+    );
+    assert_eq!(
+        rig.at(1).command(Command::Sleep { until: t(60) }),
+        ["signal sleep"]
+    );
+    assert_eq!(rig.command(Command::Run), ["signal run"]);
+    assert_eq!(
+        rig.returned(Message::pause()),
+        [
+            "disarm grace",
+            "write runnable: pause#1 sleep#2 run#3; 1 applied runnable paused; \
+             2 applied paused sleeping; 3 applied sleeping runnable"
+        ]
+    );
+    assert_eq!(rig.written().last_command.as_ref().unwrap().order, 3);
+    assert_eq!(rig.stored(), ["start 1"]);
+}
+
+#[test]
+fn commands_after_a_complete_are_rejected_with_the_reason() {
+    let mut rig = Rig::running();
+    rig.command(Command::Complete { result: None });
+    rig.command(Command::Run);
+    assert_eq!(
+        rig.returned(Message::complete()),
+        [
+            "disarm grace",
+            "write completed: complete#1; 1 applied runnable completed; \
+             2 rejected: a completed task does not take `run`: completed is final (retry starts it anew); drop"
+        ]
+    );
+}
+
+#[test]
+fn a_command_that_comes_during_a_write_is_applied_when_it_is_durable() {
+    let mut rig = Rig::running();
+    rig.returned(Message::run());
+    assert_eq!(rig.command(Command::Pause), NONE);
+    assert_eq!(
+        rig.stored(),
+        ["write paused: pause#1; 1 applied runnable paused; drop"]
+    );
+    // One that comes during the write that drops the claim stays in the queue for the next.
+    assert_eq!(rig.command(Command::Run), NONE);
+    assert_eq!(rig.stored(), ["done paused"]);
+}
+
+#[test]
+fn a_command_that_was_seen_before_has_no_effect() {
+    let mut state = State::new(t0());
+    state.last_command = Some(LastCommand {
+        order: 5,
+        outcome: Outcome::Rejected {
+            reason: "no".into(),
+        },
+    });
+    let mut rig = Rig::of(state, Retry::default());
+    assert_eq!(rig.command_at(5, Command::Kill), NONE);
+    assert_eq!(rig.begin(), ["start 1"]);
+    assert_eq!(rig.command_at(4, Command::Kill), NONE);
+    assert_eq!(
+        rig.command_at(6, Command::Pause),
+        ["signal pause", "arm grace +30s"]
+    );
+    assert_eq!(rig.command_at(6, Command::Pause), NONE);
+    assert_eq!(
+        rig.returned(Message::pause()),
+        [
+            "disarm grace",
+            "write paused: pause#6; 6 applied runnable paused; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_result_that_is_too_large_rejects_the_command_and_not_the_task() {
+    let large = format!("\"{}\"", "x".repeat(99));
+    let mut rig = Rig::of(asleep(5), Retry::Never);
+    rig.begin();
+    assert_eq!(
+        rig.command(result(&large)),
+        [
+            "disarm wake",
+            "write sleeping +5s; 1 rejected: result: has 101 bytes; at most 100 are allowed (with the task's props)"
+        ]
+    );
+    assert_eq!(rig.stored(), ["arm wake +5s"]);
+}

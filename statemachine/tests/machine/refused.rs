@@ -1,0 +1,153 @@
+//! Writes that the store refuses.
+
+use windlass_statemachine::{Command, Message, Retry, State};
+
+use crate::common::{Rig, config, t0};
+use crate::{AtOnce, asleep, result};
+
+#[test]
+fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.command(Command::Checkpoint);
+    rig.command(Command::Pause);
+    let message = Message::run().with_data(&1).unwrap();
+    assert_eq!(
+        rig.returned(message),
+        [
+            "disarm grace",
+            "write paused: run pause#2; 1 overridden by run; 2 applied runnable paused; drop"
+        ]
+    );
+    assert_eq!(
+        rig.refused(),
+        ["write paused: error run pause#2; 1 overridden by error; 2 applied runnable paused; drop"]
+    );
+    assert_eq!(
+        rig.error(),
+        "what the handler returned could not be stored: too much"
+    );
+    assert_eq!(
+        (rig.written().data.clone(), rig.written().attempts),
+        (None, 1)
+    );
+    assert_eq!(rig.written().version, 1, "the first was never written");
+    assert_eq!(rig.stored(), ["done paused"]);
+}
+
+#[test]
+fn a_refused_completion_follows_the_policy() {
+    let mut rig = Rig::running();
+    rig.returned(Message::complete());
+    assert_eq!(rig.refused(), ["write sleeping +600s: error sleep; drop"]);
+    assert_eq!(rig.stored(), ["done sleeping"]);
+}
+
+#[test]
+fn a_write_that_is_refused_three_times_gives_the_task_back_as_it_was() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.returned(Message::complete());
+    assert_eq!(rig.refused(), ["write runnable: error run"]);
+    assert_eq!(rig.refused(), ["write runnable: error run"]);
+    assert_eq!(
+        rig.written().errors.total(),
+        1,
+        "each begins from what is durable"
+    );
+    assert_eq!(rig.refused(), ["write runnable; drop"]);
+    assert_eq!(rig.written().errors.total(), 0);
+    assert_eq!(rig.refused(), ["lost"]);
+    // Those before a success do not count.
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    for _ in 0..3 {
+        rig.returned(Message::complete());
+        rig.refused();
+        rig.refused();
+        assert_eq!(rig.stored().len(), 1);
+        assert!(rig.machine.is_running());
+    }
+}
+
+#[test]
+fn a_refused_kill_is_a_kill_without_the_data() {
+    let mut rig = Rig::running();
+    rig.command(Command::Kill);
+    rig.returned(Message::kill().with_data(&1).unwrap());
+    assert_eq!(
+        rig.refused(),
+        ["write killed: kill#1; 1 applied runnable killed; drop"]
+    );
+    assert_eq!(rig.written().data, None);
+}
+
+#[test]
+fn a_refused_result_of_a_command_rejects_the_command_and_costs_no_attempt() {
+    let mut rig = Rig::of(asleep(5), Retry::Never);
+    rig.begin();
+    rig.command(Command::Checkpoint);
+    rig.stored();
+    rig.command(result("1"));
+    assert_eq!(
+        rig.refused(),
+        ["write sleeping +5s; 2 rejected: result: the store refused it; send a smaller one"]
+    );
+    assert_eq!(rig.written().errors.total(), 0);
+    assert_eq!(rig.stored(), ["arm wake +5s"]);
+    // Without a result it is nobody's fault, and is sent again.
+    rig.command(Command::Pause);
+    assert_eq!(
+        rig.refused(),
+        ["write paused: pause#3; 3 applied sleeping paused; drop"]
+    );
+}
+
+#[test]
+fn a_refused_result_after_a_refused_return_is_rejected_in_the_end() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.checkpoint(1, "1");
+    rig.returned(Message::run());
+    rig.command(result("2"));
+    assert_eq!(
+        rig.stored()[1],
+        "write completed: run complete#1; 1 applied runnable completed; drop"
+    );
+    assert_eq!(
+        rig.refused(),
+        ["write completed: error run complete#1; 1 applied runnable completed; drop"]
+    );
+    assert_eq!(
+        rig.refused(),
+        ["write runnable: error run; 1 rejected: result: the store refused it; send a smaller one"]
+    );
+    assert_eq!(rig.stored(), ["start 2"]);
+}
+
+#[test]
+fn giving_up_is_written_again_when_it_is_refused() {
+    let mut rig = Rig::with(config(Retry::Never), State::new(t0()), true);
+    assert_eq!(rig.begin(), ["write failed: error error; drop"]);
+    assert_eq!(rig.refused(), ["write failed: error error; drop"]);
+    assert_eq!(rig.stored(), ["done failed"]);
+}
+
+#[test]
+fn a_refused_write_beside_a_running_handler_does_not_start_a_second_one() {
+    let mut rig = Rig::running();
+    rig.command(Command::Run);
+    rig.at(30).grace();
+    assert_eq!(rig.refused(), ["arm grace +30s"]);
+    assert!(rig.machine.is_running());
+    assert_eq!(
+        rig.grace(),
+        ["write runnable: run#1; 1 applied runnable runnable"]
+    );
+    assert_eq!(rig.refused(), ["arm grace +30s"]);
+    rig.grace();
+    assert_eq!(
+        rig.refused(),
+        ["signal LeaseLost", "abort", "disarm grace", "lost"]
+    );
+}

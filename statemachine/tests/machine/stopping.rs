@@ -1,0 +1,110 @@
+//! The node gives the task back.
+
+use windlass_statemachine::machine::{Input, StopReason};
+use windlass_statemachine::{Command, Message, Retry, State};
+
+use crate::common::{Rig, t, t0};
+use crate::{AtOnce, NONE, asleep};
+
+#[test]
+fn a_handler_that_releases_when_the_node_stops_gives_the_claim_back() {
+    let mut rig = Rig::running();
+    assert_eq!(rig.at(5).stop(), ["signal Shutdown", "arm grace +35s"]);
+    assert_eq!(
+        rig.returned(Message::release().with_data(&1).unwrap()),
+        ["disarm grace", "write runnable: release; drop"]
+    );
+    assert_eq!(rig.stored(), ["done runnable"]);
+}
+
+#[test]
+fn a_handler_that_ignores_the_stop_is_aborted_and_released() {
+    let mut rig = Rig::running();
+    rig.stop();
+    assert_eq!(rig.at(30).grace(), ["abort"]);
+    assert_eq!(
+        rig.aborted(),
+        ["disarm grace", "write runnable: release; drop"]
+    );
+    assert_eq!(rig.stored(), ["done runnable"]);
+}
+
+#[test]
+fn whatever_a_handler_returns_on_a_stop_the_claim_goes_back_in_the_same_write() {
+    for (message, expected) in [
+        (Message::run(), "write runnable: run release; drop"),
+        (
+            Message::sleep_until(t(5)),
+            "write sleeping +5s: sleep release; drop",
+        ),
+        (
+            Message::error("no"),
+            "write runnable: error run release; drop",
+        ),
+        (Message::complete(), "write completed: complete; drop"),
+    ] {
+        let mut rig = Rig::of(State::new(t0()), AtOnce);
+        rig.begin();
+        rig.stop();
+        assert_eq!(rig.returned(message), ["disarm grace", expected]);
+    }
+}
+
+#[test]
+fn a_second_stop_does_not_lengthen_the_first() {
+    let mut rig = Rig::running();
+    rig.stop();
+    let drain = Input::Stop(StopReason::Drain);
+    assert_eq!(rig.at(20).feed(drain), ["signal Drain", "arm grace +30s"]);
+    assert_eq!(rig.at(30).grace(), ["abort"]);
+}
+
+#[test]
+fn a_command_before_the_stop_is_applied_in_the_write_that_releases() {
+    let mut rig = Rig::running();
+    rig.command(Command::Checkpoint);
+    assert_eq!(rig.at(1).stop(), ["signal Shutdown", "arm grace +30s"]);
+    assert_eq!(
+        rig.returned(Message::release()),
+        [
+            "disarm grace",
+            "write runnable: release; 1 overridden by release; drop"
+        ]
+    );
+}
+
+#[test]
+fn a_stop_ends_a_short_sleep_and_keeps_its_time() {
+    let mut rig = Rig::of(asleep(5), Retry::default());
+    rig.begin();
+    assert_eq!(
+        rig.stop(),
+        ["disarm wake", "write sleeping +5s: release; drop"]
+    );
+    assert_eq!(rig.stored(), ["done sleeping"]);
+}
+
+#[test]
+fn a_stop_before_the_handler_starts_keeps_it_from_starting() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.stop(), NONE);
+    assert_eq!(rig.begin(), ["write runnable: release; drop"]);
+    // The same when it comes during a write.
+    let mut rig = Rig::running();
+    rig.returned(Message::run());
+    assert_eq!(rig.stop(), NONE);
+    assert_eq!(rig.stored(), ["write runnable: release; drop"]);
+}
+
+#[test]
+fn a_stop_when_the_handler_has_returned_aborts_nobody() {
+    let mut rig = Rig::running();
+    rig.checkpoint(1, "1");
+    rig.returned(Message::run());
+    assert_eq!(rig.stop(), NONE);
+    assert_eq!(rig.at(30).grace(), NONE);
+    assert_eq!(
+        rig.stored(),
+        ["checkpoint 1 ok", "write runnable: run release; drop"]
+    );
+}

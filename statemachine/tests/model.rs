@@ -1,0 +1,615 @@
+//! The machine under random inputs, beside a model of everything around it: the store, the
+//! handler, the timers, the operator. What the crate promises of it is checked at each effect.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what went wrong by panicking"
+)]
+
+mod common;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use common::{arbitrary, config, json, line, t, t0};
+use jiff::{SignedDuration, Timestamp};
+use proptest::{collection::vec, prelude::*};
+use windlass_statemachine::{
+    ActionKind, Code, Command, Decision, Failure, Machine, Message, Outcome, Progress,
+    QueuedCommand, Retry, RetryPolicy, State, Status, Wake,
+    machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
+    state::LastCommand,
+    transition::TABLE,
+};
+
+/// Something that happens around the machine. What makes no sense at the time is fed all the
+/// same where a runner could feed it late, and skipped where it never would.
+#[derive(Debug, Clone)]
+enum Event {
+    Command(Command),
+    /// A command that was fed before, once more.
+    Again(prop::sample::Index),
+    Return(Message),
+    Checkpoint(usize),
+    Progress,
+    /// The handler that is being aborted has ended.
+    Ended,
+    Stored,
+    Refused,
+    Fenced,
+    Stop(StopReason),
+    /// Time passes (or goes back); timers that are due go off.
+    Pass(i64),
+    /// A timer that goes off too early, or was disarmed too late.
+    Stale(Timer),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let command = prop_oneof![
+        3 => Just(Command::Run),
+        2 => (-5..40i64).prop_map(|s| Command::Sleep { until: t(s) }),
+        3 => Just(Command::Pause),
+        2 => Just(Command::Release),
+        4 => Just(Command::Checkpoint),
+        1 => Just(Command::Complete { result: None }),
+        1 => (0..120usize).prop_map(|n| Command::Complete {
+            result: Some(json(&format!("\"{}\"", "c".repeat(n)))),
+        }),
+        1 => Just(Command::Kill),
+    ];
+    prop_oneof![
+        8 => command.prop_map(Event::Command),
+        1 => any::<prop::sample::Index>().prop_map(Event::Again),
+        6 => arbitrary::message().prop_map(Event::Return),
+        3 => (0..120usize).prop_map(Event::Checkpoint),
+        1 => Just(Event::Progress),
+        4 => Just(Event::Ended),
+        12 => Just(Event::Stored),
+        3 => Just(Event::Refused),
+        1 => Just(Event::Fenced),
+        1 => prop::sample::select(vec![StopReason::Shutdown, StopReason::Drain, StopReason::StopTask])
+            .prop_map(Event::Stop),
+        6 => prop_oneof![0..12i64, Just(30), Just(31), -3..0i64].prop_map(Event::Pass),
+        1 => prop::sample::select(vec![Timer::Wake, Timer::Grace]).prop_map(Event::Stale),
+    ]
+}
+
+/// The answer of a policy, fixed: at once, soon, an endless sleep, giving up.
+#[derive(Debug, Clone)]
+struct Fixed(Decision);
+
+impl RetryPolicy for Fixed {
+    fn decide(&self, _: &Failure<'_>) -> Decision {
+        self.0
+    }
+    fn keeps(&self) -> usize {
+        0
+    }
+}
+
+fn configs() -> impl Strategy<Value = Config> {
+    prop_oneof![
+        Just(config(Retry::default())),
+        Just(config(Retry::exponential(3, Duration::from_secs(8)))),
+        Just(config(Retry::Never)),
+        Just(config(Fixed(Decision::Run))),
+        Just(config(Fixed(Decision::Sleep(Wake::After(Duration::MAX))))),
+    ]
+}
+
+fn starts() -> impl Strategy<Value = (State, bool)> {
+    let status = prop_oneof![
+        4 => Just(Status::Runnable),
+        2 => (-5..30i64).prop_map(|s| Status::Sleeping { until: t(s) }),
+        1 => Just(Status::Paused),
+        1 => Just(Status::Fault),
+        1 => Just(Status::Completed { result: None }),
+        1 => Just(Status::Failed),
+    ];
+    let last = prop::option::of(1..5u64);
+    (
+        status,
+        0..4u32,
+        last,
+        prop::option::of(0..150usize),
+        any::<bool>(),
+    )
+        .prop_map(|(status, attempts, last, data, abandoned)| {
+            let mut state = State::new(t0());
+            state.status = status;
+            state.attempts = attempts;
+            state.version = 3;
+            state.last_command = last.map(|order| LastCommand {
+                order,
+                outcome: Outcome::Rejected {
+                    reason: "no".into(),
+                },
+            });
+            state.data = data.map(|n| json(&format!("\"{}\"", "o".repeat(n))));
+            (state, abandoned)
+        })
+}
+
+/// What runs for the task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Handler {
+    None,
+    Runs,
+    /// It was aborted and has not ended.
+    Ending,
+}
+
+struct World {
+    machine: Machine,
+    now: Timestamp,
+    /// What the store has.
+    durable: State,
+    write: Option<Write>,
+    handler: Handler,
+    wake: Option<Timestamp>,
+    grace: Option<Timestamp>,
+    /// Commands that were fed and are not settled in the store, oldest first.
+    waiting: Vec<(u64, Command)>,
+    fed: Vec<QueuedCommand>,
+    /// How many commands the store has an outcome of.
+    settled: usize,
+    order: u64,
+    begun: bool,
+    stopping: bool,
+    tickets: BTreeSet<u64>,
+    /// The checkpoint that the write under way carries, as far as the model knows.
+    ticket: u64,
+    refusals: u32,
+    fenced: bool,
+    done: Option<End>,
+    log: Vec<String>,
+}
+
+impl World {
+    fn new(config: Config, state: State, abandoned: bool) -> Self {
+        let order = state.last_command.as_ref().map_or(0, |c| c.order);
+        Self {
+            machine: Machine::new(config, state.clone(), abandoned),
+            now: t0(),
+            durable: state,
+            write: None,
+            handler: Handler::None,
+            wake: None,
+            grace: None,
+            waiting: Vec::new(),
+            fed: Vec::new(),
+            settled: 0,
+            order,
+            begun: false,
+            stopping: false,
+            tickets: BTreeSet::new(),
+            ticket: 0,
+            refusals: 0,
+            fenced: false,
+            done: None,
+            log: Vec::new(),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Command(command) => self.command(command),
+            Event::Again(index) if !self.fed.is_empty() => {
+                let command = self.fed[index.index(self.fed.len())].clone();
+                assert_eq!(self.feed(Input::Command(command)), 0, "it is known already");
+            }
+            Event::Return(message) if self.handler != Handler::None => {
+                self.handler = Handler::None;
+                self.feed(Input::Returned(message));
+            }
+            Event::Ended if self.handler == Handler::Ending => {
+                self.handler = Handler::None;
+                self.feed(Input::Aborted);
+            }
+            Event::Checkpoint(size) if self.handler != Handler::None => {
+                self.ticket += 1;
+                self.tickets.insert(self.ticket);
+                let data = json(&format!("\"{}{}\"", self.ticket, "k".repeat(size)));
+                self.feed(Input::Checkpoint {
+                    ticket: self.ticket,
+                    data,
+                });
+            }
+            Event::Progress => {
+                let progress = Progress {
+                    fraction: Some(0.5),
+                    text: "half".into(),
+                };
+                assert_eq!(self.feed(Input::Progress(progress)), 0);
+            }
+            Event::Stored if self.write.is_some() => self.stored(),
+            Event::Refused if self.write.is_some() => {
+                self.write = None;
+                self.refusals += 1;
+                self.feed(Input::Refused("the store does not like it".into()));
+            }
+            Event::Fenced => {
+                self.fenced = true;
+                self.write = None;
+                self.feed(Input::Fenced(StopReason::LeaseLost));
+                assert!(self.done.is_some(), "{:#?}", self.log);
+            }
+            Event::Stop(reason) => {
+                self.stopping = true;
+                self.feed(Input::Stop(reason));
+            }
+            Event::Pass(seconds) => self.pass(seconds),
+            Event::Stale(timer) => {
+                // If it is armed this is its going off, too early.
+                *self.slot(timer) = None;
+                self.feed(Input::Timer(timer));
+            }
+            Event::Again(_)
+            | Event::Return(_)
+            | Event::Ended
+            | Event::Checkpoint(_)
+            | Event::Stored
+            | Event::Refused => {}
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        self.order += 2; // orders have gaps
+        let id = format!("c{}", self.order).parse().unwrap();
+        let queued = QueuedCommand {
+            order: self.order,
+            id,
+            command: command.clone(),
+        };
+        if self.done.is_none() {
+            self.waiting.push((self.order, command));
+            self.fed.push(queued.clone());
+        }
+        self.feed(Input::Command(queued));
+    }
+
+    fn stored(&mut self) {
+        let write = self.write.take().unwrap();
+        for (order, _) in &write.outcomes {
+            assert_eq!(self.waiting.remove(0).0, *order);
+            self.settled += 1;
+        }
+        self.refusals = 0;
+        let dropped = write.drop_claim;
+        self.durable = write.state;
+        self.feed(Input::Stored);
+        assert_eq!(self.done.is_some(), dropped, "{:#?}", self.log);
+    }
+
+    fn slot(&mut self, timer: Timer) -> &mut Option<Timestamp> {
+        match timer {
+            Timer::Wake => &mut self.wake,
+            Timer::Grace => &mut self.grace,
+        }
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+        for timer in [Timer::Grace, Timer::Wake] {
+            let now = self.now;
+            let slot = self.slot(timer);
+            if slot.is_some_and(|at| at <= now) {
+                *slot = None;
+                self.feed(Input::Timer(timer));
+            }
+        }
+    }
+
+    /// Feeds an input and carries the effects out; answers how many there were.
+    fn feed(&mut self, input: Input) -> usize {
+        self.log.push(format!("{} <- {input:?}", self.now));
+        let was_done = self.done.is_some();
+        let before = self.machine.state().clone();
+        let mut out = Vec::new();
+        let env = Env {
+            now: self.now,
+            jitter: 0.5,
+        };
+        self.machine.input(input, env, &mut out);
+        for effect in &out {
+            self.log.push(format!("  -> {}", line(effect)));
+        }
+        for effect in &out {
+            if was_done {
+                let answer = matches!(effect, Effect::CheckpointDone { result: Err(_), .. });
+                assert!(answer, "after Done nothing comes out: {:#?}", self.log);
+            }
+            self.effect(effect.clone());
+        }
+        if self.done.is_none() {
+            assert_eq!(self.machine.state(), &self.durable, "{:#?}", self.log);
+            assert_eq!(self.machine.is_storing(), self.write.is_some());
+            assert_eq!(self.machine.is_running(), self.handler != Handler::None);
+        } else if was_done {
+            assert_eq!(self.machine.state(), &before);
+        }
+        out.len()
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let log = format!("{:#?}", self.log);
+        match effect {
+            Effect::Start { attempt } => {
+                assert_eq!(self.handler, Handler::None, "one handler at a time: {log}");
+                assert_eq!(self.durable.code(), Code::Runnable, "{log}");
+                assert!(self.write.is_none() && self.begun, "{log}");
+                assert!(!self.stopping, "it is to stop: {log}");
+                assert_eq!(attempt, self.durable.attempts + 1, "{log}");
+                self.handler = Handler::Runs;
+            }
+            Effect::Signal(signal) => {
+                assert_eq!(self.handler, Handler::Runs, "somebody hears it: {log}");
+                if let Signal::Command(command) = signal {
+                    assert_eq!(self.waiting.last().unwrap().1, command, "{log}");
+                }
+            }
+            Effect::Abort => {
+                assert_eq!(self.handler, Handler::Runs, "{log}");
+                let asked = self.waiting.iter().any(|(_, c)| c.aborts());
+                let hopeless = self.fenced || self.refusals > 2;
+                assert!(asked || self.stopping || hopeless, "nobody asked: {log}");
+                self.handler = Handler::Ending;
+            }
+            Effect::Persist(write) => self.persist(*write, &log),
+            Effect::CheckpointDone { ticket, result } => {
+                assert!(self.tickets.remove(&ticket), "answered once: {log}");
+                if result.is_ok() {
+                    let data = self.durable.data.as_ref().unwrap().as_str();
+                    assert!(data.starts_with(&format!("\"{ticket}")), "durable: {log}");
+                }
+            }
+            Effect::Arm(Timer::Wake, at) => {
+                assert_eq!(self.durable.status, Status::Sleeping { until: at }, "{log}");
+                self.wake = Some(at);
+            }
+            Effect::Arm(Timer::Grace, at) => {
+                assert_eq!(self.handler, Handler::Runs, "{log}");
+                self.grace = Some(at);
+            }
+            Effect::Disarm(Timer::Wake) => self.wake = None,
+            Effect::Disarm(Timer::Grace) => self.grace = None,
+            Effect::Done(end) => {
+                assert!(self.done.is_none() && self.write.is_none(), "{log}");
+                match end {
+                    End::Dropped(code) => assert_eq!(code, self.durable.code(), "{log}"),
+                    End::Lost => assert!(self.fenced || self.refusals > 2, "{log}"),
+                }
+                assert_ne!(self.handler, Handler::Runs, "it was aborted: {log}");
+                assert!(
+                    self.tickets.is_empty(),
+                    "every checkpoint is answered: {log}"
+                );
+                assert_eq!(self.wake, None, "{log}");
+                self.done = Some(end);
+            }
+        }
+    }
+
+    fn persist(&mut self, write: Write, log: &str) {
+        assert!(self.write.is_none(), "one write at a time: {log}");
+        assert!(
+            !self.fenced,
+            "nothing is written after the claim is lost: {log}"
+        );
+        assert!(self.begun, "{log}");
+        let state = &write.state;
+        assert_eq!(state.version, self.durable.version + 1, "{log}");
+        assert_eq!(state.fence, self.durable.fence, "{log}");
+        if self.refusals > 2 && write.drop_claim && write.steps.is_empty() {
+            // Nothing that says more could be stored: it is given back as it was.
+            let as_it_was = State {
+                version: state.version,
+                progress: state.progress.clone(),
+                ..self.durable.clone()
+            };
+            assert_eq!(*state, as_it_was, "{log}");
+            assert!(
+                write.outcomes.is_empty() && self.handler == Handler::None,
+                "{log}"
+            );
+            self.write = Some(write);
+            return;
+        }
+        assert_ne!(state.code(), Code::Fault, "the policy has answered: {log}");
+        if self.durable.code().is_terminal() {
+            assert_eq!(
+                state.status, self.durable.status,
+                "terminal is final: {log}"
+            );
+            assert_eq!(state.data, self.durable.data, "{log}");
+        }
+
+        // The steps are a path in the table, from what is durable to what is written.
+        let mut code = self.durable.code();
+        for step in &write.steps {
+            assert_eq!(step.from, code, "{log}");
+            let to = TABLE[step.from as usize][step.message as usize];
+            assert_eq!(to, Some(step.to), "{log}");
+            code = step.to;
+        }
+        assert_eq!(code, state.code(), "{log}");
+
+        // The oldest commands that wait have an outcome each, in order, that fits the steps.
+        for ((order, outcome), (waits, command)) in write.outcomes.iter().zip(&self.waiting) {
+            assert_eq!(order, waits, "in order: {log}");
+            let step = write.steps.iter().find(|s| s.command == Some(*order));
+            match outcome {
+                Outcome::Applied { from, to } => {
+                    let step = step.unwrap();
+                    assert_eq!((&step.from, &step.to), (from, to), "{log}");
+                    assert_eq!(step.message, command.kind(), "{log}");
+                }
+                Outcome::Overridden { by } => {
+                    assert!(step.is_none(), "{log}");
+                    assert!(write.steps.iter().any(|s| s.message == *by), "{log}");
+                    assert_ne!(*by, command.kind(), "{log}");
+                }
+                Outcome::Rejected { reason } => {
+                    assert!(step.is_none() && !reason.is_empty(), "{log}");
+                }
+            }
+        }
+        assert!(write.outcomes.len() <= self.waiting.len(), "{log}");
+        let of_commands = write.steps.iter().filter(|s| s.command.is_some()).count();
+        let applied = write
+            .outcomes
+            .iter()
+            .filter(|(_, o)| o.is_applied())
+            .count();
+        assert_eq!(of_commands, applied, "{log}");
+        match (write.outcomes.last(), &state.last_command) {
+            (Some((order, outcome)), Some(last)) => {
+                assert_eq!((order, outcome), (&last.order, &last.outcome), "{log}");
+            }
+            (Some(_), None) => panic!("the last command is not in the state: {log}"),
+            (None, last) => assert_eq!(last, &self.durable.last_command, "{log}"),
+        }
+
+        if self.handler == Handler::None {
+            assert_eq!(
+                write.outcomes.len(),
+                self.waiting.len(),
+                "all are settled: {log}"
+            );
+            self.check_kill(&write, log);
+        } else {
+            // Beside a handler that runs only commands that do not stop it are settled.
+            assert_eq!(state.code(), Code::Runnable, "{log}");
+            let harmless = |k: ActionKind| matches!(k, ActionKind::Run | ActionKind::Checkpoint);
+            assert!(write.steps.iter().all(|s| harmless(s.message)), "{log}");
+            assert!(!write.drop_claim, "{log}");
+        }
+
+        // The claim is kept for what runs on here and for short sleeps, for nothing else.
+        let released = write.steps.iter().any(|s| s.message == ActionKind::Release);
+        let keeps = match state.status {
+            Status::Runnable => true,
+            Status::Sleeping { until } => until <= self.now + SignedDuration::from_secs(10),
+            _ => false,
+        };
+        assert_eq!(write.drop_claim, released || !keeps, "{log}");
+        self.write = Some(write);
+    }
+
+    /// A kill that waits when the handler's return is written ends in killed; only a command that
+    /// was sent before it, or the end of the task before that, can be in its way.
+    fn check_kill(&self, write: &Write, log: &str) {
+        let kills = |(_, c): &(u64, Command)| *c == Command::Kill;
+        let Some(kill) = self.waiting.iter().position(kills) else {
+            return;
+        };
+        let completed_before =
+            self.waiting[..kill]
+                .iter()
+                .zip(&write.outcomes)
+                .any(|((_, command), (_, outcome))| {
+                    matches!(command, Command::Complete { .. }) && outcome.is_applied()
+                });
+        if self.durable.code().is_terminal() {
+            assert_eq!(write.state.code(), self.durable.code(), "{log}");
+        } else if completed_before {
+            assert_eq!(write.state.code(), Code::Completed, "{log}");
+        } else {
+            assert_eq!(write.state.code(), Code::Killed, "{log}");
+        }
+    }
+
+    /// From here on all goes well: every write is stored, every aborted handler ends, time passes.
+    fn settle_down(&mut self) {
+        for _ in 0..100 {
+            if self.done.is_some() {
+                return;
+            }
+            if self.write.is_some() {
+                self.stored();
+            } else if self.handler == Handler::Ending {
+                self.event(Event::Ended);
+            } else if self.handler == Handler::Runs {
+                if self.waiting.is_empty() && !self.stopping {
+                    return;
+                }
+                let at = self
+                    .grace
+                    .unwrap_or_else(|| panic!("no grace: {:#?}", self.log));
+                self.now = self.now.max(at);
+                self.pass(0);
+            } else {
+                let Status::Sleeping { until } = self.durable.status else {
+                    panic!("stuck: {:#?}", self.log);
+                };
+                assert_eq!(self.wake, Some(until), "{:#?}", self.log);
+                assert!(self.waiting.is_empty() && !self.stopping, "{:#?}", self.log);
+                return;
+            }
+        }
+        panic!("it never settles down: {:#?}", self.log);
+    }
+}
+
+fn play(config: Config, start: (State, bool), early: Vec<Event>, events: Vec<Event>) -> World {
+    let mut world = World::new(config, start.0, start.1);
+    for event in early {
+        world.event(event);
+    }
+    world.begun = true;
+    world.feed(Input::Begin);
+    for event in events {
+        world.event(event);
+    }
+    world.settle_down();
+    let outcomes = world.fed.len() - world.waiting.len();
+    assert_eq!(
+        outcomes, world.settled,
+        "each command has one outcome or waits"
+    );
+    if world.done.is_none() {
+        assert!(world.waiting.is_empty(), "{:#?}", world.log);
+    }
+    world
+}
+
+/// What a node sees of a task before it has begun with it: no faults, no stop.
+fn early() -> impl Strategy<Value = Vec<Event>> {
+    vec(event(), 0..5).prop_map(without_faults)
+}
+
+fn without_faults(mut events: Vec<Event>) -> Vec<Event> {
+    events.retain(|e| !matches!(e, Event::Fenced | Event::Stop(_) | Event::Refused));
+    events
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_order_of_events_keeps_the_promises(
+        config in configs(), start in starts(), early in early(), events in vec(event(), 0..60),
+    ) {
+        play(config, start, early, events);
+    }
+
+    /// Without faults and stops: longer lives.
+    #[test]
+    fn a_task_that_is_left_alone_lives_on(
+        config in configs(), start in starts(), early in early(),
+        events in vec(event(), 0..150).prop_map(without_faults),
+    ) {
+        let world = play(config, start, early, events);
+        prop_assert_ne!(world.done, Some(End::Lost));
+    }
+
+    #[test]
+    fn a_stop_is_heeded_whenever_it_comes(
+        config in configs(), start in starts(), events in vec(event(), 0..30),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut events = events;
+        events.insert(at.index(events.len() + 1), Event::Stop(StopReason::Shutdown));
+        let world = play(config, start, vec![], events);
+        prop_assert!(world.done.is_some(), "the claim is given back or lost");
+    }
+}
