@@ -13,6 +13,8 @@ mod coordinator;
 mod error;
 mod model;
 mod registry;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod state_store;
 
 use std::sync::Arc;
@@ -27,7 +29,7 @@ pub use model::{
 pub use registry::{ChangeStream, Registry};
 pub use state_store::{StateStore, StateWrite};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 
 /// An open store: one namespace, as runners and clients use it.
 #[derive(Clone)]
@@ -44,6 +46,39 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
+    /// Opens the store that `url` names: `sqlite:PATH` for the file at `PATH`, which is made if it
+    /// does not exist (its folder must).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `store`) for a name that is none of these; [`Error::Unusable`] for
+    /// a file that is not ours, is newer than this program, is damaged or cannot be written.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with_clock(url, SystemClock::shared()).await
+    }
+
+    /// As [`open`](Self::open), with a clock of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        match url.split_once(':') {
+            #[cfg(feature = "sqlite")]
+            Some(("sqlite", path)) if !path.is_empty() => {
+                let options = sqlite::Options::default();
+                let store =
+                    Arc::new(sqlite::SqliteStore::open(path, options, clock.clone()).await?);
+                Ok(Self::from_parts(store.clone(), store, clock))
+            }
+            _ => Err(windlass_statemachine::Invalid::new(
+                "store",
+                format!("'{url}' is none of memory:, sqlite:PATH"),
+            )
+            .into()),
+        }
+    }
+
     /// A store of your own making: a coordinator and a registry on the same data.
     pub fn from_parts(
         coordinator: Arc<dyn Coordinator>,
