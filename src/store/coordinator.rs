@@ -26,6 +26,8 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 /// 4. **Atomic.** State, history, outcomes, effects and the end of the claim of one commit happen
 ///    together or not at all. Items of one call are independent: one that fails does not touch
 ///    the others. Answers come in the order of the items.
+///    **Once.** A commit whose fence and state version are those that are stored already was
+///    applied before and its answer was lost: it succeeds again and changes nothing.
 /// 5. **Ends.** A commit whose state is terminal removes the claim, and rejects, in the same step,
 ///    every command that waits and is not among its outcomes (reason: the task has ended).
 /// 6. **Nothing missed.** Whatever changes what [`Event`] tells reaches every watch that has

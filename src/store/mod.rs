@@ -11,6 +11,7 @@
 
 mod coordinator;
 mod error;
+pub mod memory;
 mod model;
 mod registry;
 #[cfg(feature = "sqlite")]
@@ -32,6 +33,17 @@ pub use state_store::{StateStore, StateWrite};
 use crate::clock::{Clock, SystemClock};
 
 /// An open store: one namespace, as runners and clients use it.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::Store;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let store = Store::open("memory:").await?;
+/// assert!(store.registry().nodes().await?.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Store {
     coordinator: Arc<dyn Coordinator>,
@@ -46,8 +58,8 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store that `url` names: `sqlite:PATH` for the file at `PATH`, which is made if it
-    /// does not exist (its folder must).
+    /// Opens the store that `url` names: `memory:` for tests, or `sqlite:PATH` for the file at
+    /// `PATH`, which is made if it does not exist (its folder must).
     ///
     /// # Errors
     ///
@@ -64,6 +76,10 @@ impl Store {
     /// As [`open`](Self::open).
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         match url.split_once(':') {
+            Some(("memory", "")) => {
+                let store = Arc::new(memory::MemoryStore::new(clock.clone()));
+                Ok(Self::from_parts(store.clone(), store, clock))
+            }
             #[cfg(feature = "sqlite")]
             Some(("sqlite", path)) if !path.is_empty() => {
                 let options = sqlite::Options::default();

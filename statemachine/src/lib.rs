@@ -56,7 +56,7 @@ pub use errors::{ErrorEntry, ErrorLog};
 pub use id::{CommandId, Fence, Kind, NodeName, TaskId};
 pub use invalid::Invalid;
 pub use json::Json;
-pub use machine::Machine;
+pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, Wake};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use state::{Code, Progress, State, Status};

@@ -1,10 +1,11 @@
 //! Reading the log of changes: as history, as the clients' feed, and as what watches resume from.
 
 use rusqlite::{Connection, Row};
+use windlass_statemachine::Code;
 
 use super::{
     batch::{Sql, first},
-    codes::{Log, time},
+    codes::{Log, time, to_code},
     rows,
 };
 use crate::store::Change;
@@ -86,6 +87,13 @@ pub(super) struct Touched {
     pub(super) n: i64,
     pub(super) what: i64,
     pub(super) detail: i64,
+}
+
+impl Touched {
+    /// For a move: whether the task has ended with it.
+    pub(super) fn ends(&self) -> bool {
+        to_code(self.detail & 15).is_some_and(Code::is_terminal)
+    }
 }
 
 /// The changes after `after`, for watches.

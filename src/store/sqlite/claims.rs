@@ -20,6 +20,7 @@ struct Found {
     last: i64,
     pending: i64,
     lost_by: Option<String>,
+    claimed: bool,
     record: Result<(Task, State), String>,
 }
 
@@ -34,6 +35,7 @@ fn found(row: &Row<'_>) -> Sql<Found> {
         last: row.get(8)?,
         pending: row.get(9)?,
         lost_by: row.get(10)?,
+        claimed: row.get(12)?,
         record,
     })
 }
@@ -47,11 +49,11 @@ pub(super) fn claim(
     let owner = lease.id as i64;
     let found = batch.first(
         "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                s.n, s.last, s.pending, s.lost_by, s.state
+                s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL
          FROM tasks t JOIN states s ON s.n = t.n
          WHERE t.id = ?1 AND s.ended_at IS NULL AND s.quarantine IS NULL
            AND (s.owner = ?2 OR s.owner IS NULL
-                AND (s.due <= ?3 OR s.pending > 0 OR s.lost_by IS NOT NULL))",
+                AND (s.code IN (0, 3) OR s.due <= ?3 OR s.pending > 0))",
         (id.as_str(), owner, batch.at),
         found,
     )?;
@@ -69,18 +71,22 @@ pub(super) fn claim(
     };
     let abandoned = found.lost_by.is_some();
     let fence = batch.next();
-    let state = state.claimed(Fence(fence as u64), found.lost_by.as_deref(), batch.now);
+    // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
+    // counted by it, and is told again to a caller that may never have heard of it.
+    let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
+    let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = tasks::to_json(&state)?;
     batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
     batch.run(
-        "UPDATE states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?5,
-                lost_by = NULL, state = ?6 WHERE n = ?1",
+        "UPDATE states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?5, version = ?6,
+                state = ?7 WHERE n = ?1",
         (
             n,
             from_code(state.code()),
             state.due().map(micros),
             owner,
             fence,
+            state.version as i64,
             text,
         ),
     )?;

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use windlass_statemachine::{
-    Code, Command, CommandId, Outcome, QueuedCommand, TaskId, command::Outcome::Rejected,
+    Code, Command, CommandId, Outcome, QueuedCommand, command::Outcome::Rejected,
 };
 
 use super::{
@@ -10,33 +10,28 @@ use super::{
     codes::{Log, to_code},
     errors::Stop,
 };
-use crate::store::{Error, Limits, Send};
+use crate::store::{Error, Send};
 
 /// A command with its text, which is made before the transaction begins.
 pub(super) struct Prepared {
     send: Send,
     text: Result<String, Error>,
+    /// The bytes of its result.
+    result: usize,
 }
 
 impl Prepared {
-    pub(super) fn new(send: Send, limits: Limits) -> Self {
-        let text = text(&send.command, limits);
-        Self { send, text }
+    pub(super) fn new(send: Send) -> Self {
+        let text = text(&send.command);
+        let result = match &send.command {
+            Command::Complete { result } => result.as_ref().map_or(0, |r| r.len()),
+            _ => 0,
+        };
+        Self { send, text, result }
     }
 }
 
-fn text(command: &Command, limits: Limits) -> Result<String, Error> {
-    if let Command::Complete {
-        result: Some(result),
-    } = command
-        && result.len() > limits.max_bytes
-    {
-        return Err(Error::TooLarge {
-            field: "result",
-            bytes: result.len(),
-            limit: limits.max_bytes,
-        });
-    }
+fn text(command: &Command) -> Result<String, Error> {
     serde_json::to_string(command).map_err(|e| {
         let reason = format!("cannot be written as JSON: {e}");
         windlass_statemachine::Invalid::new("command", reason).into()
@@ -45,7 +40,7 @@ fn text(command: &Command, limits: Limits) -> Result<String, Error> {
 
 /// Queues a command; answers its order.
 pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
-    let Prepared { send, text } = prepared;
+    let Prepared { send, text, result } = prepared;
     let known = batch.first(
         "SELECT c.ord, t.id = ?2 FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
         (send.id.as_str(), send.task.as_str()),
@@ -63,23 +58,28 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
         None => {}
     }
     let text = text.as_ref().map_err(Clone::clone)?;
-    send.command.check(batch.now)?;
     let task = batch.first(
-        "SELECT t.n, s.last, s.code, s.quarantine IS NOT NULL
-         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        "SELECT t.n, s.last, s.size, s.code FROM tasks t JOIN states s ON s.n = t.n
+         WHERE t.id = ?1",
         [send.task.as_str()],
         |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, i64>(1)?,
-                to_code(row.get(2)?),
-            ))
+            let code = to_code(row.get(3)?);
+            Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, code))
         },
     )?;
-    let (n, last, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
+    let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
     if code.is_some_and(Code::is_terminal) {
         return Err(Stop::Told(Error::AlreadyFinished(send.task.clone())));
     }
+    let (bytes, limit) = (props as usize + result, batch.limits.max_bytes);
+    if *result > 0 && bytes > limit {
+        return Err(Stop::Told(Error::TooLarge {
+            field: "result",
+            bytes,
+            limit,
+        }));
+    }
+    send.command.check(batch.now)?;
     let order = batch.next();
     batch.change(n, last, Log::commanded(order))?;
     batch.run(
@@ -148,13 +148,8 @@ pub(super) fn reject_unreadable(
 }
 
 /// Rejects whatever waits for a task that has ended.
-pub(super) fn reject_waiting(
-    batch: &Batch<'_>,
-    n: i64,
-    task: &TaskId,
-    code: Code,
-) -> Result<(), Stop> {
-    let reason = format!("task '{task}' has ended: it is {code}");
+pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: Code) -> Result<(), Stop> {
+    let reason = format!("the task has ended: it is {code}");
     batch.run(
         "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
         (n, outcome_text(&Rejected { reason })?),
@@ -162,15 +157,11 @@ pub(super) fn reject_waiting(
     Ok(())
 }
 
-/// As [`Send`], from the effects of a transition.
-pub(super) fn effect(
-    effect: windlass_statemachine::message::SendCommand,
-    limits: Limits,
-) -> Prepared {
-    let send = Send {
+/// A command from the effects of a transition.
+pub(super) fn effect(effect: windlass_statemachine::message::SendCommand) -> Prepared {
+    Prepared::new(Send {
         task: effect.task,
         id: effect.id,
         command: effect.command,
-    };
-    Prepared::new(send, limits)
+    })
 }

@@ -12,7 +12,7 @@ use super::{
     errors::Stop,
     tasks,
 };
-use crate::store::{Claim, Commit, Error, IfExists, Limits, Submit};
+use crate::store::{Claim, Commit, Error, IfExists, Submit};
 
 /// A commit with all its texts, which are made before the transaction begins: what the writing
 /// thread does not do, it need not wait for.
@@ -23,6 +23,8 @@ pub(super) struct Prepared {
 
 struct Texts {
     code: Code,
+    version: i64,
+    since: i64,
     due: Option<i64>,
     state: String,
     /// Bytes that count against the limit, beside the props.
@@ -35,15 +37,15 @@ struct Texts {
 }
 
 impl Prepared {
-    pub(super) fn new(commit: Commit, limits: Limits) -> Self {
+    pub(super) fn new(commit: Commit) -> Self {
         Self {
-            write: texts(commit.write, limits),
+            write: texts(commit.write),
             claim: commit.claim,
         }
     }
 }
 
-fn texts(write: Write, limits: Limits) -> Result<Texts, Error> {
+fn texts(write: Write) -> Result<Texts, Error> {
     let state = &write.state;
     let outcomes = write
         .outcomes
@@ -56,6 +58,8 @@ fn texts(write: Write, limits: Limits) -> Result<Texts, Error> {
     let sends = write.effects.send.into_iter();
     Ok(Texts {
         code: state.code(),
+        version: state.version as i64,
+        since: micros(state.since),
         due: state.due().map(micros),
         size: tasks::size(state),
         state: match tasks::to_json(state) {
@@ -67,22 +71,38 @@ fn texts(write: Write, limits: Limits) -> Result<Texts, Error> {
         steps: write.steps,
         drop_claim: write.drop_claim || state.code().is_terminal(),
         submit: write.effects.submit.into_iter().map(submit).collect(),
-        send: sends.map(|send| commands::effect(send, limits)).collect(),
+        send: sends.map(commands::effect).collect(),
     })
 }
 
 pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
     let claim = &commit.claim;
-    // The commits of ended leases have lost their owner already: leases are reaped first.
+    // The claims of ended leases have lost their owner already: leases are reaped first.
     let held = batch.first(
-        "SELECT last, pending, size FROM states WHERE n = ?1 AND fence = ?2 AND owner = ?3",
-        (claim.token as i64, claim.fence.0 as i64, claim.lease as i64),
-        |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?)),
+        "SELECT last, pending, size, version, owner FROM states WHERE n = ?1 AND fence = ?2",
+        (claim.token as i64, claim.fence.0 as i64),
+        |row| {
+            Ok((
+                row.get(0)?,
+                row.get(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, i64>(3)?,
+                row.get::<_, Option<i64>>(4)?,
+            ))
+        },
     )?;
-    let Some((last, pending, props)) = held else {
+    let Some((last, pending, props, version, owner)) = held else {
         return Err(Stop::Told(Error::fenced(&claim.task)));
     };
-    let texts = commit.write.as_ref().map_err(Clone::clone)?;
+    let texts = match &commit.write {
+        // It was applied before, and the answer was lost.
+        Ok(texts) if texts.version == version => return Ok(()),
+        _ if owner != Some(claim.lease as i64) => {
+            return Err(Stop::Told(Error::fenced(&claim.task)));
+        }
+        Ok(texts) => texts,
+        Err(error) => return Err(error.clone().into()),
+    };
     let limit = batch.limits.max_bytes;
     let (bytes, field) = texts.size;
     let bytes = bytes + props as usize;
@@ -122,7 +142,7 @@ fn write(
     if texts.steps.is_empty() && !texts.drop_claim {
         last = batch.change(n, last, Log::checkpointed(fence))?;
     }
-    if texts.drop_claim {
+    if texts.drop_claim && !texts.code.is_terminal() {
         last = batch.change(n, last, Log::dropped(fence))?;
     }
     for (order, outcome) in &texts.outcomes {
@@ -132,24 +152,40 @@ fn write(
     // Three statements, so that what stays as it is costs no look at an index.
     if texts.code.is_terminal() {
         if pending > 0 {
-            commands::reject_waiting(batch, n, &claim.task, texts.code)?;
+            commands::reject_waiting(batch, n, texts.code)?;
         }
         batch.run(
-            "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, state = ?4,
-                    owner = NULL, ended_at = ?5 WHERE n = ?1",
-            (n, code, last, &texts.state, batch.at),
+            "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+                    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1",
+            (n, code, last, texts.version, &texts.state, texts.since),
         )?;
     } else if texts.drop_claim {
         batch.run(
-            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, state = ?6,
-                    owner = NULL WHERE n = ?1",
-            (n, code, texts.due, last, pending, &texts.state),
+            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+                    state = ?7, lost_by = NULL, owner = NULL WHERE n = ?1",
+            (
+                n,
+                code,
+                texts.due,
+                last,
+                pending,
+                texts.version,
+                &texts.state,
+            ),
         )?;
     } else {
         batch.run(
-            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, state = ?6
-             WHERE n = ?1",
-            (n, code, texts.due, last, pending, &texts.state),
+            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+                    state = ?7, lost_by = NULL WHERE n = ?1",
+            (
+                n,
+                code,
+                texts.due,
+                last,
+                pending,
+                texts.version,
+                &texts.state,
+            ),
         )?;
     }
     Ok(())

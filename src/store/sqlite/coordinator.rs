@@ -88,11 +88,8 @@ impl Coordinator for SqliteStore {
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
-        let (limits, count) = (self.0.limits, commits.len());
-        let commits: Vec<_> = commits
-            .into_iter()
-            .map(|commit| commits::Prepared::new(commit, limits))
-            .collect();
+        let count = commits.len();
+        let commits: Vec<_> = commits.into_iter().map(commits::Prepared::new).collect();
         let done = self.0.writer.run("commit", count, move |batch| {
             let commit = |commit| item(commits::commit(batch, commit));
             commits.iter().map(commit).collect()
@@ -101,11 +98,11 @@ impl Coordinator for SqliteStore {
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        let (lease, outcome) = (lease.id, outcome.to_owned());
+        let (lease, outcome) = (lease.clone(), outcome.to_owned());
         let done = self.0.writer.run("acknowledge", 1, move |batch| {
-            nodes::acknowledge(batch, lease, order, &outcome)
+            item(nodes::acknowledge(batch, &lease, order, &outcome))
         });
-        done.await
+        done.await?
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {

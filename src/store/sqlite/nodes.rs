@@ -159,12 +159,31 @@ pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Res
     Ok(order as u64)
 }
 
-pub(super) fn acknowledge(batch: &Batch<'_>, lease: u64, order: u64, outcome: &str) -> Sql<()> {
-    batch.run(
-        "UPDATE node_commands SET outcome = ?3 WHERE ord = ?1 AND lease = ?2 AND outcome IS NULL",
-        (order as i64, lease as i64, outcome),
+/// Notes the answer of a node; the first one stays, for its sender may have read it already.
+pub(super) fn acknowledge(
+    batch: &Batch<'_>,
+    lease: &Lease,
+    order: u64,
+    outcome: &str,
+) -> Result<(), Stop> {
+    if !lives(batch.connection(), lease.id as i64)? {
+        return Err(Stop::Told(fenced(lease)));
+    }
+    let answered = batch.run(
+        "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
+        (order as i64, lease.id as i64, outcome),
     )?;
+    if answered == 0 {
+        return Err(Stop::Told(no_command(order)));
+    }
     Ok(())
+}
+
+pub(super) fn no_command(order: u64) -> Error {
+    Error::NotFound {
+        what: "node command",
+        name: order.to_string(),
+    }
 }
 
 /// What a node answered to a command; `None` for a command that there is not.

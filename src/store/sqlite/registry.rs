@@ -36,11 +36,8 @@ impl Registry for SqliteStore {
     }
 
     async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        let (limits, count) = (self.0.limits, commands.len());
-        let commands: Vec<_> = commands
-            .into_iter()
-            .map(|send| commands::Prepared::new(send, limits))
-            .collect();
+        let count = commands.len();
+        let commands: Vec<_> = commands.into_iter().map(commands::Prepared::new).collect();
         let done = self.0.writer.run("send a command", count, move |batch| {
             let send = |command| item(commands::send(batch, command));
             commands.iter().map(send).collect()
@@ -137,10 +134,8 @@ impl Registry for SqliteStore {
 
     async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
         let read = move |conn: &_| {
-            Ok(nodes::outcome(conn, order)?.ok_or_else(|| Error::NotFound {
-                what: "command",
-                name: order.to_string(),
-            })?)
+            let outcome = nodes::outcome(conn, order)?;
+            Ok(outcome.ok_or_else(|| nodes::no_command(order))?)
         };
         self.0.readers.run("read a node's answer", read).await
     }
@@ -157,10 +152,15 @@ impl Registry for SqliteStore {
             let Some(after) = after else {
                 return Ok(newest);
             };
-            if (after as i64) + 1 < changes::oldest(conn)? {
+            let last = i64::try_from(after).unwrap_or(i64::MAX);
+            if last > newest {
+                let reason = format!("is {after}, but the newest change is {newest}");
+                return Err(Invalid::new("after", reason).into());
+            }
+            if last + 1 < changes::oldest(conn)? {
                 return Err(pruned(after).into());
             }
-            Ok(after as i64)
+            Ok(last)
         });
         let (changes, told) = tokio::sync::mpsc::channel(QUEUE);
         let feed = Feed::new(start.await?, changes);

@@ -39,7 +39,8 @@ CREATE TABLE states (
     last        INTEGER NOT NULL,            -- its newest change; they form a chain
     pending     INTEGER NOT NULL DEFAULT 0,  -- how many commands wait
     size        INTEGER NOT NULL,            -- bytes of the props, which count against the limit
-    lost_by     TEXT,                        -- the node that lost the last claim
+    version     INTEGER NOT NULL,            -- of the state: tells a write from the same write again
+    lost_by     TEXT,                        -- the node that lost the claim before; until somebody writes
     ended_at    INTEGER,
     quarantine  TEXT,                        -- why the record cannot be read
     state       TEXT NOT NULL                -- the State as JSON

@@ -153,8 +153,9 @@ impl Watch {
                     events.extend(commands.into_iter().map(Event::Node));
                 }
                 // While a claim stands, its moves concern nobody but its owner, who made them.
-                // Where a move ends the claim, that is a change of its own.
-                NODE | MOVED | CHECKPOINTED => {}
+                // Where a move gives the claim back, that is a change of its own.
+                MOVED if !change.ends() => {}
+                NODE | CHECKPOINTED => {}
                 _ if !told.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
                     Some(View::Gone(id, kind)) => {

@@ -33,7 +33,6 @@ struct Existing {
     n: i64,
     code: Code,
     same: bool,
-    last: i64,
     fence: i64,
 }
 
@@ -48,7 +47,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     }
     task.check(limit)?;
     let existing = batch.first(
-        "SELECT t.n, s.code, t.kind = ?2 AND t.props = ?3, s.last, s.fence
+        "SELECT t.n, s.code, t.kind = ?2 AND t.props = ?3, s.fence
          FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
         (task.id.as_str(), task.kind.as_str(), task.props.as_str()),
         |row| {
@@ -57,8 +56,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
                 // A code that nobody knows is no reason to throw the record away.
                 code: to_code(row.get(1)?).unwrap_or(Code::Fault),
                 same: row.get(2)?,
-                last: row.get(3)?,
-                fence: row.get(4)?,
+                fence: row.get(3)?,
             })
         },
     )?;
@@ -68,7 +66,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
         match submit.if_exists {
             IfExists::Same if existing.same => return Ok(Submitted::Existing(existing.code)),
             IfExists::ReplaceFinished if ended => {
-                remove(batch, existing.n, &task.id, existing.last)?;
+                forget(batch, existing.n, &task.id, batch.next())?;
                 fence = existing.fence;
             }
             IfExists::Refuse if ended => {
@@ -104,8 +102,8 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
         ),
     )?;
     batch.run(
-        "INSERT INTO states (n, code, due, fence, last, size, state)
-         VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6)",
+        "INSERT INTO states (n, code, due, fence, last, size, version, state)
+         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6)",
         (
             n,
             from_code(state.code()),
@@ -128,6 +126,11 @@ fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, S
 /// Deletes a task with all that belongs to it but its history, which is pruned by age.
 pub(super) fn remove(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Sql<()> {
     let seq = batch.change(n, last, Log::deleted())?;
+    forget(batch, n, id, seq)
+}
+
+/// Deletes the rows of a task, whose last change is at most `seq`.
+fn forget(batch: &Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sql<()> {
     batch.run(
         "INSERT INTO gone (n, id, seq) VALUES (?1, ?2, ?3)",
         (n, id.as_str(), seq),
@@ -153,7 +156,7 @@ pub(super) fn delete(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
 pub(super) fn set_aside(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;
     batch.run(
-        "UPDATE states SET quarantine = ?2, owner = NULL, due = NULL, last = ?3 WHERE n = ?1",
+        "UPDATE states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1",
         (n, reason, seq),
     )?;
     Ok(())
@@ -209,7 +212,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::retried())?;
     batch.run(
         "UPDATE states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
-                ended_at = NULL, quarantine = NULL, state = ?5,
+                ended_at = NULL, quarantine = NULL, version = ?5, state = ?6,
                 pending = (SELECT count(*) FROM commands c WHERE c.n = ?1 AND outcome IS NULL)
          WHERE n = ?1",
         (
@@ -217,6 +220,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
             from_code(state.code()),
             state.due().map(micros),
             seq,
+            state.version as i64,
             to_json(&state)?,
         ),
     )?;

@@ -1,0 +1,51 @@
+//! [`Done`]: a task that has ended.
+
+use serde::de::DeserializeOwned;
+use windlass_statemachine::{Code, Invalid, State, Status, Task};
+
+use crate::store::{Error, TaskRecord};
+
+/// A task that has ended, with what came of it.
+#[derive(Debug, Clone)]
+pub struct Done {
+    /// The task.
+    pub task: Task,
+    /// Its last state.
+    pub state: State,
+}
+
+impl Done {
+    pub(super) fn from_record(record: TaskRecord) -> Result<Self, Error> {
+        Ok(Self {
+            task: record.task,
+            state: record.state?,
+        })
+    }
+
+    /// Completed, failed or killed.
+    pub fn code(&self) -> Code {
+        self.state.code()
+    }
+
+    /// Whether it completed.
+    pub fn is_completed(&self) -> bool {
+        self.code() == Code::Completed
+    }
+
+    /// The result it completed with, as a type of yours; `None` when it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `result`) when it is not of that type.
+    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+        match &self.state.status {
+            Status::Completed { result: Some(json) } => json.get("result").map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The last error, if there has been one.
+    pub fn error(&self) -> Option<&str> {
+        self.state.errors.last().map(|e| e.error.as_str())
+    }
+}

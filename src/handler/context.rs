@@ -1,0 +1,218 @@
+//! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
+use windlass_statemachine::{
+    ErrorEntry, Fence, Invalid, Json, Kind, Progress, Task, TaskId, task::Labels,
+};
+
+use super::signals::{Commands, Heard, Stop};
+
+/// Why a checkpoint was not made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The data has no JSON form.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// It was refused; the text says why (too large, the claim is gone, the handler is stopped).
+    #[error("the checkpoint was not made: {0}")]
+    Refused(String),
+}
+
+/// A request of a running handler to its runner.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) data: Json,
+    pub(crate) answer: oneshot::Sender<Result<(), String>>,
+}
+
+/// Takes a request to the runner; false when the runner is gone.
+pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Ask) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for AskRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AskRunner")
+    }
+}
+
+/// What a context is made of.
+#[derive(Debug)]
+pub(crate) struct ContextParts {
+    pub(crate) task: Arc<Task>,
+    pub(crate) attempt: u32,
+    pub(crate) incarnation: u32,
+    pub(crate) data: Mutex<Option<Json>>,
+    pub(crate) last_error: Option<ErrorEntry>,
+    pub(crate) fence: Fence,
+    pub(crate) heard: Heard,
+    pub(crate) asks: AskRunner,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    pub(crate) progress: Mutex<Option<Progress>>,
+    pub(crate) span: tracing::Span,
+}
+
+/// A task, as its running handler sees it. Clones are the same task.
+#[derive(Debug, Clone)]
+pub struct TaskContext {
+    parts: Arc<ContextParts>,
+}
+
+impl TaskContext {
+    pub(crate) fn new(parts: Arc<ContextParts>) -> Self {
+        Self { parts }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> &TaskId {
+        &self.parts.task.id
+    }
+
+    /// The task's kind.
+    pub fn kind(&self) -> &Kind {
+        &self.parts.task.kind
+    }
+
+    /// The task's labels.
+    pub fn labels(&self) -> &Labels {
+        &self.parts.task.labels
+    }
+
+    /// The task as it was submitted.
+    pub fn task(&self) -> &Task {
+        &self.parts.task
+    }
+
+    /// The task's props, as a type of yours.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `props`) when they are not of that type.
+    pub fn props<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
+        self.parts.task.props.get("props")
+    }
+
+    /// The data of the last checkpoint (or of the last message that brought data), as a type of
+    /// yours; `None` when there has been none.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `data`) when it is not of that type.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+        let data = self
+            .parts
+            .data
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        data.map(|json| json.get("data")).transpose()
+    }
+
+    /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
+    /// graceful release does not.
+    pub fn attempt(&self) -> u32 {
+        self.parts.attempt
+    }
+
+    /// How often the task was started anew by a retry: 0 for the first time.
+    pub fn incarnation(&self) -> u32 {
+        self.parts.incarnation
+    }
+
+    /// The last error of the task, if there has been one.
+    pub fn last_error(&self) -> Option<&ErrorEntry> {
+        self.parts.last_error.as_ref()
+    }
+
+    /// Persists data and goes on. When it returns, the data is durable: a later run, on whatever
+    /// node, starts with it.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckpointError`]; nothing was persisted then. Return a message soon: the claim may be
+    /// gone.
+    pub async fn checkpoint<T: Serialize + ?Sized>(&self, data: &T) -> Result<(), CheckpointError> {
+        let data = Json::new("data", data)?;
+        let gone = || CheckpointError::Refused("the claim on this task is gone".to_owned());
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask {
+            data: data.clone(),
+            answer,
+        };
+        if !(self.parts.asks.0)(ask) {
+            return Err(gone());
+        }
+        answered
+            .await
+            .map_err(|_| gone())?
+            .map_err(CheckpointError::Refused)?;
+        *self
+            .parts
+            .data
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(data);
+        Ok(())
+    }
+
+    /// Resolves when the handler should stop, and says why. It stays resolved.
+    pub async fn stopped(&self) -> Stop {
+        self.parts.heard.stopped().await
+    }
+
+    /// Whether the handler should stop: for code that cannot await.
+    pub fn is_stopped(&self) -> bool {
+        self.parts.heard.stop().is_some()
+    }
+
+    /// The commands that are sent to the task while the handler runs.
+    pub fn commands(&self) -> Commands {
+        Commands(self.parts.heard.clone())
+    }
+
+    /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses
+    /// a number that is smaller than the greatest it has seen.
+    pub fn fence(&self) -> Fence {
+        self.parts.fence
+    }
+
+    /// How long the node's lease certainly still holds, by the node's own monotonic clock. It grows
+    /// again with every renewal. Zero: stop, another node may have the task.
+    pub fn lease_left(&self) -> Duration {
+        self.parts
+            .lease_until
+            .borrow()
+            .saturating_duration_since(Instant::now())
+    }
+
+    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
+    /// text. It is shown live and kept with the next write; it costs no write of its own.
+    pub fn progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
+        let fraction = fraction
+            .into()
+            .filter(|f| f.is_finite())
+            .map(|f| f.clamp(0.0, 1.0));
+        let progress = Progress {
+            fraction,
+            text: text.into(),
+        };
+        *self
+            .parts
+            .progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    /// The tracing span of this run, with task, kind, attempt and fence. The handler runs inside
+    /// it; take it along to what you spawn.
+    pub fn span(&self) -> &tracing::Span {
+        &self.parts.span
+    }
+}

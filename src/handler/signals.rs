@@ -1,0 +1,126 @@
+//! What a running handler is told: commands, and that it should stop.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::watch;
+use windlass_statemachine::{Command, Message, StopReason, machine::Signal};
+
+/// Why a handler should stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// Somebody sent the task a command that a running handler has to make room for.
+    Command(Command),
+    /// The node wants to give the task back, or has lost it.
+    Node(StopReason),
+}
+
+impl Stop {
+    /// The message that does what is asked: the command's own, or a release.
+    pub fn message(&self) -> Message {
+        match self {
+            Self::Command(command) => command.to_message(),
+            Self::Node(_) => Message::release(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    commands: Vec<Command>,
+    stop: Option<Stop>,
+}
+
+/// The side of the runner.
+#[derive(Debug)]
+pub(crate) struct Signals(watch::Sender<Told>);
+
+impl Signals {
+    pub(crate) fn new() -> (Self, Heard) {
+        let (tx, rx) = watch::channel(Told::default());
+        (
+            Self(tx),
+            Heard {
+                rx,
+                seen: Arc::new(AtomicUsize::new(0)),
+            },
+        )
+    }
+
+    pub(crate) fn tell(&self, signal: Signal) {
+        self.0.send_modify(|told| match signal {
+            Signal::Command(command) => {
+                if command.aborts() && told.stop.is_none() {
+                    told.stop = Some(Stop::Command(command.clone()));
+                }
+                told.commands.push(command);
+            }
+            // A lost claim stands above everything that was asked before.
+            Signal::Stop(reason) if told.stop.is_none() || reason == StopReason::LeaseLost => {
+                told.stop = Some(Stop::Node(reason));
+            }
+            Signal::Stop(_) => {}
+        });
+    }
+}
+
+/// The side of the handler.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard {
+    rx: watch::Receiver<Told>,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Heard {
+    pub(crate) async fn stopped(&self) -> Stop {
+        let mut rx = self.rx.clone();
+        let told = rx.wait_for(|told| told.stop.is_some()).await;
+        match told {
+            Ok(told) => told
+                .stop
+                .clone()
+                .unwrap_or(Stop::Node(StopReason::LeaseLost)),
+            // The runner is gone: nothing that the handler does is kept.
+            Err(_) => Stop::Node(StopReason::LeaseLost),
+        }
+    }
+
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        if self.rx.has_changed().is_err() {
+            return Some(Stop::Node(StopReason::LeaseLost));
+        }
+        self.rx.borrow().stop.clone()
+    }
+
+    async fn next(&self) -> Option<Command> {
+        let mut rx = self.rx.clone();
+        loop {
+            let place = self.seen.load(Ordering::Acquire);
+            let command = match rx.wait_for(|told| told.commands.len() > place).await {
+                Ok(told) => told.commands.get(place).cloned(),
+                Err(_) => return None,
+            };
+            let next =
+                self.seen
+                    .compare_exchange(place, place + 1, Ordering::AcqRel, Ordering::Acquire);
+            if next.is_ok() {
+                return command;
+            }
+        }
+    }
+}
+
+/// The commands that are sent to a task while its handler runs, in order. Each is given once, to
+/// whoever asks first.
+#[derive(Debug, Clone)]
+pub struct Commands(pub(crate) Heard);
+
+impl Commands {
+    /// The next command; `None` when there will be none any more. Safe to drop while it waits.
+    pub async fn next(&self) -> Option<Command> {
+        self.0.next().await
+    }
+}

@@ -1,0 +1,280 @@
+//! [`Builder`]: putting a node together.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep},
+};
+use tracing::warn;
+use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
+
+use super::{
+    Runner,
+    config::{KindConfig, NodeConfig, check_slots},
+    engine::{Engine, KindEntry, Parts},
+    lease::{self, Keeper, Wanted},
+    maintain,
+};
+use crate::{
+    handler::StatefulHandler,
+    store::{Error, NodeSpec, NodeStatus, Store},
+};
+
+/// Why a node did not start.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting is wrong; the error names it.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// A live node has that name.
+    #[error(
+        "a node named '{0}' is alive in this namespace; give this one another name, or stop that one \
+         (one that died is forgotten when its lease ends)"
+    )]
+    NameTaken(NodeName),
+    /// The store did not let it join.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Puts a node together. Defaults: a name made of host and process, 100 slots, a lease of 15 s,
+/// tasks parked when they sleep longer than 10 s, finished tasks kept for 7 days.
+///
+/// See [`Runner`] for an example.
+#[must_use]
+pub struct Builder {
+    store: Store,
+    name: Option<String>,
+    config: NodeConfig,
+    kinds: Vec<(String, KindEntry)>,
+    default: Option<KindEntry>,
+    selector: Labels,
+    labels: Labels,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(super) fn new(store: &Store) -> Self {
+        Self {
+            store: store.clone(),
+            name: None,
+            config: NodeConfig::default(),
+            kinds: Vec::new(),
+            default: None,
+            selector: Labels::new(),
+            labels: Labels::new(),
+        }
+    }
+
+    /// The node's name, unique in the namespace. By default one that no other process has.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How many handlers run at once on this node: 1 to 1,000,000, 100 by default.
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.config.slots = slots;
+        self
+    }
+
+    /// The handler of a kind, with the defaults of [`KindConfig`].
+    pub fn handler(self, kind: impl Into<String>, handler: impl StatefulHandler) -> Self {
+        self.handler_with(kind, KindConfig::default(), handler)
+    }
+
+    /// The handler of a kind, and how it is run.
+    pub fn handler_with(
+        mut self,
+        kind: impl Into<String>,
+        config: KindConfig,
+        handler: impl StatefulHandler,
+    ) -> Self {
+        self.kinds.push((
+            kind.into(),
+            KindEntry {
+                handler: Arc::new(handler),
+                config,
+            },
+        ));
+        self
+    }
+
+    /// A handler for every kind that has none of its own: this node then claims every kind.
+    pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
+        self.default = Some(KindEntry {
+            handler: Arc::new(handler),
+            config,
+        });
+        self
+    }
+
+    /// Takes only tasks that have this label.
+    pub fn select(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.selector.insert(name.into(), value.into());
+        self
+    }
+
+    /// A label of the node itself, for operators.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// How long the node may be unheard of before its tasks are others': 15 s by default, from
+    /// 200 ms (for tests; 5 s is the least that is sensible otherwise) to 1 h.
+    pub fn lease_ttl(mut self, ttl: Duration) -> Self {
+        self.config.lease_ttl = ttl;
+        self
+    }
+
+    /// A task that sleeps for longer than this gives its claim back: 10 s by default.
+    pub fn park_after(mut self, wait: Duration) -> Self {
+        self.config.park_after = wait;
+        self
+    }
+
+    /// How long finished tasks are kept; `None` for ever, 7 days by default.
+    pub fn retention(mut self, keep: Option<Duration>) -> Self {
+        self.config.retention = keep;
+        self
+    }
+
+    /// How long to wait for the name when a node that has it still counts as alive (this node's own
+    /// earlier life, after a crash): not at all by default.
+    pub fn wait_for_name(mut self, wait: Duration) -> Self {
+        self.config.name_wait = wait;
+        self
+    }
+
+    /// Joins the namespace and begins to work.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]: a setting is wrong, the name is taken, or the store did not let it join.
+    pub async fn start(self) -> Result<Runner, StartError> {
+        let Self {
+            store,
+            name,
+            config,
+            kinds,
+            default,
+            selector,
+            labels,
+        } = self;
+        config.check()?;
+        let node = NodeName::new(name.unwrap_or_else(default_name))
+            .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
+        let mut table = HashMap::new();
+        for (kind, entry) in kinds {
+            let kind = Kind::new(kind)?;
+            if let Some(slots) = entry.config.slots {
+                check_slots("slots of a kind", slots)?;
+            }
+            if table.insert(kind.clone(), Arc::new(entry)).is_some() {
+                let reason = format!("'{kind}' has two handlers; give it one");
+                return Err(Invalid::new("handler", reason).into());
+            }
+        }
+        if table.is_empty() && default.is_none() {
+            let reason = "there is none; a node without a handler has nothing to run";
+            return Err(Invalid::new("handler", reason).into());
+        }
+        let coordinator = store.coordinator().clone();
+        let mut listed: Vec<Kind> = table.keys().cloned().collect();
+        listed.sort();
+        let spec = NodeSpec {
+            name: node.clone(),
+            kinds: default.is_none().then_some(listed),
+            labels,
+            slots: config.slots,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let first = join(&store, &spec, &config).await?;
+        let (tx, rx) = mpsc::unbounded_channel();
+        let (until, until_rx) = watch::channel(first.1);
+        let (wanted, wanted_rx) = watch::channel(Wanted {
+            status: NodeStatus::default(),
+            leave: false,
+        });
+        let keeper = Keeper {
+            coordinator: coordinator.clone(),
+            spec,
+            ttl: config.lease_ttl,
+            to_engine: tx.clone(),
+            until,
+            wanted: wanted_rx,
+        };
+        let retention = config.retention;
+        let engine = Engine::new(Parts {
+            coordinator: coordinator.clone(),
+            clock: store.clock().clone(),
+            node: node.clone(),
+            config,
+            kinds: table,
+            default: default.map(Arc::new),
+            selector,
+            until: until_rx,
+            wanted,
+            tx: tx.clone(),
+            rx,
+        });
+        let keeper = tokio::spawn(keeper.run(first));
+        let maintain = tokio::spawn(maintain::run(coordinator, retention));
+        let ended = tokio::spawn(async move {
+            engine.run().await;
+            maintain.abort();
+            // The lease is ended when the keeper returns.
+            let _ = keeper.await;
+        });
+        Ok(Runner {
+            node,
+            tx,
+            ended: Some(ended),
+        })
+    }
+}
+
+async fn join(
+    store: &Store,
+    spec: &NodeSpec,
+    config: &NodeConfig,
+) -> Result<(crate::store::Lease, Instant), StartError> {
+    let deadline = Instant::now() + config.name_wait;
+    let mut told = false;
+    loop {
+        match lease::join(&**store.coordinator(), spec, config.lease_ttl).await {
+            Ok(held) => return Ok(held),
+            Err(Error::AlreadyExists { .. }) if Instant::now() < deadline => {
+                if !told {
+                    warn!(node = %spec.name, "the name is taken: waiting for that node's lease to end");
+                    told = true;
+                }
+                sleep(Duration::from_millis(200)).await;
+            }
+            Err(Error::AlreadyExists { .. }) => {
+                return Err(StartError::NameTaken(spec.name.clone()));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// A name that no other node has: the process and a random part.
+fn default_name() -> String {
+    format!(
+        "node-{}-{:06x}",
+        std::process::id(),
+        fastrand::u32(0..1 << 24)
+    )
+}

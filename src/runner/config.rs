@@ -1,0 +1,112 @@
+//! What a runner can be told: [`KindConfig`] for a kind, and the limits of the whole node.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass_statemachine::{Invalid, Retry, RetryPolicy};
+
+/// How one kind of task is run.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{KindConfig, Retry};
+///
+/// let config = KindConfig::default()
+///     .slots(4)
+///     .stop_grace(Duration::from_secs(5))
+///     .retry(Retry::exponential(10, Duration::from_secs(300)));
+/// assert_eq!(config.max_slots(), Some(4));
+/// ```
+#[derive(Debug, Clone)]
+pub struct KindConfig {
+    pub(super) slots: Option<u32>,
+    pub(super) stop_grace: Duration,
+    pub(super) retry: Arc<dyn RetryPolicy>,
+}
+
+impl Default for KindConfig {
+    /// As many at once as the node allows, 30 s of grace, the default [`Retry`].
+    fn default() -> Self {
+        Self {
+            slots: None,
+            stop_grace: Duration::from_secs(30),
+            retry: Arc::new(Retry::default()),
+        }
+    }
+}
+
+impl KindConfig {
+    /// At most so many handlers of this kind at once on this node; the node's own limit by default.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = Some(slots);
+        self
+    }
+
+    /// How long a handler may take to answer a command or a stop before it is aborted: 30 s by
+    /// default.
+    #[must_use]
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
+        self
+    }
+
+    /// What follows a failed attempt, for tasks that carry no policy of their own.
+    #[must_use]
+    pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
+        self.retry = Arc::new(policy);
+        self
+    }
+
+    /// The limit that was set with [`slots`](Self::slots).
+    pub fn max_slots(&self) -> Option<u32> {
+        self.slots
+    }
+}
+
+/// The numbers of a node.
+#[derive(Debug, Clone)]
+pub(super) struct NodeConfig {
+    pub(super) slots: u32,
+    pub(super) lease_ttl: Duration,
+    pub(super) park_after: Duration,
+    pub(super) retention: Option<Duration>,
+    pub(super) name_wait: Duration,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            slots: 100,
+            lease_ttl: Duration::from_secs(15),
+            park_after: Duration::from_secs(10),
+            retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
+            name_wait: Duration::ZERO,
+        }
+    }
+}
+
+/// The most handlers that a node runs at once.
+pub(super) const MAX_SLOTS: u32 = 1_000_000;
+
+impl NodeConfig {
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        check_slots("slots", self.slots)?;
+        let ttl = self.lease_ttl;
+        // Shorter than 5 s is for tests: a busy machine can be late by seconds.
+        if ttl < Duration::from_millis(200) || ttl > Duration::from_secs(3600) {
+            let reason = format!("{ttl:?} is not from 200ms to 1h; 15s is the default");
+            return Err(Invalid::new("lease_ttl", reason));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_slots(field: &'static str, slots: u32) -> Result<(), Invalid> {
+    if !(1..=MAX_SLOTS).contains(&slots) {
+        let reason = format!("{slots} is not from 1 to {MAX_SLOTS}");
+        return Err(Invalid::new(field, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! [`DueIndex`]: every unclaimed task that this node could take, and when.
+//!
+//! A parked task is one entry here and nothing else: no claim, no async task, no timer, no watch.
+//! `benches/` holds it to 256 bytes each, all in.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, hash_map},
+    hash::BuildHasher,
+};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use jiff::Timestamp;
+use windlass_statemachine::{Kind, TaskId};
+
+use crate::store::TaskView;
+
+/// A kind, as a small number. (Labels are looked at before a task comes in here.)
+type KindId = u32;
+
+/// When a paused task is due.
+const NEVER: i64 = i64::MAX;
+
+#[derive(Debug)]
+struct Entry {
+    id: TaskId,
+    due: i64,
+    order: u64,
+    kind: KindId,
+    priority: i32,
+    commanded: bool,
+    ready: bool,
+}
+
+/// The order in which tasks are claimed: commanded ones first (they are quick), then by priority,
+/// due time and submit order.
+type Rank = (Reverse<bool>, Reverse<i32>, i64, u64, u32);
+
+#[derive(Debug, Default)]
+pub(super) struct DueIndex {
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    by_id: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    waiting: BTreeSet<(i64, u32)>,
+    ready: HashMap<KindId, BTreeSet<Rank>>,
+    kinds: HashMap<Kind, KindId>,
+    kind_list: Vec<Kind>,
+}
+
+fn millis(at: Timestamp) -> i64 {
+    // A task is never early: what is due within a millisecond is due at its end.
+    let ms = at.as_millisecond();
+    if at.subsec_nanosecond() % 1_000_000 > 0 {
+        ms.saturating_add(1)
+    } else {
+        ms
+    }
+}
+
+impl DueIndex {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// How many are due or commanded now.
+    pub(super) fn ready_len(&self) -> usize {
+        self.ready.values().map(BTreeSet::len).sum()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            kinds: std::mem::take(&mut self.kinds),
+            kind_list: std::mem::take(&mut self.kind_list),
+            ..Self::default()
+        };
+    }
+
+    fn find(&self, id: &TaskId) -> Option<u32> {
+        let hash = self.hasher.hash_one(id.as_str());
+        let same = |at: &u32| {
+            self.entries[*at as usize]
+                .as_ref()
+                .is_some_and(|e| e.id == *id)
+        };
+        self.by_id.find(hash, same).copied()
+    }
+
+    fn intern(&mut self, kind: Kind) -> KindId {
+        match self.kinds.entry(kind) {
+            hash_map::Entry::Occupied(known) => *known.get(),
+            hash_map::Entry::Vacant(new) => {
+                let id = self.kind_list.len() as KindId;
+                self.kind_list.push(new.key().clone());
+                *new.insert(id)
+            }
+        }
+    }
+
+    /// Records a task as it is now.
+    pub(super) fn upsert(&mut self, view: TaskView, now: Timestamp) {
+        self.remove(&view.id);
+        let kind = self.intern(view.kind);
+        let entry = Entry {
+            due: view.due.map_or(NEVER, millis),
+            id: view.id,
+            order: view.order,
+            kind,
+            priority: view.priority,
+            commanded: view.commanded,
+            ready: false,
+        };
+        let hash = self.hasher.hash_one(entry.id.as_str());
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at as usize] = Some(entry);
+                at
+            }
+            None => {
+                self.entries.push(Some(entry));
+                (self.entries.len() - 1) as u32
+            }
+        };
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_id.insert_unique(hash, at, |at| {
+            let id = entries[*at as usize].as_ref().map_or("", |e| e.id.as_str());
+            hasher.hash_one(id)
+        });
+        self.place(at, now);
+    }
+
+    fn place(&mut self, at: u32, now: Timestamp) {
+        let Some(entry) = self.entries[at as usize].as_mut() else {
+            return;
+        };
+        if entry.commanded || entry.due <= now.as_millisecond() {
+            entry.ready = true;
+            let rank = rank(entry, at);
+            self.ready.entry(entry.kind).or_default().insert(rank);
+        } else if entry.due != NEVER {
+            self.waiting.insert((entry.due, at));
+        }
+    }
+
+    /// Forgets a task. One that is not known is no error.
+    pub(super) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
+        let at = self.find(id)?;
+        self.remove_at(at)
+    }
+
+    fn remove_at(&mut self, at: u32) -> Option<TaskView> {
+        let entry = self.entries[at as usize].take()?;
+        let hash = self.hasher.hash_one(entry.id.as_str());
+        if let Ok(found) = self.by_id.find_entry(hash, |other| *other == at) {
+            found.remove();
+        }
+        if entry.ready {
+            if let Some(set) = self.ready.get_mut(&entry.kind) {
+                set.remove(&rank(&entry, at));
+            }
+        } else if entry.due != NEVER {
+            self.waiting.remove(&(entry.due, at));
+        }
+        self.free.push(at);
+        let due = match entry.due {
+            NEVER => None,
+            ms => Timestamp::from_millisecond(ms).ok(),
+        };
+        Some(TaskView {
+            id: entry.id,
+            kind: self.kind_list[entry.kind as usize].clone(),
+            labels: None,
+            priority: entry.priority,
+            order: entry.order,
+            due,
+            claimed_by: None,
+            commanded: entry.commanded,
+        })
+    }
+
+    /// Moves what has become due to the ready ones; answers how many.
+    pub(super) fn advance(&mut self, now: Timestamp) -> usize {
+        let now_ms = now.as_millisecond();
+        let mut moved = 0;
+        while let Some(&(due, at)) = self.waiting.first()
+            && due <= now_ms
+        {
+            self.waiting.pop_first();
+            self.place(at, now);
+            moved += 1;
+        }
+        moved
+    }
+
+    /// When the next task becomes due.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.waiting
+            .first()
+            .and_then(|(due, _)| Timestamp::from_millisecond(*due).ok())
+    }
+
+    /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
+    /// for each kind, with whether its first task was commanded. The labels are not kept.
+    pub(super) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
+        let mut best: Option<Rank> = None;
+        for (kind, set) in &self.ready {
+            if let Some(first) = set.first()
+                && best.is_none_or(|best| *first < best)
+                && room(&self.kind_list[*kind as usize], first.0.0)
+            {
+                best = Some(*first);
+            }
+        }
+        best.and_then(|rank| self.remove_at(rank.4))
+    }
+}
+
+fn rank(entry: &Entry, at: u32) -> Rank {
+    (
+        Reverse(entry.commanded),
+        Reverse(entry.priority),
+        entry.due,
+        entry.order,
+        at,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(id: &str, due: Option<i64>, priority: i32, order: u64) -> TaskView {
+        TaskView {
+            id: id.parse().unwrap(),
+            kind: "k".parse().unwrap(),
+            labels: None,
+            priority,
+            order,
+            due: due.map(|s| Timestamp::from_second(s).unwrap()),
+            claimed_by: None,
+            commanded: false,
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn drain(index: &mut DueIndex) -> Vec<String> {
+        std::iter::from_fn(|| index.take(|_, _| true))
+            .map(|t| t.id.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn the_order_is_priority_then_due_then_submit() {
+        let mut index = DueIndex::default();
+        for (id, due, priority, order) in [
+            ("d", 1, 0, 4),
+            ("c", 1, 0, 3),
+            ("b", 0, 0, 9),
+            ("a", 1, 5, 10),
+        ] {
+            index.upsert(view(id, Some(due), priority, order), at(2));
+        }
+        assert_eq!(drain(&mut index), ["a", "b", "c", "d"]);
+        assert_eq!(index.len(), 0);
+    }
+
+    #[test]
+    fn a_sleeper_is_ready_when_it_is_due_and_not_before() {
+        let mut index = DueIndex::default();
+        index.upsert(view("a", Some(10), 0, 1), at(0));
+        index.upsert(view("b", None, 0, 2), at(0));
+        assert_eq!(index.next_due(), Some(at(10)));
+        assert_eq!(index.advance(at(9)), 0);
+        assert_eq!(index.advance(at(10)), 1);
+        assert_eq!(drain(&mut index), ["a"]);
+        assert_eq!(index.len(), 1, "the paused one stays");
+    }
+
+    #[test]
+    fn a_command_makes_a_paused_task_ready() {
+        let mut index = DueIndex::default();
+        index.upsert(view("a", None, 0, 1), at(0));
+        assert_eq!(index.ready_len(), 0);
+        index.upsert(
+            TaskView {
+                commanded: true,
+                ..view("a", None, 0, 1)
+            },
+            at(0),
+        );
+        assert_eq!(drain(&mut index), ["a"]);
+    }
+
+    #[test]
+    fn a_kind_without_room_is_passed_over() {
+        let mut index = DueIndex::default();
+        index.upsert(view("a", Some(0), 9, 1), at(1));
+        index.upsert(
+            TaskView {
+                kind: "other".parse().unwrap(),
+                ..view("b", Some(0), 0, 2)
+            },
+            at(1),
+        );
+        let taken = index.take(|kind, _| kind.as_str() == "other").unwrap();
+        assert_eq!(taken.id.as_str(), "b");
+        assert!(index.take(|kind, _| kind.as_str() == "other").is_none());
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_was_removed() {
+        let mut index = DueIndex::default();
+        for n in 0..1000 {
+            index.upsert(view(&format!("t{n}"), Some(n % 7), 0, n as u64), at(3));
+        }
+        for n in 0..1000 {
+            assert!(
+                index.remove(&format!("t{n}").parse().unwrap()).is_some(),
+                "t{n}"
+            );
+        }
+        assert_eq!(
+            (index.len(), index.ready_len(), index.next_due()),
+            (0, 0, None)
+        );
+        index.upsert(view("again", Some(0), 0, 1), at(3));
+        assert_eq!(index.entries.len(), 1000, "places are used again");
+    }
+}

@@ -1,0 +1,233 @@
+//! Claiming: which tasks, how many at a time, and what the answers mean.
+
+use std::{collections::HashMap, time::Duration};
+
+use tracing::{debug, error, warn};
+use windlass_statemachine::{
+    Kind, Machine, RetryPolicy,
+    machine::{Config, Input, StopReason},
+};
+
+use super::{
+    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, In, Mode, PendingClaim, SlotId,
+    slot::Slot,
+};
+use crate::store::{Claimed, Error, TaskView};
+
+impl Engine {
+    fn kind_limit(&self, kind: &Kind) -> u32 {
+        let entry = self.parts.kinds.get(kind).or(self.parts.default.as_ref());
+        entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX)
+    }
+
+    fn active_of(&self, kind: &Kind) -> u32 {
+        self.active_by_kind.get(kind).copied().unwrap_or(0)
+    }
+
+    fn has_room(&self, kind: &Kind) -> bool {
+        self.active < self.parts.config.slots && self.active_of(kind) < self.kind_limit(kind)
+    }
+
+    /// Whether an idle slot may become active.
+    pub(super) fn has_room_for(&self, id: SlotId) -> bool {
+        self.slots
+            .get(&id)
+            .is_some_and(|slot| self.has_room(&slot.task.kind))
+    }
+
+    /// Whether a slot that counts already is one too many.
+    pub(super) fn over_limit(&self, id: SlotId) -> bool {
+        let Some(slot) = self.slots.get(&id) else {
+            return false;
+        };
+        let kind = &slot.task.kind;
+        let own = u32::from(!slot.active);
+        self.active + own > self.parts.config.slots
+            || self.active_of(kind) + own > self.kind_limit(kind)
+    }
+
+    pub(super) fn take_room(&mut self, kind: &Kind) {
+        self.active += 1;
+        *self.active_by_kind.entry(kind.clone()).or_default() += 1;
+    }
+
+    pub(super) fn release_room(&mut self, kind: &Kind) {
+        self.active = self.active.saturating_sub(1);
+        if let Some(of_kind) = self.active_by_kind.get_mut(kind) {
+            *of_kind = of_kind.saturating_sub(1);
+        }
+    }
+
+    /// Claims what is due and what there is room for.
+    pub(super) fn claim_pass(&mut self) {
+        let now = self.now();
+        self.due.advance(now);
+        if !self.ignored.is_empty() && self.ignored.len() > 1024 {
+            self.ignored.retain(|_, until| *until > now);
+        }
+        if self.mode != Mode::Normal || !self.listed {
+            return;
+        }
+        let Some(lease) = self.lease.clone() else {
+            return;
+        };
+        while self.claims_in_flight < CLAIMS_IN_FLIGHT {
+            let mut views: Vec<TaskView> = Vec::new();
+            while views.len() < CLAIM_BATCH {
+                let (slots, active, by_kind) =
+                    (self.parts.config.slots, self.active, &self.active_by_kind);
+                let (kinds, default) = (&self.parts.kinds, self.parts.default.as_ref());
+                let taken = self.due.take(|kind, commanded| {
+                    let entry = kinds.get(kind).or(default);
+                    let limit = entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX);
+                    let of_kind = by_kind.get(kind).copied().unwrap_or(0);
+                    (active < slots && of_kind < limit)
+                        || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
+                });
+                let Some(view) = taken else { break };
+                self.take_room(&view.kind);
+                let claim = PendingClaim {
+                    kind: Some(view.kind.clone()),
+                    ..PendingClaim::default()
+                };
+                self.pending.insert(view.id.clone(), claim);
+                views.push(view);
+            }
+            if views.is_empty() {
+                return;
+            }
+            self.claims_in_flight += 1;
+            let coordinator = self.parts.coordinator.clone();
+            let tx = self.parts.tx.clone();
+            let lease = lease.clone();
+            tokio::spawn(async move {
+                let ids = views.iter().map(|v| v.id.clone()).collect();
+                let answers = coordinator.claim(&lease, ids).await;
+                let _ = tx.send(In::Claimed(
+                    lease.id,
+                    views.into_iter().zip(answers).collect(),
+                ));
+            });
+        }
+    }
+
+    pub(super) fn claimed(
+        &mut self,
+        lease: u64,
+        answers: Vec<(TaskView, Result<Option<Claimed>, Error>)>,
+    ) {
+        self.claims_in_flight -= 1;
+        let current = self.lease.as_ref().is_some_and(|l| l.id == lease);
+        for (view, answer) in answers {
+            let pending = self.pending.remove(&view.id).unwrap_or_default();
+            if let Some(kind) = &pending.kind {
+                self.release_room(kind);
+            }
+            if !current {
+                // The lease is lost, and every claim on it.
+                self.pending_heard(&view.id, pending.latest);
+                continue;
+            }
+            match answer {
+                Ok(Some(claimed)) => self.begin(claimed, pending),
+                // Somebody else has it, or it is not due any more.
+                Ok(None) => self.pending_heard(&view.id, pending.latest),
+                Err(Error::Unavailable { reason, .. }) => {
+                    warn!(task = %view.id, %reason, "could not be claimed; trying again");
+                    self.later(view, pending);
+                }
+                Err(Error::Corrupt { reason, .. }) => {
+                    error!(task = %view.id, kind = %view.kind, %reason,
+                        "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
+                }
+                Err(Error::Fenced(_)) => {
+                    debug!(task = %view.id, "not claimed: the lease is gone");
+                }
+                Err(e) => {
+                    error!(task = %view.id, error = %e, "could not be claimed; trying again");
+                    self.later(view, pending);
+                }
+            }
+        }
+    }
+
+    /// Puts a task that could not be claimed back, for a moment later.
+    fn later(&mut self, view: TaskView, pending: PendingClaim) {
+        let now = self.now();
+        if pending.latest.is_some() {
+            return self.pending_heard(&view.id, pending.latest);
+        }
+        let wait = Duration::from_millis(200 + fastrand::u64(0..800));
+        let wait = jiff::SignedDuration::try_from(wait).unwrap_or_default();
+        let due = now.checked_add(wait).ok();
+        // Told again before that by the watch, if anything about it changes.
+        self.due.upsert(
+            TaskView {
+                due,
+                commanded: false,
+                ..view
+            },
+            now,
+        );
+    }
+
+    fn begin(&mut self, claimed: Claimed, pending: PendingClaim) {
+        let Claimed {
+            claim,
+            task,
+            state,
+            commands,
+            abandoned,
+        } = claimed;
+        let entry = self
+            .parts
+            .kinds
+            .get(&task.kind)
+            .or(self.parts.default.as_ref());
+        let Some(kind) = entry.cloned() else { return };
+        let retry: std::sync::Arc<dyn RetryPolicy> = match &task.retry {
+            Some(own) => std::sync::Arc::new(own.clone()),
+            None => kind.config.retry.clone(),
+        };
+        let limit = self.parts.coordinator.limits().max_bytes;
+        let config = Config {
+            stop_grace: kind.config.stop_grace,
+            park_after: self.parts.config.park_after,
+            retry,
+            max_data_bytes: limit.saturating_sub(task.props.len()),
+        };
+        debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
+            fence = claim.fence.0, abandoned, "claimed");
+        let id = self.next_slot;
+        self.next_slot += 1;
+        self.by_task.insert(task.id.clone(), id);
+        self.take_room(&task.kind);
+        let slot = Slot {
+            machine: Machine::new(config, state, abandoned),
+            claim,
+            task,
+            kind,
+            run: None,
+            active: true,
+            timers: HashMap::new(),
+            next_ticket: 0,
+            asks: std::collections::VecDeque::new(),
+            latest: pending.latest,
+            stop_orders: Vec::new(),
+            claimed_at: self.now(),
+        };
+        self.slots.insert(id, slot);
+        for command in commands.into_iter().chain(pending.commands) {
+            self.feed(id, Input::Command(command));
+        }
+        let stop = match self.mode {
+            Mode::Stopping => Some(StopReason::Shutdown),
+            Mode::Draining => Some(StopReason::Drain),
+            Mode::Normal | Mode::Frozen => None,
+        };
+        if let Some(reason) = stop {
+            self.feed(id, Input::Stop(reason));
+        }
+        self.feed(id, Input::Begin);
+    }
+}

@@ -1,0 +1,356 @@
+//! Feeding machines, and carrying out what they answer.
+
+use std::sync::{Arc, Mutex};
+
+use tracing::{debug, error, warn};
+use windlass_statemachine::{
+    Code, Status, TaskId,
+    machine::{Effect, End, Env, Input, Signal, StopReason, Timer, Write},
+};
+
+use super::{
+    Engine, Heard, In, STUCK_AFTER, SlotId, SlotTimer,
+    slot::{Run, Slot},
+};
+use crate::{
+    handler::{Ask, AskRunner, ContextParts, Signals, TaskContext},
+    runner::spawn::{self, Ended},
+    store::{Commit, Error},
+};
+
+impl Engine {
+    pub(super) fn env(&self) -> Env {
+        Env {
+            now: self.now(),
+            jitter: fastrand::f64(),
+        }
+    }
+
+    /// Feeds one input to one machine and carries out what comes of it.
+    pub(super) fn feed(&mut self, id: SlotId, input: Input) {
+        let env = self.env();
+        let mut effects = std::mem::take(&mut self.effects);
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.machine.input(input, env, &mut effects);
+        }
+        // Carrying one out may feed the machine again (a start that there is no room for): what
+        // comes of that is appended, and carried out in turn.
+        let mut at = 0;
+        while at < effects.len() {
+            let effect = std::mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
+            at += 1;
+            if let Some(more) = self.carry_out(id, effect)
+                && let Some(slot) = self.slots.get_mut(&id)
+            {
+                for input in more {
+                    slot.machine.input(input, env, &mut effects);
+                }
+            }
+        }
+        effects.clear();
+        self.effects = effects;
+        self.update_active(id);
+    }
+
+    fn carry_out(&mut self, id: SlotId, effect: Effect) -> Option<[Input; 2]> {
+        match effect {
+            Effect::Start { attempt } => {
+                if self.over_limit(id) {
+                    // It was claimed for a command, beyond the limits, and wants to run now: it
+                    // waits its turn.
+                    return Some([Input::Stop(StopReason::Balance), Input::Aborted]);
+                }
+                self.start(id, attempt);
+            }
+            Effect::Signal(signal) => self.signal(id, signal),
+            Effect::Abort => self.abort(id),
+            Effect::Persist(write) => self.persist(id, *write),
+            Effect::CheckpointDone { ticket, result } => {
+                if let Some(slot) = self.slots.get_mut(&id)
+                    && let Some(at) = slot.asks.iter().position(|(t, _)| *t == ticket)
+                    && let Some((_, answer)) = slot.asks.remove(at)
+                {
+                    let _ = answer.send(result);
+                }
+            }
+            Effect::Arm(timer, at) => self.arm(id, SlotTimer::Machine(timer), at),
+            Effect::Disarm(timer) => self.disarm(id, SlotTimer::Machine(timer)),
+            Effect::Done(end) => self.done(id, end),
+        }
+        None
+    }
+
+    fn arm(&mut self, id: SlotId, timer: SlotTimer, at: jiff::Timestamp) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        if let Some(before) = slot.timers.insert(timer, at) {
+            self.timers.remove(&(before, id, timer));
+        }
+        self.timers.insert((at, id, timer));
+    }
+
+    fn disarm(&mut self, id: SlotId, timer: SlotTimer) {
+        if let Some(slot) = self.slots.get_mut(&id)
+            && let Some(at) = slot.timers.remove(&timer)
+        {
+            self.timers.remove(&(at, id, timer));
+        }
+    }
+
+    fn start(&mut self, id: SlotId, attempt: u32) {
+        let now = self.now();
+        let number = self.next_run;
+        self.next_run += 1;
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let (signals, heard) = Signals::new();
+        let state = slot.machine.state();
+        let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
+            node = %self.parts.node, fence = slot.claim.fence.0, attempt);
+        let asks = self.parts.tx.clone();
+        let parts = Arc::new(ContextParts {
+            task: slot.task.clone(),
+            attempt,
+            incarnation: state.incarnation,
+            data: Mutex::new(state.data.clone()),
+            last_error: state.errors.last().cloned(),
+            fence: slot.claim.fence,
+            heard,
+            asks: AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok())),
+            lease_until: self.parts.until.clone(),
+            progress: Mutex::new(None),
+            span,
+        });
+        let done = self.parts.tx.clone();
+        let abort = spawn::spawn(
+            slot.kind.handler.clone(),
+            TaskContext::new(parts.clone()),
+            move |ended| {
+                let _ = done.send(In::Ended(id, number, ended));
+            },
+        );
+        slot.run = Some(Run {
+            number,
+            abort,
+            signals,
+            parts,
+            since: now,
+        });
+        self.running += 1;
+    }
+
+    fn signal(&mut self, id: SlotId, signal: Signal) {
+        if let Some(run) = self.slots.get(&id).and_then(|s| s.run.as_ref()) {
+            run.signals.tell(signal);
+        }
+    }
+
+    fn abort(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        if let Some(run) = &slot.run {
+            run.abort.abort();
+            let at = self
+                .now()
+                .checked_add(STUCK_AFTER)
+                .unwrap_or(jiff::Timestamp::MAX);
+            self.arm(id, SlotTimer::Stuck, at);
+        }
+    }
+
+    /// An aborted handler blocks its thread: the node goes on without it. Whatever it still does is
+    /// fenced.
+    pub(super) fn stuck(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let Some(run) = slot.run.take() else { return };
+        self.running -= 1;
+        error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
+            "the handler was aborted and still blocks its thread: going on without it; \
+             blocking work belongs on spawn_blocking and has to look at is_stopped()");
+        drop(run);
+        self.handler_gone(id, Input::Aborted);
+    }
+
+    pub(super) fn ended(&mut self, id: SlotId, number: u64, ended: Ended) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        if slot.run.as_ref().is_none_or(|run| run.number != number) {
+            return;
+        }
+        let progress = slot.take_progress();
+        slot.run = None;
+        self.running -= 1;
+        self.disarm(id, SlotTimer::Stuck);
+        if let Some(progress) = progress {
+            self.feed(id, Input::Progress(progress));
+        }
+        let input = match ended {
+            Ended::Returned(message) => {
+                if let Some(slot) = self.slots.get(&id) {
+                    debug!(task = %slot.task.id, message = %message.kind(), "the handler returned");
+                }
+                Input::Returned(message)
+            }
+            Ended::Aborted => Input::Aborted,
+        };
+        self.handler_gone(id, input);
+    }
+
+    fn handler_gone(&mut self, id: SlotId, input: Input) {
+        match self.slots.get(&id) {
+            Some(slot) if slot.machine.is_done() => self.remove_slot(id),
+            Some(_) => self.feed(id, input),
+            None => {}
+        }
+    }
+
+    pub(super) fn ask(&mut self, id: SlotId, ask: Ask) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            let _ = ask
+                .answer
+                .send(Err("the claim on this task is gone".to_owned()));
+            return;
+        };
+        let ticket = slot.next_ticket;
+        slot.next_ticket += 1;
+        slot.asks.push_back((ticket, ask.answer));
+        if let Some(progress) = slot.take_progress() {
+            self.feed(id, Input::Progress(progress));
+        }
+        self.feed(
+            id,
+            Input::Checkpoint {
+                ticket,
+                data: ask.data,
+            },
+        );
+    }
+
+    fn persist(&mut self, id: SlotId, write: Write) {
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        for step in &write.steps {
+            debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
+                message = %step.message, from = %step.from, to = %step.to, "transition");
+        }
+        if write.state.code() == Code::Failed {
+            let error = write.state.errors.last().map_or("", |e| e.error.as_str());
+            warn!(task = %slot.task.id, kind = %slot.task.kind, error,
+                "failed for good; `retry` starts it anew");
+        }
+        self.batch.push((
+            id,
+            Commit {
+                claim: slot.claim.clone(),
+                write,
+            },
+        ));
+    }
+
+    pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
+        let input = match answer {
+            Ok(()) => Input::Stored,
+            Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
+            Err(Error::NotFound {
+                what: "task",
+                ref name,
+            }) if self
+                .slots
+                .get(&id)
+                .is_some_and(|s| s.task.id.as_str() == name) =>
+            {
+                Input::Fenced(StopReason::Deleted)
+            }
+            Err(e) => Input::Refused(e.to_string()),
+        };
+        if let Input::Fenced(reason) = &input
+            && let Some(slot) = self.slots.get(&id)
+        {
+            warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
+                ?reason, "a write was fenced: the task is not this node's any more");
+        }
+        self.feed(id, input);
+    }
+
+    fn done(&mut self, id: SlotId, end: End) {
+        let now = self.now();
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        let state = slot.machine.state();
+        if end == End::Dropped(Code::Runnable) && matches!(state.status, Status::Runnable) {
+            // It was given back while it could run: others go first.
+            let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
+            let until = now
+                .checked_add(jiff::SignedDuration::from_secs(wait))
+                .unwrap_or(now);
+            self.ignored.insert(slot.task.id.clone(), until);
+        }
+        // A handler that was aborted for a lost claim may not have ended yet.
+        if self.slots.get(&id).is_some_and(|s| s.run.is_none()) {
+            self.remove_slot(id);
+        }
+    }
+
+    fn remove_slot(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.remove(&id) else {
+            return;
+        };
+        let Slot {
+            task,
+            timers,
+            active,
+            latest,
+            stop_orders,
+            ..
+        } = slot;
+        self.by_task.remove(&task.id);
+        for (timer, at) in timers {
+            self.timers.remove(&(at, id, timer));
+        }
+        if active {
+            self.release_room(&task.kind);
+        }
+        for order in stop_orders {
+            self.acknowledge(order, "released");
+        }
+        self.heard(&task.id, latest);
+    }
+
+    fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+        match latest {
+            Some(Heard::View(view)) => self.view(view),
+            Some(Heard::Gone) => {
+                self.ignored.remove(task);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+        self.heard(task, latest);
+    }
+
+    fn update_active(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let active = slot.run.is_some() || !slot.machine.is_idle();
+        if active != slot.active {
+            slot.active = active;
+            let kind = slot.task.kind.clone();
+            if active {
+                self.take_room(&kind);
+            } else {
+                self.release_room(&kind);
+            }
+        }
+    }
+}

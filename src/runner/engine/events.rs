@@ -1,0 +1,181 @@
+//! What the watch tells, and keeping the watch alive.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use tokio::{sync::Semaphore, time::sleep};
+use tracing::{debug, info, warn};
+use windlass_statemachine::{
+    TaskId,
+    machine::{Input, StopReason},
+};
+
+use super::{Engine, Heard, In, Mode};
+use crate::store::{Error, Event, NodeCommand, QueuedNodeCommand, TaskView};
+
+impl Engine {
+    /// Starts the one watch of this node, after a pause.
+    pub(super) fn start_watch(&mut self, pause: Duration) {
+        let Some(lease) = self.lease.clone() else {
+            return;
+        };
+        self.watch_epoch += 1;
+        let epoch = self.watch_epoch;
+        let coordinator = self.parts.coordinator.clone();
+        let tx = self.parts.tx.clone();
+        let kinds = match self.parts.default {
+            Some(_) => None,
+            None => Some(self.parts.kinds.keys().cloned().collect()),
+        };
+        // A long list waits for the engine instead of piling up before it.
+        let room = Arc::new(Semaphore::new(4));
+        let task = tokio::spawn(async move {
+            sleep(pause).await;
+            let mut events = match coordinator.watch(&lease, kinds).await {
+                Ok(events) => events,
+                Err(e) => {
+                    let _ = tx.send(In::WatchEnded(epoch, Some(e)));
+                    return;
+                }
+            };
+            while let Some(batch) = events.next().await {
+                let Ok(permit) = room.clone().acquire_owned().await else {
+                    return;
+                };
+                if tx.send(In::Events(epoch, batch, permit)).is_err() {
+                    return;
+                }
+            }
+            let _ = tx.send(In::WatchEnded(epoch, None));
+        });
+        if let Some(before) = self.watch_task.replace(task.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    pub(super) fn watch_ended(&mut self, why: Option<Error>) {
+        if self.lease.is_none() {
+            return;
+        }
+        let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
+        warn!(node = %self.parts.node, why, "the watch broke off; watching again");
+        self.start_watch(Duration::from_millis(200 + fastrand::u64(0..800)));
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        match event {
+            Event::Reset => {
+                self.due.clear();
+                self.listed = false;
+            }
+            Event::Listed => {
+                self.listed = true;
+                info!(node = %self.parts.node, tasks = self.due.len(), "listed");
+            }
+            Event::Task(view) => self.view(view),
+            Event::Gone(task) => self.gone(&task),
+            Event::Commands(task, commands) => {
+                if let Some(pending) = self.pending.get_mut(&task) {
+                    pending.commands.extend(commands);
+                } else if let Some(&slot) = self.by_task.get(&task) {
+                    for command in commands {
+                        self.feed(slot, Input::Command(command));
+                    }
+                }
+            }
+            Event::Node(command) => self.node_command(command),
+        }
+    }
+
+    fn wanted(&self, view: &TaskView) -> bool {
+        let known = self.parts.default.is_some() || self.parts.kinds.contains_key(&view.kind);
+        known
+            && self.parts.selector.iter().all(|(name, value)| {
+                view.labels
+                    .as_ref()
+                    .is_some_and(|labels| labels.get(name) == Some(value))
+            })
+    }
+
+    pub(super) fn view(&mut self, mut view: TaskView) {
+        if let Some(pending) = self.pending.get_mut(&view.id) {
+            pending.latest = Some(Heard::View(view));
+            return;
+        }
+        if let Some(slot) = self
+            .by_task
+            .get(&view.id)
+            .and_then(|id| self.slots.get_mut(id))
+        {
+            slot.latest = Some(Heard::View(view));
+            return;
+        }
+        if view.claimed_by.is_some() || !self.wanted(&view) {
+            self.due.remove(&view.id);
+            return;
+        }
+        let now = self.now();
+        if let Some(until) = self.ignored.get(&view.id).copied() {
+            if until <= now || view.commanded {
+                self.ignored.remove(&view.id);
+            } else {
+                view.due = view.due.map(|due| due.max(until));
+            }
+        }
+        self.due.upsert(view, now);
+    }
+
+    fn gone(&mut self, task: &TaskId) {
+        self.due.remove(task);
+        self.ignored.remove(task);
+        if let Some(pending) = self.pending.get_mut(task) {
+            pending.latest = Some(Heard::Gone);
+            return;
+        }
+        let Some(&id) = self.by_task.get(task) else {
+            return;
+        };
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.latest = Some(Heard::Gone);
+        // What ends a task here is told before its own write is answered, now and then.
+        if !slot.machine.is_ending() && !slot.machine.is_done() {
+            info!(%task, "was deleted: its handler is stopped");
+            self.feed(id, Input::Fenced(StopReason::Deleted));
+        }
+    }
+
+    fn node_command(&mut self, queued: QueuedNodeCommand) {
+        let QueuedNodeCommand { order, command } = queued;
+        debug!(node = %self.parts.node, ?command, "a node command");
+        match command {
+            NodeCommand::Freeze => {
+                self.freeze();
+                self.acknowledge(order, "frozen");
+            }
+            NodeCommand::Unfreeze => {
+                self.unfreeze();
+                self.acknowledge(order, "unfrozen");
+            }
+            NodeCommand::Drain => {
+                if self.mode != Mode::Stopping && !self.drains.contains(&order) {
+                    self.drain();
+                    self.drains.push(order);
+                }
+            }
+            NodeCommand::Balance => self.acknowledge(order, "nothing to balance on one machine"),
+            NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
+                Some(id) => {
+                    if let Some(slot) = self.slots.get_mut(&id)
+                        && !slot.stop_orders.contains(&order)
+                    {
+                        slot.stop_orders.push(order);
+                    }
+                    self.feed(id, Input::Stop(StopReason::StopTask));
+                }
+                None => self.acknowledge(order, "the task is not on this node"),
+            },
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The engine: the one loop that awaits inputs, feeds the machines and carries their effects out.
+//!
+//! It decides nothing about a task (the machine does) and waits for nothing but its channel and
+//! its next timer: claims and writes are carried by tasks of their own, which send their answers
+//! back. So a slow store delays what depends on it and nothing else.
+
+mod claims;
+mod effects;
+mod events;
+mod slot;
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
+    time::{Instant, sleep},
+};
+use tracing::{debug, error, info};
+use windlass_statemachine::{
+    Kind, NodeName, StopReason, TaskId,
+    machine::{self, Input, Timer},
+    task::Labels,
+};
+
+use self::slot::{Slot, SlotTimer};
+use super::{
+    config::{KindConfig, NodeConfig},
+    due::DueIndex,
+    handle::{Control, RunningTask, Snapshot},
+    lease::{LeaseEvent, Wanted},
+    spawn::Ended,
+};
+use crate::{
+    clock::Clock,
+    handler::{Ask, StatefulHandler},
+    store::{Claimed, Commit, Coordinator, Error, Event, Lease, NodeStatus, TaskView},
+};
+
+/// One claimed task of this node; never used twice.
+pub(super) type SlotId = u64;
+
+/// What the engine awaits.
+pub(super) enum In {
+    Lease(LeaseEvent),
+    Events(u64, Vec<Event>, OwnedSemaphorePermit),
+    WatchEnded(u64, Option<Error>),
+    Claimed(u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
+    Committed(Vec<(SlotId, Result<(), Error>)>),
+    Ended(SlotId, u64, Ended),
+    Ask(SlotId, Ask),
+    Control(Control),
+}
+
+/// A kind that this node has a handler for.
+pub(super) struct KindEntry {
+    pub(super) handler: Arc<dyn StatefulHandler>,
+    pub(super) config: KindConfig,
+}
+
+/// What an engine is made of.
+pub(super) struct Parts {
+    pub(super) coordinator: Arc<dyn Coordinator>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) node: NodeName,
+    pub(super) config: NodeConfig,
+    pub(super) kinds: HashMap<Kind, Arc<KindEntry>>,
+    pub(super) default: Option<Arc<KindEntry>>,
+    pub(super) selector: Labels,
+    pub(super) until: watch::Receiver<Instant>,
+    pub(super) wanted: watch::Sender<Wanted>,
+    pub(super) tx: mpsc::UnboundedSender<In>,
+    pub(super) rx: mpsc::UnboundedReceiver<In>,
+}
+
+/// A claim that is under way: what is heard of the task meanwhile waits for its answer.
+#[derive(Default)]
+struct PendingClaim {
+    kind: Option<Kind>,
+    latest: Option<Heard>,
+    commands: Vec<windlass_statemachine::QueuedCommand>,
+}
+
+/// The last that was heard of a task that this node is busy with.
+enum Heard {
+    View(TaskView),
+    Gone,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Normal,
+    Frozen,
+    /// Everything is given back; the node stays.
+    Draining,
+    /// Everything is given back, then the node leaves.
+    Stopping,
+}
+
+pub(super) struct Engine {
+    parts: Parts,
+    mode: Mode,
+    lease: Option<Lease>,
+    lease_id: watch::Sender<Option<u64>>,
+    watch_epoch: u64,
+    watch_task: Option<tokio::task::AbortHandle>,
+    listed: bool,
+    due: DueIndex,
+    slots: HashMap<SlotId, Slot>,
+    by_task: HashMap<TaskId, SlotId>,
+    next_slot: SlotId,
+    next_run: u64,
+    timers: BTreeSet<(Timestamp, SlotId, SlotTimer)>,
+    pending: HashMap<TaskId, PendingClaim>,
+    claims_in_flight: usize,
+    /// Slots in use, and those of each kind: running, being stored, or being claimed.
+    active: u32,
+    active_by_kind: HashMap<Kind, u32>,
+    /// Handlers that run.
+    running: u32,
+    /// Tasks that this node has just given back and leaves to others for a moment.
+    ignored: HashMap<TaskId, Timestamp>,
+    batch: Vec<(SlotId, Commit)>,
+    effects: Vec<machine::Effect>,
+    /// Node commands that are answered when the node is empty.
+    drains: Vec<u64>,
+    last_status: NodeStatus,
+    waiting_for_idle: VecDeque<oneshot::Sender<()>>,
+}
+
+/// How many tasks one claim call asks for.
+const CLAIM_BATCH: usize = 512;
+/// How many claim calls are under way at a time.
+const CLAIMS_IN_FLIGHT: usize = 4;
+/// Commanded tasks are claimed beyond the limits (a kill has not to wait for a slot), up to so many.
+const COMMANDED_EXTRA: u32 = 64;
+/// How long an aborted handler may still block its thread before the node goes on without it.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// The node looks at the wall clock at least so often, should it have jumped.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+impl Engine {
+    pub(super) fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            mode: Mode::Normal,
+            lease: None,
+            lease_id: watch::channel(None).0,
+            watch_epoch: 0,
+            watch_task: None,
+            listed: false,
+            due: DueIndex::default(),
+            slots: HashMap::new(),
+            by_task: HashMap::new(),
+            next_slot: 0,
+            next_run: 0,
+            timers: BTreeSet::new(),
+            pending: HashMap::new(),
+            claims_in_flight: 0,
+            active: 0,
+            active_by_kind: HashMap::new(),
+            running: 0,
+            ignored: HashMap::new(),
+            batch: Vec::new(),
+            effects: Vec::new(),
+            drains: Vec::new(),
+            last_status: NodeStatus::default(),
+            waiting_for_idle: VecDeque::new(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.parts.clock.now()
+    }
+
+    /// Runs until the node has stopped: every task is given back (or lost with the lease).
+    pub(super) async fn run(mut self) {
+        let mut inputs = Vec::with_capacity(256);
+        loop {
+            let wait = self.next_wait();
+            tokio::select! {
+                biased;
+                got = self.parts.rx.recv_many(&mut inputs, 256) => {
+                    if got == 0 {
+                        break;
+                    }
+                }
+                () = sleep(wait) => {}
+            }
+            // A process that was stopped for longer than its lease learns of it here, before it
+            // acts on anything that it has heard or that has become due.
+            if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
+                self.lease_lost();
+            }
+            for input in inputs.drain(..) {
+                self.input(input);
+            }
+            self.run_timers();
+            self.claim_pass();
+            self.flush();
+            self.tell_status();
+            if self.mode == Mode::Stopping && self.slots.is_empty() && self.pending.is_empty() {
+                break;
+            }
+        }
+        if let Some(watch) = self.watch_task.take() {
+            watch.abort();
+        }
+        self.parts.wanted.send_modify(|wanted| wanted.leave = true);
+        debug!(node = %self.parts.node, "the runner has stopped");
+    }
+
+    fn next_wait(&self) -> Duration {
+        let next = match (self.timers.first(), self.due.next_due()) {
+            (Some((timer, ..)), Some(due)) => Some((*timer).min(due)),
+            (Some((timer, ..)), None) => Some(*timer),
+            (None, due) => due,
+        };
+        let Some(next) = next else {
+            return LONGEST_WAIT;
+        };
+        let left = next.duration_since(self.now());
+        Duration::try_from(left)
+            .unwrap_or(Duration::ZERO)
+            .min(LONGEST_WAIT)
+    }
+
+    fn input(&mut self, input: In) {
+        match input {
+            In::Lease(LeaseEvent::Gained(lease)) => self.lease_gained(lease),
+            In::Lease(LeaseEvent::Lost) => self.lease_lost(),
+            In::Events(epoch, events, _permit) if epoch == self.watch_epoch => {
+                for event in events {
+                    self.event(event);
+                }
+            }
+            In::WatchEnded(epoch, why) if epoch == self.watch_epoch => self.watch_ended(why),
+            In::Events(..) | In::WatchEnded(..) => {}
+            In::Claimed(lease, answers) => self.claimed(lease, answers),
+            In::Committed(answers) => {
+                for (slot, answer) in answers {
+                    self.committed(slot, answer);
+                }
+            }
+            In::Ended(slot, run, ended) => self.ended(slot, run, ended),
+            In::Ask(slot, ask) => self.ask(slot, ask),
+            In::Control(control) => self.control(control),
+        }
+    }
+
+    fn lease_gained(&mut self, lease: Lease) {
+        self.lease_id.send_replace(Some(lease.id));
+        self.lease = Some(lease);
+        self.start_watch(Duration::ZERO);
+    }
+
+    /// Every claim is gone: the handlers are stopped, and what was known of tasks is forgotten
+    /// until the node has a lease and a list again.
+    fn lease_lost(&mut self) {
+        if self.lease.take().is_none() {
+            return;
+        }
+        self.lease_id.send_replace(None);
+        self.watch_epoch += 1;
+        if let Some(watch) = self.watch_task.take() {
+            watch.abort();
+        }
+        self.listed = false;
+        self.due.clear();
+        let slots: Vec<SlotId> = self.slots.keys().copied().collect();
+        if !slots.is_empty() {
+            error!(node = %self.parts.node, tasks = slots.len(),
+                "stopped every handler: the lease is lost, other nodes go on with the tasks");
+        }
+        for slot in slots {
+            self.feed(slot, Input::Fenced(StopReason::LeaseLost));
+        }
+    }
+
+    fn control(&mut self, control: Control) {
+        match control {
+            Control::Shutdown => {
+                info!(node = %self.parts.node, tasks = self.slots.len(), "shutting down");
+                self.mode = Mode::Stopping;
+                self.stop_all(StopReason::Shutdown, false);
+            }
+            Control::Abort => {
+                self.mode = Mode::Stopping;
+                self.stop_all(StopReason::Shutdown, true);
+            }
+            Control::Freeze => self.freeze(),
+            Control::Unfreeze => self.unfreeze(),
+            Control::Drain(done) => {
+                self.drain();
+                self.waiting_for_idle.push_back(done);
+            }
+            Control::Snapshot(answer) => {
+                let _ = answer.send(self.snapshot());
+            }
+        }
+    }
+
+    fn freeze(&mut self) {
+        if self.mode == Mode::Normal {
+            self.mode = Mode::Frozen;
+            info!(node = %self.parts.node, "frozen: it claims nothing until it is unfrozen");
+        }
+    }
+
+    fn unfreeze(&mut self) {
+        if matches!(self.mode, Mode::Frozen | Mode::Draining) {
+            self.mode = Mode::Normal;
+            info!(node = %self.parts.node, "unfrozen");
+        }
+    }
+
+    fn drain(&mut self) {
+        if self.mode != Mode::Stopping {
+            self.mode = Mode::Draining;
+            info!(node = %self.parts.node, tasks = self.slots.len(), "draining");
+            self.stop_all(StopReason::Drain, false);
+        }
+    }
+
+    fn stop_all(&mut self, reason: StopReason, at_once: bool) {
+        let slots: Vec<SlotId> = self.slots.keys().copied().collect();
+        for slot in slots {
+            let input = if at_once {
+                Input::StopNow(reason)
+            } else {
+                Input::Stop(reason)
+            };
+            self.feed(slot, input);
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut tasks: Vec<RunningTask> = self.slots.values().map(Slot::describe).collect();
+        tasks.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.id.cmp(&b.id)));
+        Snapshot {
+            node: self.parts.node.clone(),
+            lease: self.lease.as_ref().map(|l| l.id),
+            frozen: self.mode == Mode::Frozen,
+            draining: matches!(self.mode, Mode::Draining | Mode::Stopping),
+            listed: self.listed,
+            parked: self.due.len(),
+            ready: self.due.ready_len(),
+            tasks,
+        }
+    }
+
+    fn run_timers(&mut self) {
+        let now = self.now();
+        while let Some(&(at, slot, timer)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            if let Some(slot) = self.slots.get_mut(&slot) {
+                slot.timers.remove(&timer);
+            }
+            match timer {
+                SlotTimer::Machine(Timer::Wake) if !self.has_room_for(slot) => {
+                    // Every slot is taken: the sleeper waits its turn among the ready tasks.
+                    self.feed(slot, Input::Stop(StopReason::Balance));
+                }
+                SlotTimer::Machine(timer) => self.feed(slot, Input::Timer(timer)),
+                SlotTimer::Stuck => self.stuck(slot),
+            }
+        }
+    }
+
+    /// Sends the writes that have come together.
+    fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.batch);
+        tokio::spawn(super::commit::carry(
+            self.parts.coordinator.clone(),
+            batch,
+            self.lease_id.subscribe(),
+            self.parts.tx.clone(),
+        ));
+    }
+
+    fn tell_status(&mut self) {
+        let status = NodeStatus {
+            frozen: self.mode == Mode::Frozen,
+            draining: matches!(self.mode, Mode::Draining | Mode::Stopping),
+            running: self.running,
+        };
+        if (status.frozen, status.draining) != (self.last_status.frozen, self.last_status.draining)
+        {
+            self.parts
+                .wanted
+                .send_modify(|wanted| wanted.status = status);
+        } else if status.running != self.last_status.running {
+            // Not worth a renewal of its own: it goes with the next.
+            self.parts.wanted.send_if_modified(|wanted| {
+                wanted.status = status;
+                false
+            });
+        }
+        self.last_status = status;
+        if self.slots.is_empty() && self.pending.is_empty() {
+            for idle in self.waiting_for_idle.drain(..) {
+                let _ = idle.send(());
+            }
+            for order in std::mem::take(&mut self.drains) {
+                self.acknowledge(order, "drained");
+            }
+        }
+    }
+
+    fn acknowledge(&self, order: u64, outcome: &'static str) {
+        let Some(lease) = self.lease.clone() else {
+            return;
+        };
+        let coordinator = self.parts.coordinator.clone();
+        tokio::spawn(async move {
+            let mut wait = Duration::from_millis(20);
+            while let Err(e) = coordinator.acknowledge(&lease, order, outcome).await {
+                if !e.is_retryable() || wait > Duration::from_secs(10) {
+                    debug!(order, error = %e, "a node command could not be answered");
+                    return;
+                }
+                sleep(wait).await;
+                wait *= 2;
+            }
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Slot`]: one claimed task of this node, with its machine and its handler.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, PoisonError},
+};
+
+use futures::future::AbortHandle;
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use windlass_statemachine::{Machine, Progress, Task, machine::Timer};
+
+use super::{Heard, KindEntry};
+use crate::{
+    handler::{ContextParts, Signals},
+    runner::handle::RunningTask,
+    store::Claim,
+};
+
+/// The timers of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum SlotTimer {
+    Machine(Timer),
+    /// An aborted handler has not ended.
+    Stuck,
+}
+
+/// A handler that runs.
+pub(super) struct Run {
+    pub(super) number: u64,
+    pub(super) abort: AbortHandle,
+    pub(super) signals: Signals,
+    pub(super) parts: Arc<ContextParts>,
+    pub(super) since: Timestamp,
+}
+
+pub(super) struct Slot {
+    pub(super) claim: Claim,
+    pub(super) task: Arc<Task>,
+    pub(super) machine: Machine,
+    pub(super) kind: Arc<KindEntry>,
+    pub(super) run: Option<Run>,
+    /// Whether it counts against the limits.
+    pub(super) active: bool,
+    pub(super) timers: HashMap<SlotTimer, Timestamp>,
+    pub(super) next_ticket: u64,
+    pub(super) asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
+    /// What was heard of the task since it is here: it counts when the slot is gone.
+    pub(super) latest: Option<Heard>,
+    /// Node commands that are answered when the slot is gone.
+    pub(super) stop_orders: Vec<u64>,
+    pub(super) claimed_at: Timestamp,
+}
+
+impl Slot {
+    /// What the handler said of its progress since the last write.
+    pub(super) fn take_progress(&self) -> Option<Progress> {
+        let run = self.run.as_ref()?;
+        run.parts
+            .progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn describe(&self) -> RunningTask {
+        let state = self.machine.state();
+        RunningTask {
+            id: self.task.id.clone(),
+            kind: self.task.kind.clone(),
+            state: state.code(),
+            attempt: state.attempts.saturating_add(1),
+            fence: self.claim.fence,
+            since: self.run.as_ref().map_or(self.claimed_at, |r| r.since),
+            running: self.run.is_some(),
+            progress: self.take_progress().or_else(|| state.progress.clone()),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The node's lease: joined, renewed in time, and given up in time.
+//!
+//! The node trusts its lease only until a deadline by its own monotonic clock: a margin before the
+//! store can let it end. When a renewal has not succeeded by then, the lease counts as lost here,
+//! whatever the store says later; the handlers are stopped before anybody else can have the tasks.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep, sleep_until, timeout_at},
+};
+use tracing::{error, info, warn};
+
+use super::engine::In;
+use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
+
+/// What the engine is told of the lease.
+#[derive(Debug)]
+pub(super) enum LeaseEvent {
+    Gained(Lease),
+    Lost,
+}
+
+/// What the lease is told by the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) status: NodeStatus,
+    pub(super) leave: bool,
+}
+
+pub(super) struct Keeper {
+    pub(super) coordinator: Arc<dyn Coordinator>,
+    pub(super) spec: NodeSpec,
+    pub(super) ttl: Duration,
+    pub(super) to_engine: mpsc::UnboundedSender<In>,
+    pub(super) until: watch::Sender<Instant>,
+    pub(super) wanted: watch::Receiver<Wanted>,
+}
+
+/// How long before the store can let the lease end it counts as lost here.
+pub(super) fn margin(ttl: Duration) -> Duration {
+    (ttl / 5).min(Duration::from_secs(3))
+}
+
+/// Joins once: the first join's errors are the caller's.
+pub(super) async fn join(
+    coordinator: &dyn Coordinator,
+    spec: &NodeSpec,
+    ttl: Duration,
+) -> Result<(Lease, Instant), Error> {
+    let asked = Instant::now();
+    let lease = coordinator.join(spec, ttl).await?;
+    Ok((lease, asked + ttl - margin(ttl)))
+}
+
+fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
+    let now = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+    *wait = (*wait * 2).min(longest);
+    now
+}
+
+impl Keeper {
+    pub(super) async fn run(mut self, first: (Lease, Instant)) {
+        let mut current = Some(first);
+        loop {
+            let (lease, until) = match current.take() {
+                Some(held) => held,
+                None => match self.rejoin().await {
+                    Some(held) => held,
+                    None => return,
+                },
+            };
+            self.until.send_replace(until);
+            let id = lease.id;
+            if self
+                .to_engine
+                .send(In::Lease(LeaseEvent::Gained(lease.clone())))
+                .is_err()
+            {
+                return;
+            }
+            if self.keep(&lease, until).await {
+                // Told to leave: every task has been given back.
+                if let Err(e) = self.coordinator.leave(&lease).await {
+                    warn!(node = %self.spec.name, lease = id, error = %e,
+                        "could not end the lease; it ends by itself within {:?}", self.ttl);
+                }
+                return;
+            }
+            self.until.send_replace(Instant::now());
+            if self.to_engine.send(In::Lease(LeaseEvent::Lost)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Renews until it is told to leave (true) or the lease is lost (false).
+    async fn keep(&mut self, lease: &Lease, mut until: Instant) -> bool {
+        let node = self.spec.name.clone();
+        let mut next = Instant::now() + self.ttl / 3;
+        let mut wait = self.ttl / 60;
+        let mut told = false;
+        loop {
+            let leave = tokio::select! {
+                () = sleep_until(next.min(until)) => false,
+                changed = self.wanted.changed() => match changed {
+                    Ok(()) => self.wanted.borrow_and_update().leave,
+                    Err(_) => true,
+                },
+            };
+            if leave {
+                return true;
+            }
+            let asked = Instant::now();
+            if asked >= until {
+                error!(%node, lease = lease.id, "the lease could not be renewed in time: it counts as lost");
+                return false;
+            }
+            let status = self.wanted.borrow().status;
+            match timeout_at(until, self.coordinator.renew(lease, &status)).await {
+                Ok(Ok(())) => {
+                    until = asked + self.ttl - margin(self.ttl);
+                    self.until.send_replace(until);
+                    next = asked + self.ttl / 3;
+                    wait = self.ttl / 60;
+                    if told {
+                        info!(%node, lease = lease.id, "the lease is renewed again");
+                        told = false;
+                    }
+                }
+                Ok(Err(Error::Fenced(why))) => {
+                    error!(%node, lease = lease.id, %why, "the lease is lost");
+                    return false;
+                }
+                Ok(Err(e)) => {
+                    next = Instant::now() + backoff(&mut wait, self.ttl / 6);
+                    if !told {
+                        warn!(%node, lease = lease.id, error = %e, "the lease could not be renewed; trying again");
+                        told = true;
+                    }
+                }
+                Err(_) => {
+                    error!(%node, lease = lease.id, "the store did not answer in time: the lease counts as lost");
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Joins again, for as long as it takes; `None` when told to leave meanwhile.
+    async fn rejoin(&mut self) -> Option<(Lease, Instant)> {
+        let mut wait = Duration::from_millis(50);
+        let mut told = false;
+        loop {
+            if self.wanted.borrow().leave {
+                return None;
+            }
+            match join(&*self.coordinator, &self.spec, self.ttl).await {
+                Ok(held) => {
+                    info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
+                    return Some(held);
+                }
+                Err(e) => {
+                    if !told {
+                        warn!(node = %self.spec.name, error = %e, "cannot join; trying again");
+                        told = true;
+                    }
+                    let pause = backoff(&mut wait, Duration::from_secs(5));
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        changed = self.wanted.changed() => if changed.is_err() { return None },
+                    }
+                }
+            }
+        }
+    }
+}

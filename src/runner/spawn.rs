@@ -1,0 +1,83 @@
+//! Running one handler: in a task of its own, with its panics caught and told with their place.
+
+use std::{
+    any::Any,
+    cell::RefCell,
+    panic::{self, AssertUnwindSafe},
+    sync::{Arc, Once},
+};
+
+use futures::{
+    FutureExt,
+    future::{AbortHandle, Abortable},
+};
+use tracing::Instrument;
+use windlass_statemachine::Message;
+
+use crate::handler::{StatefulHandler, TaskContext};
+
+thread_local! {
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Makes panics leave their place behind, for the error log of the task. The hook that was there
+/// before is called as before.
+fn remember_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let place = info.location().map(ToString::to_string);
+            LAST_PANIC.with(|last| *last.borrow_mut() = place);
+            before(info);
+        }));
+    });
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> Message {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a value that is no text".to_owned());
+    match LAST_PANIC.with(|last| last.borrow_mut().take()) {
+        Some(place) => Message::error(format!("the handler panicked at {place}: {text}")),
+        None => Message::error(format!("the handler panicked: {text}")),
+    }
+}
+
+/// How a handler ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    Returned(Message),
+    Aborted,
+}
+
+/// Starts the handler; `done` is called once, after everything of the handler is dropped.
+pub(super) fn spawn(
+    handler: Arc<dyn StatefulHandler>,
+    context: TaskContext,
+    done: impl FnOnce(Ended) + Send + 'static,
+) -> AbortHandle {
+    remember_panics();
+    let (abort, registration) = AbortHandle::new_pair();
+    let span = context.span().clone();
+    tokio::spawn(
+        async move {
+            let run = async move { handler.run(context).await };
+            let run = Abortable::new(AssertUnwindSafe(run).catch_unwind(), registration);
+            // The future is dropped in the same statement: it has ended when `done` is called.
+            // A destructor that panics is caught by the next line's own catch.
+            let ended = AssertUnwindSafe(run).catch_unwind().await;
+            done(match ended {
+                Ok(Ok(Ok(message))) => Ended::Returned(message),
+                Ok(Ok(Err(payload))) | Err(payload) => {
+                    Ended::Returned(panic_message(payload.as_ref()))
+                }
+                Ok(Err(_aborted)) => Ended::Aborted,
+            });
+        }
+        .instrument(span),
+    );
+    abort
+}
