@@ -14,6 +14,7 @@ mod error;
 pub mod memory;
 mod model;
 mod registry;
+mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod state_store;
@@ -28,6 +29,7 @@ pub use model::{
     Submitted, TaskRecord, TaskView, What,
 };
 pub use registry::{ChangeStream, Registry};
+pub use split::Split;
 pub use state_store::{StateStore, StateWrite};
 
 use crate::clock::{Clock, SystemClock};
@@ -106,6 +108,17 @@ impl Store {
             registry,
             clock,
         }
+    }
+
+    /// The same store, with the states (data, results, errors) kept in `states` and only what the
+    /// coordinator itself needs kept beside the tasks. See [`Split`].
+    #[must_use]
+    pub fn with_state_store(mut self, states: Arc<dyn StateStore>) -> Self {
+        let split = Split::new(self.coordinator, self.registry, states);
+        let split = Arc::new(split.with_clock(self.clock.clone()));
+        self.coordinator = split.clone();
+        self.registry = split;
+        self
     }
 
     /// What runners use.

@@ -18,9 +18,10 @@ pub struct StateWrite {
 ///
 /// # Duties of an implementation
 ///
-/// 1. **Fenced.** A write whose `(incarnation, fence, version)` is smaller than the stored one's is
-///    refused with [`Error::Fenced`], in one atomic step with the write. An equal one is the same
-///    write again: it succeeds and changes nothing.
+/// 1. **Fenced.** A write whose `(fence, version)` is smaller than the stored one's is refused with
+///    [`Error::Fenced`], in one atomic step with the write. An equal one is the same write again: it
+///    succeeds and changes nothing. (The incarnation is not compared: fences grow across retries
+///    and replacements too, but a late write of a replaced task may have a greater incarnation.)
 /// 2. **Durable before answered.**
 /// 3. **Items are independent**; answers come in the order of the items.
 /// 4. **Nothing is lost**: a record that cannot be read is answered with [`Error::Corrupt`] and left

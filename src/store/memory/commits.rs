@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use windlass_statemachine::{Effects, State, Status, TaskId, machine::Write};
 
-use super::world::World;
-use crate::store::{Commit, Error, Send, What};
+use super::world::{Saved, World};
+use crate::store::{Claim, Commit, Error, Send, What};
 
 impl World {
     pub(super) fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<(), Error> {
         let Commit { claim, write } = commit;
         let (id, fence) = (&claim.task, claim.fence);
+        if self.was_applied(&claim, &write.state) {
+            return Ok(());
+        }
         self.check_claim(&claim)?;
         self.check_size(id, &write.state)?;
         let ends = write.state.code().is_terminal();
@@ -69,6 +72,16 @@ impl World {
             );
         }
         Ok(())
+    }
+
+    /// Whether this very write was applied before, and only its answer was lost.
+    fn was_applied(&self, claim: &Claim, state: &State) -> bool {
+        match self.tasks.get(&claim.task).map(|row| &row.saved) {
+            Some(Saved::State(stored)) => {
+                stored.fence == claim.fence && stored.version == state.version
+            }
+            _ => false,
+        }
     }
 
     fn check_size(&self, id: &TaskId, state: &State) -> Result<(), Error> {

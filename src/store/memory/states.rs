@@ -57,7 +57,7 @@ fn store(
     write: StateWrite,
 ) -> Result<(), Error> {
     let StateWrite { task, state } = write;
-    let key = |s: &State| (s.incarnation, s.fence, s.version);
+    let key = |s: &State| (s.fence, s.version);
     if let Some(saved) = states.get(&task) {
         let stored = read(&task, saved)?;
         if key(&state) < key(&stored) {

@@ -1,0 +1,256 @@
+//! [`Coordinator`] for [`Split`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+use windlass_statemachine::{
+    Code, Effects, Invalid, Kind, State, Status, TaskId, errors::MAX_KEPT, machine::Write,
+};
+
+use super::{
+    Split,
+    merge::{Merged, is_fresh, merge, path},
+    pad,
+};
+use crate::store::{
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+    StateWrite,
+};
+
+/// How long a claim waits for a state store that is unavailable, before each further try.
+const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
+
+/// The state without what the state store keeps.
+fn stripped(mut state: State) -> State {
+    state.data = None;
+    if let Status::Completed { result } = &mut state.status {
+        *result = None;
+    }
+    state
+}
+
+fn no_effects() -> Error {
+    let reason = "need tasks and states in one store, which a state store of your own is not; \
+        return a message without effects, and submit or send from the handler";
+    Invalid::new("effects", reason).into()
+}
+
+/// The one answer to a call with one item.
+fn only<T>(mut answers: Vec<Result<T, Error>>, operation: &'static str) -> Result<T, Error> {
+    answers.truncate(1);
+    let none = || Err(Error::unavailable(operation, "the store gave no answer"));
+    answers.pop().unwrap_or_else(none)
+}
+
+impl Split {
+    /// Loads states; those that are unavailable are tried again for a while.
+    async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+        let mut answers = self.load(ids).await;
+        for wait in WAITS_MS {
+            let again = answers.iter().enumerate();
+            let again: Vec<usize> = again
+                .filter(|(_, a)| a.as_ref().is_err_and(Error::is_retryable))
+                .map(|(index, _)| index)
+                .collect();
+            if again.is_empty() {
+                break;
+            }
+            sleep(Duration::from_millis(wait)).await;
+            let some: Vec<TaskId> = again.iter().filter_map(|i| ids.get(*i).cloned()).collect();
+            for (index, answer) in again.into_iter().zip(self.load(&some).await) {
+                answers[index] = answer;
+            }
+        }
+        answers
+    }
+
+    /// Gives a claim back as if it had never been: the task is there for others.
+    async fn give_back(&self, claimed: Claimed) {
+        let mut state = claimed.state;
+        state.version = state.version.saturating_sub(1);
+        state.claims = state.claims.saturating_sub(1);
+        let write = Write {
+            state,
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            drop_claim: true,
+            effects: Effects::default(),
+        };
+        let claim = claimed.claim;
+        // When that fails as well, the claim ends with the lease or is claimed anew by it.
+        let _ = self.coordinator.commit(vec![Commit { claim, write }]).await;
+    }
+
+    /// A task whose state cannot be read has failed, until somebody has looked at it.
+    async fn set_aside(&self, claimed: Claimed, error: Error) -> Error {
+        let Claimed {
+            claim, mut state, ..
+        } = claimed;
+        let now = self.clock.now();
+        let steps = path(state.code(), Code::Failed);
+        state.version = state.version.saturating_add(1);
+        state.errors.push(now, error.to_string(), MAX_KEPT);
+        state.status = Status::Failed;
+        state.since = now;
+        let write = Write {
+            state,
+            steps,
+            outcomes: Vec::new(),
+            drop_claim: true,
+            effects: Effects::default(),
+        };
+        let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
+        only(answers, "set a task aside").err().unwrap_or(error)
+    }
+
+    /// Makes a claim of the coordinator one that can be handed out.
+    async fn complete(
+        &self,
+        claimed: Claimed,
+        loaded: Result<Option<State>, Error>,
+    ) -> Result<Option<Claimed>, Error> {
+        let fresh = is_fresh(&claimed.state);
+        let stored = match loaded {
+            Ok(stored) => stored,
+            Err(Error::Corrupt { .. }) if fresh => None,
+            Err(error @ Error::Corrupt { .. }) => return Err(self.set_aside(claimed, error).await),
+            Err(error) => {
+                self.give_back(claimed).await;
+                return Err(error);
+            }
+        };
+        let as_claimed = claimed.clone();
+        let Merged { claimed, recovery } = merge(claimed, stored);
+        if let Err(error) = self.fence_off(&claimed, fresh).await {
+            if error.is_retryable() {
+                self.give_back(as_claimed).await;
+            }
+            return Err(error);
+        }
+        if let Some(mut write) = recovery {
+            write.state = stripped(write.state);
+            let claim = claimed.claim.clone();
+            // Should the answer be lost, the lease has the claim and may claim the task anew.
+            let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
+            only(answers, "commit")?;
+        }
+        let ended = claimed.state.code().is_terminal();
+        Ok((!ended).then_some(claimed))
+    }
+
+    /// Stores the state with the new fence: from now on no earlier owner can write.
+    async fn fence_off(&self, claimed: &Claimed, fresh: bool) -> Result<(), Error> {
+        let task = &claimed.claim.task;
+        if fresh {
+            let answers = self.states.remove(std::slice::from_ref(task)).await;
+            only(answers, "remove a state")?;
+        }
+        let write = StateWrite {
+            task: task.clone(),
+            state: claimed.state.clone(),
+        };
+        only(self.states.store(vec![write]).await, "store a state")
+    }
+}
+
+#[async_trait]
+impl Coordinator for Split {
+    fn limits(&self) -> Limits {
+        self.coordinator.limits()
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        self.coordinator.join(node, ttl).await
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        self.coordinator.renew(lease, status).await
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        self.coordinator.leave(lease).await
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        self.coordinator.watch(lease, kinds).await
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        let answers = self.coordinator.claim(lease, tasks).await;
+        let claimed = answers.iter().filter_map(|a| a.as_ref().ok()?.as_ref());
+        let ids: Vec<TaskId> = claimed.map(|c| c.claim.task.clone()).collect();
+        let mut loaded = self.load_patiently(&ids).await.into_iter();
+        let answers = answers.into_iter().map(|answer| {
+            let loaded = match &answer {
+                Ok(Some(_)) => loaded.next(),
+                _ => None,
+            };
+            async move {
+                match (answer, loaded) {
+                    (Ok(Some(claimed)), Some(loaded)) => self.complete(claimed, loaded).await,
+                    (answer, _) => answer,
+                }
+            }
+        });
+        futures::future::join_all(answers).await
+    }
+
+    async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        let mut answers: Vec<Result<(), Error>> = Vec::with_capacity(commits.len());
+        let mut taken = Vec::new();
+        for commit in commits {
+            if commit.write.effects.is_empty() {
+                taken.push((answers.len(), commit));
+                answers.push(Ok(()));
+            } else {
+                answers.push(Err(no_effects()));
+            }
+        }
+        let writes: Vec<StateWrite> = taken
+            .iter()
+            .map(|(_, commit)| StateWrite {
+                task: commit.claim.task.clone(),
+                state: commit.write.state.clone(),
+            })
+            .collect();
+        let stored = pad(
+            self.states.store(writes).await,
+            taken.len(),
+            "store a state",
+        );
+        let (mut places, mut inner) = (Vec::new(), Vec::new());
+        for ((place, mut commit), stored) in taken.into_iter().zip(stored) {
+            match stored {
+                Ok(()) => {
+                    commit.write.state = stripped(commit.write.state);
+                    places.push(place);
+                    inner.push(commit);
+                }
+                Err(error) => answers[place] = Err(error),
+            }
+        }
+        if !inner.is_empty() {
+            let committed = pad(self.coordinator.commit(inner).await, places.len(), "commit");
+            for (place, answer) in places.into_iter().zip(committed) {
+                answers[place] = answer;
+            }
+        }
+        answers
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        self.coordinator.acknowledge(lease, order, outcome).await
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let changes = self.registry.changes(None).await?;
+        let gone = self.coordinator.maintain(retention).await?;
+        self.forget_deleted(gone, changes).await;
+        Ok(gone)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a claim makes of two states of one task: the coordinator's and the state store's.
+//!
+//! A write goes to the state store first. Both count their writes in the same way (a state's version
+//! grows with each claim, each new incarnation and each write), so the one that has seen more writes
+//! is the newer.
+
+use std::collections::VecDeque;
+
+use windlass_statemachine::{
+    ActionKind, Code, Outcome, QueuedCommand, State, errors::MAX_KEPT, machine::Step,
+    machine::Write, transition::TABLE,
+};
+
+use super::add_content;
+use crate::store::Claimed;
+
+/// How often a state was written, claims and new incarnations not counted.
+fn writes(state: &State) -> u64 {
+    let others = state.claims.saturating_add(u64::from(state.incarnation));
+    state.version.saturating_sub(others)
+}
+
+/// Whether the coordinator has never been told of a write to this state. What the state store has
+/// under its name is then left over from an earlier task: the first claim of a task is handed out
+/// only after a write of its own.
+pub(super) fn is_fresh(state: &State) -> bool {
+    state.incarnation == 0 && writes(state) == 0
+}
+
+/// What the claim becomes.
+pub(super) struct Merged {
+    /// The claim to hand out, with the whole state and without the commands that had their effect.
+    pub(super) claimed: Claimed,
+    /// What the coordinator has to be told first.
+    pub(super) recovery: Option<Write>,
+}
+
+/// Puts a claim and the stored state of its task together.
+pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
+    let inner = &claimed.state;
+    let Some(stored) = stored.filter(|_| !is_fresh(inner)) else {
+        let first = is_fresh(inner);
+        if first {
+            claimed.state.version = claimed.state.version.saturating_add(1);
+        }
+        let recovery = first.then(|| recovery(claimed.state.clone(), vec![], vec![]));
+        return Merged { claimed, recovery };
+    };
+    let ahead = stored.incarnation == inner.incarnation && writes(&stored) > writes(inner);
+    let from = inner.code();
+    let state = if ahead {
+        catch_up(&claimed, stored)
+    } else {
+        let mut state = inner.clone();
+        add_content(&mut state, &stored);
+        state
+    };
+    let last = state.last_command.clone();
+    let done = last.as_ref().map_or(0, |last| last.order);
+    let commands = std::mem::take(&mut claimed.commands);
+    let (settled, waiting): (Vec<_>, Vec<_>) = commands
+        .into_iter()
+        .partition(|command| command.order <= done);
+    claimed.commands = waiting;
+    claimed.state = state;
+    if !ahead && settled.is_empty() {
+        let recovery = None;
+        return Merged { claimed, recovery };
+    }
+    if !ahead {
+        claimed.state.version = claimed.state.version.saturating_add(1);
+    }
+    let mut outcomes = Vec::new();
+    let mut last_settled = None;
+    if let Some(last) = last {
+        outcomes = settled
+            .iter()
+            .map(|c| (c.order, last.outcome.clone()))
+            .collect();
+        last_settled = settled.into_iter().find(|c| c.order == last.order);
+    }
+    let state = claimed.state.clone();
+    let steps = steps(from, state.code(), last_settled.as_ref(), &outcomes);
+    let recovery = Some(recovery(state, steps, outcomes));
+    Merged { claimed, recovery }
+}
+
+/// The stored state, which the coordinator has not heard of, as the new claim has it.
+fn catch_up(claimed: &Claimed, stored: State) -> State {
+    let inner = &claimed.state;
+    let missed = writes(&stored) - writes(inner);
+    let mut state = stored;
+    state.fence = inner.fence;
+    state.claims = inner.claims;
+    state.version = inner.version.saturating_add(missed);
+    // The claim itself has recorded that the one before was lost.
+    if claimed.abandoned
+        && let Some(lost) = inner.errors.last()
+    {
+        state.attempts = state.attempts.saturating_add(1);
+        state
+            .errors
+            .push(lost.timestamp, lost.error.clone(), MAX_KEPT);
+    }
+    state
+}
+
+fn recovery(state: State, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Write {
+    Write {
+        state,
+        steps,
+        outcomes,
+        drop_claim: false,
+        effects: Default::default(),
+    }
+}
+
+/// A path of the table from one state to the other, through the command that had its effect.
+fn steps(
+    from: Code,
+    to: Code,
+    command: Option<&QueuedCommand>,
+    outcomes: &[(u64, Outcome)],
+) -> Vec<Step> {
+    let applied = command.and_then(|command| {
+        let outcome = outcomes.iter().find(|(order, _)| *order == command.order);
+        match outcome {
+            Some((_, Outcome::Applied { from, to })) => Some((command, *from, *to)),
+            _ => None,
+        }
+    });
+    let Some((command, before, after)) = applied else {
+        return path(from, to);
+    };
+    let mut steps = path(from, before);
+    steps.push(Step {
+        message: command.command.kind(),
+        from: before,
+        to: after,
+        command: Some(command.order),
+    });
+    steps.extend(path(after, to));
+    steps
+}
+
+/// The shortest path of the table from one state to the other.
+pub(super) fn path(from: Code, to: Code) -> Vec<Step> {
+    let mut queue = VecDeque::from([(from, Vec::new())]);
+    let mut seen = vec![from];
+    while let Some((at, steps)) = queue.pop_front() {
+        if at == to {
+            return steps;
+        }
+        for (message, next) in ActionKind::ALL.into_iter().zip(TABLE[at as usize]) {
+            let Some(next) = next.filter(|next| !seen.contains(next)) else {
+                continue;
+            };
+            seen.push(next);
+            let mut steps = steps.clone();
+            steps.push(Step {
+                message,
+                from: at,
+                to: next,
+                command: None,
+            });
+            queue.push_back((next, steps));
+        }
+    }
+    Vec::new()
+}

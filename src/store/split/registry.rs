@@ -1,0 +1,142 @@
+//! [`Registry`] for [`Split`].
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+
+use super::Split;
+use crate::store::{
+    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
+    Page, Registry, Send, Submit, Submitted, TaskRecord,
+};
+
+impl Split {
+    /// The tasks whose record cannot be read, by the coordinator or by the state store.
+    async fn list_unreadable(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        // Only the state store knows which of its states it cannot read: each is asked for.
+        let all = Filter {
+            quarantined: false,
+            states: Vec::new(),
+            error: None,
+            ..filter.clone()
+        };
+        let mut found = Vec::new();
+        let mut after = page.after;
+        loop {
+            let limit = page.limit.clamp(1, 1000);
+            let records = self.registry.list(&all, Page { after, limit }).await?;
+            let Some(last) = records.last() else {
+                return Ok(found);
+            };
+            after = last.order;
+            let records = self.overlay_all(records).await?;
+            found.extend(records.into_iter().filter(|record| filter.matches(record)));
+            if found.len() >= page.limit as usize {
+                found.truncate(page.limit as usize);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Removes unreadable states of tasks that have ended: a retry was asked for.
+    async fn drop_unreadable(&self, ids: &[TaskId]) -> Result<(), Error> {
+        let loaded = self.load(ids).await;
+        let mut unreadable = Vec::new();
+        for (id, loaded) in ids.iter().zip(loaded) {
+            if matches!(loaded, Err(Error::Corrupt { .. }))
+                && let Ok(record) = self.registry.get(id).await
+                && record.state.is_ok_and(|s| s.code().is_terminal())
+            {
+                unreadable.push(id.clone());
+            }
+        }
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        self.states.remove(&unreadable).await.into_iter().collect()
+    }
+}
+
+#[async_trait]
+impl Registry for Split {
+    fn limits(&self) -> Limits {
+        self.registry.limits()
+    }
+
+    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+        // The state of a task that is replaced is not read from now on; the first claim removes it.
+        self.registry.submit(tasks).await
+    }
+
+    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
+        self.registry.send(commands).await
+    }
+
+    async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
+        self.registry.command(id).await
+    }
+
+    async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
+        self.registry.commands(task).await
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        let record = self.registry.get(id).await?;
+        let mut records = self.overlay_all(vec![record]).await?;
+        records.pop().ok_or_else(|| Error::no_task(id))
+    }
+
+    async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        if filter.quarantined && page.limit > 0 {
+            return self.list_unreadable(filter, page).await;
+        }
+        let records = self.registry.list(filter, page).await?;
+        self.overlay_all(records).await
+    }
+
+    async fn counts(&self) -> Result<Vec<Count>, Error> {
+        self.registry.counts().await
+    }
+
+    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let answers = self.registry.delete(ids.clone()).await;
+        let deleted = ids.into_iter().zip(&answers);
+        let deleted = deleted.filter(|(_, answer)| answer.is_ok());
+        self.forget(deleted.map(|(id, _)| id).collect()).await;
+        answers
+    }
+
+    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        if let Err(error) = self.drop_unreadable(&ids).await {
+            return ids.iter().map(|_| Err(error.clone())).collect();
+        }
+        self.registry.retry(ids).await
+    }
+
+    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+        let changes = self.registry.changes(None).await?;
+        let gone = self.registry.purge(states, before, limit).await?;
+        self.forget_deleted(gone, changes).await;
+        Ok(gone)
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.registry.nodes().await
+    }
+
+    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+        self.registry.send_node(node, command).await
+    }
+
+    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+        self.registry.node_outcome(order).await
+    }
+
+    async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
+        self.registry.history(id, limit).await
+    }
+
+    async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
+        self.registry.changes(after).await
+    }
+}
