@@ -14,7 +14,7 @@ use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
 use crate::{
     raw::Raw,
     report::Report,
-    support::{self, Setting},
+    support::{self, Meter, Rate, Setting, tell_rates},
 };
 
 /// How many submit at the same time, one task at a time each.
@@ -30,43 +30,40 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let rounds = setting.pick(5, 2);
     let time = setting.pick(Duration::from_secs(3), Duration::from_millis(700));
     let tasks = setting.pick(50_000, 10_000);
-    let mut raw = Raw::new(&folder.path().join("raw.db"), 1, 1, PROPS);
-    let mut rates: [Vec<f64>; 4] = Default::default();
-    for round in 0..rounds {
-        rates[0].push(raw.inserts(time));
-        runtime.block_on(async {
-            let file = |name| folder.path().join(format!("{name}-{round}.db"));
-            let store = support::open(&file("submits")).await;
-            rates[1].push(one_by_one(&store, time).await);
-            rates[2].push(many(&store, time).await);
-            let store = support::open(&file("claims")).await;
-            rates[3].push(claims(&store, tasks).await);
-        });
-    }
-    report.median(format!("raw inserts of {PROPS} B"), &rates[0], "/s", None);
-    let what = [
+    let mut rates: Vec<(String, Vec<Rate>)> = [
+        &format!("raw inserts of {PROPS} B"),
         "submits, one by one by 256 callers",
         "submits, 1,000 a call",
         "tasks claimed, run and completed",
-    ];
-    for (what, of) in what.into_iter().zip(&rates[1..]) {
-        report.median(what, of, "/s", None);
-        let ratios: Vec<f64> = of
-            .iter()
-            .zip(&rates[0])
-            .map(|(ours, raw)| 100.0 * ours / raw)
-            .collect();
-        report.median(format!("  of raw: {what}"), &ratios, "%", None);
+    ]
+    .map(|what| (what.to_owned(), Vec::new()))
+    .into();
+    for round in 0..rounds {
+        // All of them begin with an empty file each time.
+        let file = |name| folder.path().join(format!("{name}-{round}.db"));
+        let mut raw = Raw::new(&file("raw"), 1, 1, PROPS);
+        rates[0].1.push(raw.inserts(time));
+        runtime.block_on(async {
+            let store = support::open(&file("one")).await;
+            rates[1].1.push(one_by_one(&store, time).await);
+            let store = support::open(&file("many")).await;
+            rates[2].1.push(many(&store, time).await);
+            let store = support::open(&file("claims")).await;
+            rates[3].1.push(claims(&store, tasks).await);
+        });
     }
+    tell_rates(report, &rates, |_| None);
 }
 
 fn task(n: usize) -> NewTask {
-    let props = format!("{n:0width$}", width = PROPS - 2);
+    let (mut props, number) = ("x".repeat(PROPS - 2), n.to_string());
+    props.replace_range(..number.len(), &number);
     NewTask::new("work").id(support::id(n)).props(&props)
 }
 
-async fn one_by_one(store: &Store, time: Duration) -> f64 {
-    let (begun, next) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+async fn one_by_one(store: &Store, time: Duration) -> Rate {
+    let (begun, meter) = (Instant::now(), Meter::start());
+    let next = Arc::new(AtomicUsize::new(0));
     let callers = (0..CALLERS).map(|_| {
         let (client, next) = (Client::new(store), next.clone());
         tokio::spawn(async move {
@@ -79,11 +76,12 @@ async fn one_by_one(store: &Store, time: Duration) -> f64 {
     for caller in callers.collect::<Vec<_>>() {
         caller.await.unwrap();
     }
-    next.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64()
+    meter.rate(next.load(Ordering::Relaxed) as u64)
 }
 
-async fn many(store: &Store, time: Duration) -> f64 {
-    let (begun, next) = (Instant::now(), Arc::new(AtomicUsize::new(100_000_000)));
+async fn many(store: &Store, time: Duration) -> Rate {
+    let (begun, meter) = (Instant::now(), Meter::start());
+    let next = Arc::new(AtomicUsize::new(100_000_000));
     let callers = (0..2).map(|_| {
         let (client, next) = (Client::new(store), next.clone());
         tokio::spawn(async move {
@@ -103,11 +101,11 @@ async fn many(store: &Store, time: Duration) -> f64 {
     for caller in callers.collect::<Vec<_>>() {
         done += caller.await.unwrap();
     }
-    f64::from(done) / begun.elapsed().as_secs_f64()
+    meter.rate(done)
 }
 
 /// From the start of a node to the end of the last task that it found.
-async fn claims(store: &Store, tasks: usize) -> f64 {
+async fn claims(store: &Store, tasks: usize) -> Rate {
     support::fill(store, tasks, task).await;
     let (left, last) = (Arc::new(AtomicUsize::new(tasks)), Arc::new(Notify::new()));
     let handler = {
@@ -119,7 +117,7 @@ async fn claims(store: &Store, tasks: usize) -> f64 {
             async { Message::complete() }
         }
     };
-    let begun = Instant::now();
+    let meter = Meter::start();
     let runner = Runner::builder(store)
         .slots(1000)
         .handler("work", handler)
@@ -128,7 +126,7 @@ async fn claims(store: &Store, tasks: usize) -> f64 {
         .unwrap();
     last.notified().await;
     runner.drain().await;
-    let rate = tasks as f64 / begun.elapsed().as_secs_f64();
+    let rate = meter.rate(tasks as u64);
     runner.shutdown().await;
     rate
 }

@@ -1,11 +1,10 @@
 //! [`Raw`]: SQLite without windlass, with the same settings, on one thread: what there is to reach.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 use rusqlite::Connection;
+
+use crate::support::{self, Meter, Rate};
 
 /// How many updates or inserts a transaction has.
 const GROUP: usize = 1000;
@@ -56,11 +55,11 @@ impl Raw {
     }
 
     /// Updates rows for a while; answers how many a second.
-    pub(crate) fn updates(&mut self, time: Duration) -> f64 {
+    pub(crate) fn updates(&mut self, time: Duration) -> Rate {
         let sql = "UPDATE raw SET text = ?2 WHERE n = ?1";
         let mut update = self.conn.prepare_cached(sql).unwrap();
-        let (begun, mut done) = (Instant::now(), 0);
-        while begun.elapsed() < time {
+        let (meter, mut done) = (Meter::start(), 0);
+        while meter.elapsed() < time {
             self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
             for _ in 0..GROUP {
                 self.next += 1;
@@ -72,25 +71,25 @@ impl Raw {
             self.conn.execute_batch("COMMIT").unwrap();
             done += GROUP;
         }
-        done as f64 / begun.elapsed().as_secs_f64()
+        meter.rate(done as u64)
     }
 
     /// Inserts rows with a name of 20 bytes for a while; answers how many a second.
-    pub(crate) fn inserts(&mut self, time: Duration) -> f64 {
+    pub(crate) fn inserts(&mut self, time: Duration) -> Rate {
         let sql = "INSERT INTO named (n, id, text) VALUES (?1, ?2, ?3)";
         let mut insert = self.conn.prepare_cached(sql).unwrap();
-        let (begun, mut done) = (Instant::now(), 0);
-        while begun.elapsed() < time {
+        let (meter, mut done) = (Meter::start(), 0);
+        while meter.elapsed() < time {
             self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
             for _ in 0..GROUP {
                 self.inserted += 1;
-                let id = super::support::id(self.inserted as usize);
+                let id = support::id(self.inserted as usize);
                 insert.execute((self.inserted, id, &self.text)).unwrap();
             }
             self.conn.execute_batch("COMMIT").unwrap();
             done += GROUP;
         }
-        done as f64 / begun.elapsed().as_secs_f64()
+        meter.rate(done as u64)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hdrhistogram::Histogram;
@@ -122,6 +122,72 @@ impl Times {
     }
 }
 
+/// Processor time that a process has used.
+pub(crate) fn used(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // After the name, which is in brackets: state is field 3, utime 14 and stime 15.
+    let fields = stat.rsplit_once(") ").unwrap().1.split(' ');
+    let ticks = fields.skip(11).take(2).map(|n| n.parse::<u64>().unwrap());
+    // Linux counts in hundredths of a second here, whatever its own clock does.
+    Duration::from_millis(ticks.sum::<u64>() * 10)
+}
+
+/// A rate, with the processor time that went into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    pub(crate) per_second: f64,
+    /// Microseconds of processor time for each: less noisy than the rate on a machine that has
+    /// other things to do.
+    pub(crate) micros: f64,
+}
+
+/// Counts what is done in a while.
+pub(crate) struct Meter {
+    begun: Instant,
+    used: Duration,
+}
+
+impl Meter {
+    pub(crate) fn start() -> Self {
+        Self {
+            begun: Instant::now(),
+            used: used(std::process::id()),
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(crate) fn rate(&self, done: u64) -> Rate {
+        let used = used(std::process::id()) - self.used;
+        Rate {
+            per_second: done as f64 / self.begun.elapsed().as_secs_f64(),
+            micros: used.as_secs_f64() * 1e6 / done.max(1) as f64,
+        }
+    }
+}
+
+/// The rows of rates that were taken in turns: as they are, and as shares of the first.
+pub(crate) fn tell_rates(
+    report: &mut Report,
+    rates: &[(String, Vec<Rate>)],
+    goal: impl Fn(usize) -> Option<Goal>,
+) {
+    let of = |rates: &[Rate], read: fn(&Rate) -> f64| rates.iter().map(read).collect::<Vec<_>>();
+    let raw = &rates[0].1;
+    for (at, (what, its)) in rates.iter().enumerate() {
+        report.median(what, &of(its, |r| r.per_second), "/s", None);
+        if at > 0 {
+            let pairs = its.iter().zip(raw);
+            let share = pairs.map(|(ours, raw)| 100.0 * ours.per_second / raw.per_second);
+            let share: Vec<f64> = share.collect();
+            report.median("  against raw", &share, "%", goal(at));
+        }
+        report.median("  processor time each", &of(its, |r| r.micros), "us", None);
+    }
+}
+
 const ROLE: &str = "WINDLASS_BENCH_CHILD";
 const FILE: &str = "WINDLASS_BENCH_FILE";
 
@@ -194,13 +260,7 @@ impl Other {
 
     /// Processor time that it has used.
     pub(crate) fn used(&self) -> Duration {
-        let stat = format!("/proc/{}/stat", self.child.id());
-        let stat = std::fs::read_to_string(stat).unwrap();
-        // After the name, which is in brackets: state is field 3, utime 14 and stime 15.
-        let fields = stat.rsplit_once(") ").unwrap().1.split(' ');
-        let ticks = fields.skip(11).take(2).map(|n| n.parse::<u64>().unwrap());
-        // Linux counts in hundredths of a second here, whatever its own clock does.
-        Duration::from_millis(ticks.sum::<u64>() * 10)
+        used(self.child.id())
     }
 }
 

@@ -24,7 +24,7 @@ use windlass::{
 use crate::{
     raw::Raw,
     report::{Goal, Report},
-    support::{self, Setting},
+    support::{self, Meter, Rate, Setting, tell_rates},
 };
 
 const IN_FLIGHT: usize = 1000;
@@ -66,44 +66,30 @@ fn population(setting: &Setting, report: &mut Report, among: usize) {
         size as usize,
     );
 
-    let mut rates: [Vec<f64>; 5] = Default::default();
+    let count = match among {
+        IN_FLIGHT => "alone",
+        _ => "among 100,000",
+    };
+    let mut rates: Vec<(String, Vec<Rate>)> = [
+        &format!("raw updates of {size} B"),
+        "handlers return Checkpoint",
+        "handlers return Run",
+        "checkpoint() in a handler",
+        "coordinator.commit alone",
+    ]
+    .map(|what| (format!("{what}, 1,000 {count}"), Vec::new()))
+    .into();
     for _ in 0..rounds {
-        rates[0].push(raw.updates(time));
+        rates[0].1.push(raw.updates(time));
         for mode in [CHECKPOINT, RUN, WITHIN] {
-            rates[1 + usize::from(mode)].push(runtime.block_on(node.rate(time, mode)));
+            let rate = runtime.block_on(node.rate(time, mode));
+            rates[1 + usize::from(mode)].1.push(rate);
         }
-        rates[4].push(held.rate(&runtime, time));
+        rates[4].1.push(held.rate(&runtime, time));
     }
     runtime.block_on(node.runner.shutdown());
-
-    let count = if among == IN_FLIGHT {
-        "alone"
-    } else {
-        "among 100,000"
-    };
-    let name = |what: &str| format!("{what}, 1,000 {count}");
-    report.median(
-        name(&format!("raw updates of {size} B")),
-        &rates[0],
-        "/s",
-        None,
-    );
-    let what = [
-        ("handlers return Checkpoint", true),
-        ("handlers return Run", true),
-        ("checkpoint() in a handler", false),
-        ("coordinator.commit alone", false),
-    ];
-    for ((what, goal), rates_of) in what.into_iter().zip(&rates[1..]) {
-        report.median(name(what), rates_of, "/s", None);
-        let ratios: Vec<f64> = rates_of
-            .iter()
-            .zip(&rates[0])
-            .map(|(ours, raw)| 100.0 * ours / raw)
-            .collect();
-        let goal = goal.then_some(Goal::Least(60.0));
-        report.median(name(&format!("  of raw: {what}")), &ratios, "%", goal);
-    }
+    let goal = |at| (at == 1 || at == 2).then_some(Goal::Least(60.0));
+    tell_rates(report, &rates, goal);
 }
 
 async fn fill(store: &Store, among: usize) {
@@ -120,7 +106,10 @@ async fn fill(store: &Store, among: usize) {
 }
 
 fn data(n: u64) -> String {
-    format!("{n:0width$}", width = DATA - 2)
+    let mut data = "x".repeat(DATA - 2);
+    let n = n.to_string();
+    data.replace_range(..n.len(), &n);
+    data
 }
 
 /// What the handlers look at.
@@ -175,17 +164,17 @@ impl Node {
     }
 
     /// Opens the gate for a while; answers how many transitions a second became durable.
-    async fn rate(&mut self, time: Duration, mode: u8) -> f64 {
+    async fn rate(&mut self, time: Duration, mode: u8) -> Rate {
         self.shared.mode.store(mode, Ordering::SeqCst);
         self.shared.waiting.store(0, Ordering::SeqCst);
         self.shared.open.store(true, Ordering::SeqCst);
         self.gate.send_replace(());
         // The first moments are the herd's.
         sleep(time / 10).await;
-        let (begun, before) = (Instant::now(), self.shared.done.load(Ordering::SeqCst));
+        let (meter, before) = (Meter::start(), self.shared.done.load(Ordering::SeqCst));
         sleep(time).await;
         let after = self.shared.done.load(Ordering::SeqCst);
-        let rate = (after - before) as f64 / begun.elapsed().as_secs_f64();
+        let rate = meter.rate(after - before);
         self.shared.open.store(false, Ordering::SeqCst);
         self.rest().await;
         rate
@@ -256,8 +245,8 @@ impl Held {
     }
 
     /// Four callers, each with its part of the claims: while one is answered the others wait.
-    fn rate(&mut self, runtime: &Runtime, time: Duration) -> f64 {
-        let begun = Instant::now();
+    fn rate(&mut self, runtime: &Runtime, time: Duration) -> Rate {
+        let (begun, meter) = (Instant::now(), Meter::start());
         let part = self.claims.len().div_ceil(4);
         let mut all = std::mem::take(&mut self.claims);
         let mut callers = Vec::new();
@@ -282,7 +271,7 @@ impl Held {
             done += its;
             self.claims.extend(claims);
         }
-        let rate = f64::from(done) / begun.elapsed().as_secs_f64();
+        let rate = meter.rate(done);
         let status = NodeStatus::default();
         runtime
             .block_on(self.store.coordinator().renew(&self.lease, &status))

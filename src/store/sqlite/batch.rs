@@ -1,7 +1,9 @@
 //! [`Batch`]: one write transaction, as the operations in it see it.
 
+use std::cell::RefCell;
+
 use jiff::Timestamp;
-use rusqlite::{Connection, Params, Row, Statement};
+use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
 
 use super::{
     boot::LeaseClock,
@@ -22,6 +24,8 @@ pub(super) struct Batch<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     newest: i64,
+    /// The statements that were used in it, the last one last, by the place of their text.
+    used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
 
 impl<'c> Batch<'c> {
@@ -39,6 +43,7 @@ impl<'c> Batch<'c> {
             now,
             limits,
             clock,
+            used: RefCell::default(),
         })
     }
 
@@ -46,33 +51,53 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
-    pub(super) fn statement(&self, sql: &str) -> Sql<rusqlite::CachedStatement<'c>> {
-        self.conn.prepare_cached(sql)
+    /// Hands a statement to `work`. A transaction runs few statements very often: they are found by
+    /// the address of their text, which costs less than the connection's own cache (it hashes the
+    /// text twice).
+    fn with<T>(
+        &self,
+        sql: &'static str,
+        work: impl FnOnce(&mut CachedStatement<'c>) -> Sql<T>,
+    ) -> Sql<T> {
+        let known = {
+            let mut used = self.used.borrow_mut();
+            let at = used.iter().rposition(|(text, _)| std::ptr::eq(*text, sql));
+            at.map(|at| used.swap_remove(at).1)
+        };
+        let mut statement = match known {
+            Some(statement) => statement,
+            None => self.conn.prepare_cached(sql)?,
+        };
+        let result = work(&mut statement);
+        self.used.borrow_mut().push((sql, statement));
+        result
     }
 
     /// Runs a statement; answers how many rows it changed.
-    pub(super) fn run(&self, sql: &str, params: impl Params) -> Sql<usize> {
-        self.statement(sql)?.execute(params)
+    pub(super) fn run(&self, sql: &'static str, params: impl Params) -> Sql<usize> {
+        self.with(sql, |statement| statement.execute(params))
     }
 
     /// The first row that a query finds.
     pub(super) fn first<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> Sql<T>,
     ) -> Sql<Option<T>> {
-        first(&mut *self.statement(sql)?, params, read)
+        self.with(sql, |statement| first(statement, params, read))
     }
 
     /// All rows that a query finds.
     pub(super) fn all<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> Sql<T>,
     ) -> Sql<Vec<T>> {
-        self.statement(sql)?.query_map(params, read)?.collect()
+        self.with(sql, |statement| {
+            statement.query_map(params, read)?.collect()
+        })
     }
 
     /// The number that the next change will have.

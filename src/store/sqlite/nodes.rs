@@ -98,23 +98,24 @@ pub(super) fn join(
     }
     let ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
     let clock = batch.clock;
-    let id: i64 = batch
-        .statement(
-            "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
+    let joined = batch.all(
+        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
-        )?
-        .query_row(
-            (
-                name,
-                spec,
-                status,
-                ms,
-                clock.boot(),
-                clock.now().saturating_add(ms),
-                batch.at,
-            ),
-            |row| row.get(0),
-        )?;
+        (
+            name,
+            spec,
+            status,
+            ms,
+            clock.boot(),
+            clock.now().saturating_add(ms),
+            batch.at,
+        ),
+        |row| row.get::<_, i64>(0),
+    )?;
+    let id = joined
+        .first()
+        .copied()
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     Ok(Lease {
         id: id as u64,
         node: node.name.clone(),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use super::{
     Options, Synchronous,
@@ -72,6 +72,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
+    keep_plans(&conn)?;
     conn.busy_timeout(options.busy_timeout)?;
     // Nothing is changed in a file that is not ours: this only reads.
     schema::check(&conn, &path.display().to_string())?;
@@ -98,6 +99,14 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
         ))));
     }
     Ok(conn)
+}
+
+/// Statements are planned once. Otherwise SQLite plans many of them anew each time that a value is
+/// bound, in case a partial index fits that very value; here that was most of the time of a submit,
+/// a claim, and a look of a watch.
+fn keep_plans(conn: &Connection) -> Sql<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map(drop)
 }
 
 fn configure(conn: &Connection, options: &Options) -> Sql<()> {
@@ -128,6 +137,7 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
 pub(super) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Stop> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
+    keep_plans(&conn)?;
     conn.busy_timeout(busy_timeout)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -16 * 1024)?;

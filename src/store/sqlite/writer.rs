@@ -41,7 +41,9 @@ struct Work<T, F> {
     items: usize,
     work: F,
     result: Option<T>,
-    answer: oneshot::Sender<Result<T, Error>>,
+    /// The work goes back with the result: what it holds is freed by the caller, and not by the one
+    /// thread that everybody waits for.
+    answer: oneshot::Sender<(Result<T, Error>, F)>,
 }
 
 impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
@@ -61,7 +63,7 @@ impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
             (None, None) => Err(stopped(self.operation)),
         };
         // Nobody waits for the answer any more: the job is done all the same.
-        let _ = self.answer.send(result);
+        let _ = self.answer.send((result, self.work));
     }
 }
 
@@ -129,7 +131,8 @@ impl Writer {
         };
         let sent = self.jobs.send(Message::Job(Box::new(job)));
         sent.map_err(|_| stopped(operation))?;
-        answered.await.map_err(|_| stopped(operation))?
+        let (result, _) = answered.await.map_err(|_| stopped(operation))?;
+        result
     }
 
     /// From now on ended leases are looked for also when nobody writes.
