@@ -1,4 +1,10 @@
 //! What the documentation says of the code, checked against it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use windlass::{ActionKind, Code, statemachine::transition::TABLE};
 

@@ -17,7 +17,7 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, error, info};
@@ -32,29 +32,14 @@ use super::{
     config::{KindConfig, NodeConfig},
     due::DueIndex,
     handle::{Control, RunningTask, Snapshot},
-    lease::{LeaseEvent, Wanted},
-    spawn::Ended,
+    input::{In, LeaseEvent, SlotId},
+    lease::Wanted,
 };
 use crate::{
     clock::Clock,
-    handler::{Ask, StatefulHandler},
-    store::{Claimed, Commit, Coordinator, Error, Event, Lease, NodeStatus, TaskView},
+    handler::StatefulHandler,
+    store::{Commit, Coordinator, Lease, NodeStatus, TaskView},
 };
-
-/// One claimed task of this node; never used twice.
-pub(super) type SlotId = u64;
-
-/// What the engine awaits.
-pub(super) enum In {
-    Lease(LeaseEvent),
-    Events(u64, Vec<Event>, OwnedSemaphorePermit),
-    WatchEnded(u64, Option<Error>),
-    Claimed(u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
-    Committed(Vec<(SlotId, Result<(), Error>)>),
-    Ended(SlotId, u64, Ended),
-    Ask(SlotId, Ask),
-    Control(Control),
-}
 
 /// A kind that this node has a handler for.
 pub(super) struct KindEntry {
