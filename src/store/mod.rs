@@ -11,6 +11,7 @@
 
 mod coordinator;
 mod error;
+pub mod memory;
 mod model;
 mod registry;
 mod state_store;
@@ -27,9 +28,20 @@ pub use model::{
 pub use registry::{ChangeStream, Registry};
 pub use state_store::{StateStore, StateWrite};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 
 /// An open store: one namespace, as runners and clients use it.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::Store;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let store = Store::open("memory:").await?;
+/// assert!(store.registry().nodes().await?.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Store {
     coordinator: Arc<dyn Coordinator>,
@@ -44,6 +56,34 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
+    /// Opens the store that `url` names: `memory:` for tests.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `store`) for another name.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with_clock(url, SystemClock::shared()).await
+    }
+
+    /// As [`open`](Self::open), with a clock of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        match url.split_once(':') {
+            Some(("memory", "")) => {
+                let store = Arc::new(memory::MemoryStore::new(clock.clone()));
+                Ok(Self::from_parts(store.clone(), store, clock))
+            }
+            _ => Err(windlass_statemachine::Invalid::new(
+                "store",
+                format!("'{url}' is not memory:"),
+            )
+            .into()),
+        }
+    }
+
     /// A store of your own making: a coordinator and a registry on the same data.
     pub fn from_parts(
         coordinator: Arc<dyn Coordinator>,

@@ -12,6 +12,18 @@ pub const MAX_KEPT: usize = 64;
 /// The longest error text that is kept, in bytes; what is over is cut at a character.
 pub const MAX_ERROR_BYTES: usize = 4096;
 
+/// Cuts a text at a character to [`MAX_ERROR_BYTES`].
+pub(crate) fn cut(text: &mut String) {
+    if text.len() > MAX_ERROR_BYTES {
+        let mut end = MAX_ERROR_BYTES - '…'.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
 /// One error of a task, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorEntry {
@@ -52,14 +64,7 @@ impl ErrorLog {
     /// Records an error and forgets the oldest beyond `keep` (at least one is kept).
     pub fn push(&mut self, timestamp: Timestamp, error: impl Into<String>, keep: usize) {
         let mut error = error.into();
-        if error.len() > MAX_ERROR_BYTES {
-            let mut end = MAX_ERROR_BYTES - '…'.len_utf8();
-            while !error.is_char_boundary(end) {
-                end -= 1;
-            }
-            error.truncate(end);
-            error.push('…');
-        }
+        cut(&mut error);
         self.entries.push(ErrorEntry { timestamp, error });
         self.total = self.total.saturating_add(1);
         self.trim(keep);

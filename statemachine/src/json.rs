@@ -127,6 +127,12 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Reads an optional document whose `null` is a document too, not the absence of one: a result of
+/// `null` that is stored comes back as it was.
+pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(from).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,9 +19,17 @@ pub(crate) struct StateRecord {
     until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     result: Option<Json>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     data: Option<Json>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
@@ -116,7 +124,11 @@ pub(crate) struct CommandRecord {
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
     result: Option<Json>,
 }
 

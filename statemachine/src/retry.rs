@@ -143,9 +143,24 @@ fn default_attempts() -> u32 {
 }
 
 mod friendly {
-    pub(super) use jiff::fmt::serde::unsigned_duration::friendly::compact::required::{
-        deserialize, serialize,
+    use std::time::Duration;
+
+    use jiff::fmt::serde::unsigned_duration::friendly::compact::required as compact;
+    use serde::{
+        Deserialize, Deserializer,
+        de::{Error, value::StrDeserializer},
     };
+
+    pub(super) use compact::serialize;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
+        compact::deserialize(StrDeserializer::<D::Error>::new(&text)).map_err(|_| {
+            D::Error::custom(format!(
+                "'{text}' is not a length of time; write it like 10m or 1h 30m"
+            ))
+        })
+    }
 }
 
 impl Default for Retry {

@@ -119,11 +119,16 @@ impl Status {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// From 0 to 1, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_unknown")]
     pub fraction: Option<f64>,
     /// What is being done.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+}
+
+/// JSON has no form for a fraction that is not a number: it is left out.
+fn is_unknown(fraction: &Option<f64>) -> bool {
+    !fraction.is_some_and(f64::is_finite)
 }
 
 /// The last command that was applied to a task: with it a state store alone can tell whether a
@@ -227,9 +232,9 @@ impl State {
     /// counts as an attempt and is kept in the error log; a sleeper that is due wakes.
     #[must_use]
     pub fn claimed(mut self, fence: Fence, abandoned: Option<&str>, now: Timestamp) -> Self {
-        self.claims += 1;
+        self.claims = self.claims.saturating_add(1);
         self.fence = fence;
-        self.version += 1;
+        self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
             let error =
@@ -251,8 +256,8 @@ impl State {
         self.status = Status::Runnable;
         self.since = now;
         self.attempts = 0;
-        self.incarnation += 1;
-        self.version += 1;
+        self.incarnation = self.incarnation.saturating_add(1);
+        self.version = self.version.saturating_add(1);
         self.progress = None;
         self
     }

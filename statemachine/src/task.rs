@@ -24,7 +24,7 @@ pub const MAX_LABEL_BYTES: usize = 128;
 /// use windlass_statemachine::{Json, Task};
 ///
 /// let mut task = Task::new("nightly".parse()?, "report".parse()?);
-/// task.props = Json::parse("props", r#"{"customer": 7}"#)?;
+/// task.props = Json::parse("props", r#"{"customer":7}"#)?;
 /// task.priority = 10;
 /// assert_eq!(
 ///     serde_json::to_string(&task).unwrap(),

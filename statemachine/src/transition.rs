@@ -4,6 +4,35 @@ use jiff::Timestamp;
 
 use crate::{Action, ActionKind, Code, Invalid, Message, State, Status, errors::MAX_KEPT};
 
+/// The table: what follows from a state (the row, in the order of [`Code::ALL`]) and a message (the
+/// column, in the order of [`ActionKind::ALL`]). `None`: there is no such transition.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{ActionKind, Code, transition::TABLE};
+///
+/// assert_eq!(TABLE[Code::Paused as usize][ActionKind::Run as usize], Some(Code::Runnable));
+/// assert_eq!(TABLE[Code::Killed as usize], [None; 8]);
+/// ```
+#[rustfmt::skip] // A line per state reads as the table that it is.
+pub const TABLE: [[Option<Code>; 8]; 7] = {
+    use Code::{Completed, Failed, Fault, Killed, Paused, Runnable, Sleeping};
+    const fn to(code: Code) -> Option<Code> {
+        Some(code)
+    }
+    [
+        // Run           Sleep         Pause       Release       Checkpoint    Error       Complete       Kill
+        [to(Runnable), to(Sleeping), to(Paused), to(Runnable), to(Runnable), to(Fault),  to(Completed), to(Killed)],
+        [to(Runnable), to(Sleeping), to(Paused), to(Sleeping), to(Sleeping), to(Fault),  to(Completed), to(Killed)],
+        [to(Runnable), to(Sleeping), to(Paused), to(Paused),   to(Paused),   None,       to(Completed), to(Killed)],
+        [to(Runnable), to(Sleeping), to(Paused), to(Fault),    None,         to(Failed), None,          to(Killed)],
+        [None; 8],
+        [None; 8],
+        [None; 8],
+    ]
+};
+
 /// Why a message had no effect. The state stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -60,56 +89,33 @@ pub fn transition(
     message: &Message,
     now: Timestamp,
 ) -> Result<State, TransitionError> {
-    use ActionKind as M;
-    use Code as C;
-
     let (from, kind) = (state.code(), message.kind());
-    let not_in_table = || TransitionError::NotInTable {
+    let to = TABLE[from as usize][kind as usize].ok_or(TransitionError::NotInTable {
         from,
         message: kind,
+    })?;
+    let status = match (to, &message.action) {
+        (Code::Sleeping, Action::Sleep { until }) => Status::Sleeping {
+            until: until.resolve(now)?,
+        },
+        // A sleep goes on until its time, whatever else is said to it.
+        (Code::Sleeping, _) => state.status.clone(),
+        (Code::Completed, Action::Complete { result }) => Status::Completed {
+            result: result.clone(),
+        },
+        (Code::Completed, _) => Status::Completed { result: None },
+        (Code::Runnable, _) => Status::Runnable,
+        (Code::Paused, _) => Status::Paused,
+        (Code::Fault, _) => Status::Fault,
+        (Code::Failed, _) => Status::Failed,
+        (Code::Killed, _) => Status::Killed,
     };
     let mut next = state.clone();
-    match (from, kind) {
-        (C::Completed | C::Failed | C::Killed, _)
-        | (C::Paused, M::Error)
-        | (C::Fault, M::Checkpoint | M::Complete) => return Err(not_in_table()),
-
-        (C::Runnable | C::Sleeping | C::Paused | C::Fault, M::Run) => {
-            next.set(Status::Runnable, now);
-        }
-        (C::Runnable, M::Release | M::Checkpoint)
-        | (C::Sleeping | C::Paused, M::Release | M::Checkpoint)
-        | (C::Fault, M::Release) => {}
-        (C::Runnable | C::Sleeping | C::Paused | C::Fault, M::Pause) => {
-            next.set(Status::Paused, now);
-        }
-        (C::Runnable | C::Sleeping, M::Error) => next.set(Status::Fault, now),
-        (C::Fault, M::Error) => next.set(Status::Failed, now),
-        (C::Runnable | C::Sleeping | C::Paused | C::Fault, M::Kill) => {
-            next.set(Status::Killed, now);
-        }
-        // Their content is read below.
-        (C::Runnable | C::Sleeping | C::Paused | C::Fault, M::Sleep)
-        | (C::Runnable | C::Sleeping | C::Paused, M::Complete) => {}
-    }
+    next.set(status, now);
     match &message.action {
-        Action::Sleep { until } => {
-            next.set(
-                Status::Sleeping {
-                    until: until.resolve(now)?,
-                },
-                now,
-            );
-        }
-        Action::Complete { result } => {
-            next.set(
-                Status::Completed {
-                    result: result.clone(),
-                },
-                now,
-            );
-        }
-        Action::Error { error } if !error.is_empty() || from != C::Fault => {
+        // Giving up: the error that led to it is in the log already.
+        Action::Error { error } if error.is_empty() && from == Code::Fault => {}
+        Action::Error { error } => {
             let text = if error.is_empty() {
                 "(an error without a text)"
             } else {

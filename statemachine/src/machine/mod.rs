@@ -23,14 +23,22 @@
 
 mod settle;
 use settle::Cause;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     ActionKind, Code, Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand,
     RetryPolicy, State, Status,
+    errors::{DEFAULT_KEPT, cut},
 };
+
+const CLAIM_GONE: &str = "the claim on this task is gone";
 
 /// What a machine is told of its task and of its kind.
 #[derive(Debug, Clone)]
@@ -201,7 +209,8 @@ enum Phase {
     Running,
     /// The handler was aborted and has not ended yet.
     Aborting,
-    /// The handler does not run; a write is under way.
+    /// No handler runs; a write is under way. The handler may have returned meanwhile: what it
+    /// returned then waits for the write.
     Storing,
     Done,
 }
@@ -214,6 +223,8 @@ struct InFlight {
     /// The commands that it settles: they go back into the queue if it is refused.
     settles: Vec<Waiting>,
     ticket: Option<u64>,
+    /// What to settle again if it is refused; `None` for a write beside a running handler.
+    again: Option<Cause>,
 }
 
 #[derive(Debug, Clone)]
@@ -304,7 +315,7 @@ impl Machine {
     pub fn input(&mut self, input: Input, env: Env, out: &mut Vec<Effect>) {
         if self.phase == Phase::Done {
             if let Input::Checkpoint { ticket, .. } = input {
-                let result = Err("the claim on this task is gone".to_owned());
+                let result = Err(CLAIM_GONE.to_owned());
                 out.push(Effect::CheckpointDone { ticket, result });
             }
             return;
@@ -316,12 +327,16 @@ impl Machine {
             }
             Input::Aborted if self.is_running() => self.finish_run(Cause::Nothing, env, out),
             Input::Checkpoint { ticket, data } => self.checkpoint(ticket, data, env, out),
-            Input::Progress(progress) => self.progress = Some(progress),
+            Input::Progress(mut progress) => {
+                // It must not be what makes a write too large.
+                cut(&mut progress.text);
+                self.progress = Some(progress);
+            }
             Input::Command(command) => self.command(command, env, out),
             Input::Timer(timer) => self.timer(timer, env, out),
             Input::Stored => self.stored(env, out),
             Input::Refused(reason) => self.refused(reason, env, out),
-            Input::Fenced(reason) => self.fenced(reason, out),
+            Input::Fenced(reason) => self.lose(reason, out),
             Input::Stop(reason) => self.stop(reason, env, out),
             Input::StopNow(reason) => {
                 self.stop = Some((reason, env.now));
@@ -338,10 +353,7 @@ impl Machine {
 
     fn begin(&mut self, env: Env, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
-        if self.state.code().is_terminal() {
-            // Nobody claims a finished task; should a store hand one out, it is given back as it is.
-            self.persist_as_is(env, out);
-        } else if self.gives_up_after_abandonment(env) {
+        if self.gives_up_after_abandonment(env) {
             self.settle(Cause::GivesUp, env, out);
         } else {
             self.go_on(env, out);
@@ -364,7 +376,8 @@ impl Machine {
             Status::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
                 out.push(Effect::Arm(Timer::Wake, until));
             }
-            // Due: it wakes. Otherwise it is given back.
+            // Due: it wakes. Otherwise it is given back; so is a finished task that a store hands
+            // out, though nobody should claim one.
             _ => self.settle(Cause::Nothing, env, out),
         }
     }
@@ -377,12 +390,14 @@ impl Machine {
 
     fn finish_run(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
         self.disarm_grace(out);
+        self.drop_checkpoint("the handler has returned", out);
         if self.in_flight.is_some() {
-            // The handler dropped a checkpoint and returned: one write at a time.
+            // The handler dropped a checkpoint and returned: one write at a time. It is over for
+            // the handler all the same: no command is told to it, and nothing aborts it.
+            self.phase = Phase::Storing;
             self.returned = Some(cause);
             return;
         }
-        self.drop_checkpoint(out);
         self.settle(cause, env, out);
     }
 
@@ -397,7 +412,7 @@ impl Machine {
             ticket,
             result: Err(why.to_owned()),
         };
-        if self.phase != Phase::Running || self.returned.is_some() {
+        if self.phase != Phase::Running {
             return out.push(refuse(
                 "the handler is being stopped; return a message instead",
             ));
@@ -464,6 +479,7 @@ impl Machine {
             false,
             Effects::default(),
             ticket,
+            None,
             out,
         );
         self.arm_grace(out);
@@ -571,7 +587,6 @@ impl Machine {
 
     fn after_write(&mut self, env: Env, out: &mut Vec<Effect>) {
         if let Some(cause) = self.returned.take() {
-            self.drop_checkpoint(out);
             self.settle(cause, env, out);
         } else if self.phase == Phase::Running {
             if let Some(checkpoint) = self.next_checkpoint.take() {
@@ -584,9 +599,10 @@ impl Machine {
         }
     }
 
-    fn drop_checkpoint(&mut self, out: &mut Vec<Effect>) {
+    /// Answers the checkpoint that waits for a write, when there will be none for it.
+    fn drop_checkpoint(&mut self, why: &str, out: &mut Vec<Effect>) {
         if let Some((ticket, _)) = self.next_checkpoint.take() {
-            let result = Err("the handler has returned".to_owned());
+            let result = Err(why.to_owned());
             out.push(Effect::CheckpointDone { ticket, result });
         }
     }
@@ -603,32 +619,57 @@ impl Machine {
                 ticket,
                 result: Err(reason),
             });
+            // The handler knows; whether it tries again is its own affair.
             return self.after_write(env, out);
         }
         self.refusals += 1;
-        match self.refusals {
-            1 => {}
-            // Not even the error can be stored: the task is given back as it is.
-            2 => return self.persist_as_is(env, out),
-            _ => {
-                self.phase = Phase::Done;
-                return out.push(Effect::Done(End::Lost));
-            }
+        if self.refusals > 2 {
+            return self.give_back_as_is(out);
         }
-        let text = format!("what the handler returned could not be stored: {reason}");
-        self.settle(Cause::Returned(Message::error(text)), env, out);
+        match refused.again {
+            None => self.after_write(env, out),
+            Some(Cause::Returned(_)) => {
+                let text = format!("what the handler returned could not be stored: {reason}");
+                self.settle(Cause::Returned(Message::error(text)), env, out);
+            }
+            Some(cause) => self.settle(cause, env, out),
+        }
     }
 
-    fn fenced(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
+    /// Not even an error without data can be stored: the task is given back as it is durable, so
+    /// that the claim does not outlive its machine.
+    fn give_back_as_is(&mut self, out: &mut Vec<Effect>) {
+        if self.refusals > 3 || self.phase == Phase::Running {
+            return self.lose(StopReason::LeaseLost, out);
+        }
+        let (state, effects) = (self.state.clone(), Effects::default());
+        self.persist(
+            state,
+            vec![],
+            vec![],
+            vec![],
+            true,
+            effects,
+            None,
+            Some(Cause::Nothing),
+            out,
+        );
+    }
+
+    /// The end without a write: whatever runs is ended, whoever waits is answered.
+    fn lose(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
         if self.phase == Phase::Running {
             out.push(Effect::Signal(Signal::Stop(reason)));
             out.push(Effect::Abort);
         }
+        if self.phase == Phase::Idle {
+            out.push(Effect::Disarm(Timer::Wake));
+        }
         if let Some(ticket) = self.in_flight.take().and_then(|w| w.ticket) {
-            let result = Err("the claim on this task is gone".to_owned());
+            let result = Err(CLAIM_GONE.to_owned());
             out.push(Effect::CheckpointDone { ticket, result });
         }
-        self.drop_checkpoint(out);
+        self.drop_checkpoint(CLAIM_GONE, out);
         self.disarm_grace(out);
         self.phase = Phase::Done;
         out.push(Effect::Done(End::Lost));
@@ -647,20 +688,24 @@ impl Machine {
         drop_claim: bool,
         effects: Effects,
         ticket: Option<u64>,
+        again: Option<Cause>,
         out: &mut Vec<Effect>,
     ) {
-        state.version += 1;
+        state.version = state.version.saturating_add(1);
         if state.code().is_terminal() {
             state.progress = None;
         } else if self.progress.is_some() {
             state.progress = self.progress.take();
         }
-        state.errors.trim(self.config.retry.keeps());
+        let policy = &*self.config.retry;
+        let keeps = catch_unwind(AssertUnwindSafe(|| policy.keeps()));
+        state.errors.trim(keeps.unwrap_or(DEFAULT_KEPT));
         self.in_flight = Some(InFlight {
             state: state.clone(),
             drop_claim,
             settles,
             ticket,
+            again,
         });
         out.push(Effect::Persist(Box::new(Write {
             state,
@@ -669,20 +714,5 @@ impl Machine {
             drop_claim,
             effects,
         })));
-    }
-
-    fn persist_as_is(&mut self, _env: Env, out: &mut Vec<Effect>) {
-        self.phase = Phase::Storing;
-        let state = self.state.clone();
-        self.persist(
-            state,
-            vec![],
-            vec![],
-            vec![],
-            true,
-            Effects::default(),
-            None,
-            out,
-        );
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Effect, Env, Machine, Phase, Step, Waiting};
 use crate::{
-    Action, ActionKind, Code, Command, Decision, Effects, Failure, Message, Outcome, Retry,
+    Action, ActionKind, Code, Command, Decision, Effects, Failure, Json, Message, Outcome, Retry,
     RetryPolicy, State, Status, TransitionError, state::LastCommand, transition,
 };
 
@@ -73,6 +73,20 @@ impl Machine {
     /// command that waits, then the stop; what comes of it is written.
     pub(super) fn settle(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
         self.phase = Phase::Storing;
+        // Kill always ends in killed: it waits for nobody's judgement of a failure.
+        let killed = self.kill_waits();
+        // What was refused once must not be sent again for ever: a result is the one thing in a
+        // command that a store can find fault with.
+        let results_refused = match cause {
+            Cause::Returned(_) => self.refusals > 1,
+            Cause::Nothing | Cause::GivesUp => self.refusals > 0,
+        };
+        let again = match cause {
+            // The message itself is not sent again: an error takes its place.
+            Cause::Returned(_) => Cause::Returned(Message::error("")),
+            Cause::Nothing => Cause::Nothing,
+            Cause::GivesUp => Cause::GivesUp,
+        };
         let mut draft = Draft {
             state: self.state.clone(),
             steps: Vec::new(),
@@ -83,6 +97,7 @@ impl Machine {
         };
         match cause {
             Cause::Returned(message) => self.apply_returned(message, &mut draft, env),
+            Cause::GivesUp if killed => {}
             Cause::GivesUp => {
                 // Both steps are in the table: runnable → fault → failed.
                 let _ = draft.apply(&Message::error("the retry policy gives up"), None, env);
@@ -97,15 +112,20 @@ impl Machine {
                 }
             }
         }
-        self.ask_policy(&mut draft, env);
+        if !killed {
+            self.ask_policy(&mut draft, env);
+        }
         while let Some(waiting) = self.queue.pop_front() {
             let command = &waiting.command;
-            let outcome = match draft.apply(&command.command.to_message(), Some(command.order), env)
-            {
+            let applied = match self.unfit_result(&command.command, &draft.state, results_refused) {
+                Some(reason) => Err(reason),
+                None => draft
+                    .apply(&command.command.to_message(), Some(command.order), env)
+                    .map_err(|why| why.to_string()),
+            };
+            let outcome = match applied {
                 Ok((from, to)) => Outcome::Applied { from, to },
-                Err(why) => Outcome::Rejected {
-                    reason: why.to_string(),
-                },
+                Err(reason) => Outcome::Rejected { reason },
             };
             record(
                 &mut draft.state,
@@ -132,17 +152,51 @@ impl Machine {
             drop_claim,
         } = draft;
         self.persist(
-            state, steps, outcomes, settles, drop_claim, effects, None, out,
+            state,
+            steps,
+            outcomes,
+            settles,
+            drop_claim,
+            effects,
+            None,
+            Some(again),
+            out,
         );
+    }
+
+    fn kill_waits(&self) -> bool {
+        self.queue
+            .iter()
+            .any(|w| w.command.command == Command::Kill)
+    }
+
+    /// Why the result that a command brings cannot be stored, if it cannot. A finished task takes
+    /// no command at all, which is the better answer then.
+    fn unfit_result(&self, command: &Command, state: &State, refused: bool) -> Option<String> {
+        let Command::Complete {
+            result: Some(result),
+        } = command
+        else {
+            return None;
+        };
+        if state.code().is_terminal() {
+            return None;
+        }
+        let bytes = result.len() + state.data.as_ref().map_or(0, Json::len);
+        if bytes > self.config.max_data_bytes {
+            return Some(too_large("result", bytes, self.config.max_data_bytes));
+        }
+        refused.then(|| "result: the store refused it; send a smaller one".to_owned())
     }
 
     fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
         let message = self.within_limits(message);
-        if self
-            .queue
-            .iter()
-            .any(|w| w.command.command == Command::Kill)
-        {
+        // A handler that does what the command before the kill asks, and completes, was first.
+        let completes_as_told = message.kind() == ActionKind::Complete
+            && self.queue.front().is_some_and(|w| {
+                w.deadline.is_some() && matches!(w.command.command, Command::Complete { .. })
+            });
+        if self.kill_waits() && !completes_as_told {
             // Kill always ends in killed. The data is kept for whoever looks at the task later;
             // the effects are not carried out.
             if message.data.is_some() {

@@ -1,0 +1,88 @@
+//! Claims.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, Status, TaskId};
+
+use super::world::{Owner, World};
+use crate::store::{Claim, Claimed, Error, Lease, What};
+
+impl World {
+    pub(super) fn claim(
+        &mut self,
+        lease: &Lease,
+        id: &TaskId,
+        now: Timestamp,
+    ) -> Result<Option<Claimed>, Error> {
+        self.check_lease(lease)?;
+        match self.tasks.get(id) {
+            Some(row) if row.set_aside.is_none() => {}
+            _ => return Ok(None),
+        }
+        self.read_state(id, now)?;
+        let Some(row) = self.tasks.get(id) else {
+            return Ok(None);
+        };
+        let state = row.state()?;
+        let (claimable, abandoned) = match row.owner {
+            // An unknown outcome is resolved by claiming anew: what was lost before that claim
+            // has been counted by it, and is told again for a caller that never heard of it.
+            Some(owner) => (owner.lease == lease.id, owner.abandoned),
+            None => {
+                let due = match state.status {
+                    Status::Runnable | Status::Fault => true,
+                    Status::Sleeping { until } => until <= now,
+                    _ => false,
+                };
+                (due || !row.waiting.is_empty(), row.abandoned.is_some())
+            }
+        };
+        if !claimable || state.code().is_terminal() {
+            return Ok(None);
+        }
+        let lost_by = row.abandoned.clone();
+        let what = What::Claimed {
+            node: lease.node.clone(),
+            fence: Fence(self.next_seq()),
+            abandoned,
+        };
+        let fence = Fence(self.record(id, what, now));
+        let state = state.claimed(fence, lost_by.as_ref().map(|n| n.as_str()), now);
+        self.set_state(id, state.clone());
+        if let Some(row) = self.leases.get_mut(&lease.id) {
+            row.claims.insert(id.clone());
+        }
+        let Some(row) = self.tasks.get_mut(id) else {
+            return Ok(None);
+        };
+        row.fence = fence;
+        row.abandoned = None;
+        row.owner = Some(Owner {
+            lease: lease.id,
+            fence,
+            abandoned,
+        });
+        let claimed = Claimed {
+            claim: Claim {
+                task: id.clone(),
+                fence,
+                lease: lease.id,
+                token: row.order,
+            },
+            task: row.task.clone(),
+            state,
+            commands: row.waiting_commands(),
+            abandoned,
+        };
+        self.touch(id);
+        Ok(Some(claimed))
+    }
+
+    /// Refuses a claim that is not the live one. Leases that are over have been ended before.
+    pub(super) fn check_claim(&self, claim: &Claim) -> Result<(), Error> {
+        let owner = self.tasks.get(&claim.task).and_then(|row| row.owner);
+        match owner {
+            Some(owner) if owner.lease == claim.lease && owner.fence == claim.fence => Ok(()),
+            _ => Err(Error::fenced(&claim.task)),
+        }
+    }
+}

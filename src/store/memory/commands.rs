@@ -1,0 +1,141 @@
+//! Commands: those of tasks and those of nodes.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Code, Command, CommandId, Invalid, NodeName, Outcome, TaskId};
+
+use super::{
+    leases::no_node_command,
+    world::{NodeCommandRow, World},
+};
+use crate::store::{CommandRecord, Error, NodeCommand, Send, What};
+
+impl World {
+    pub(super) fn send(&mut self, send: Send, now: Timestamp) -> Result<u64, Error> {
+        match self.commands.get(&send.id) {
+            // Sent again: the same command, whatever has become of the task meanwhile.
+            Some((task, order)) if *task == send.task => return Ok(*order),
+            Some((task, _)) => return Err(Self::other_command(&send.id, task)),
+            None => {}
+        }
+        let Some(row) = self.tasks.get(&send.task) else {
+            return Err(Error::no_task(&send.task));
+        };
+        if row.has_ended() {
+            return Err(Error::AlreadyFinished(send.task));
+        }
+        self.check_command(&send.command, row.task.props.len(), now)?;
+        Ok(self.enqueue(send, now))
+    }
+
+    pub(super) fn other_command(id: &CommandId, task: &TaskId) -> Error {
+        let reason = format!("'{id}' was sent to task '{task}' before; give a new id");
+        Invalid::new("command id", reason).into()
+    }
+
+    /// Checks a command for a task with so many bytes of props.
+    pub(super) fn check_command(
+        &self,
+        command: &Command,
+        props: usize,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        command.check(now)?;
+        if let Command::Complete {
+            result: Some(result),
+        } = command
+            && props + result.len() > self.limits.max_bytes
+        {
+            return Err(Error::TooLarge {
+                field: "result",
+                bytes: props + result.len(),
+                limit: self.limits.max_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts a command that was checked into the queue of its task; one that is known is there.
+    pub(super) fn enqueue(&mut self, send: Send, now: Timestamp) -> u64 {
+        if let Some((_, order)) = self.commands.get(&send.id) {
+            return *order;
+        }
+        let what = What::Commanded {
+            command: self.next_seq(),
+        };
+        let order = self.record(&send.task, what, now);
+        let Send { task, id, command } = send;
+        self.commands.insert(id.clone(), (task.clone(), order));
+        if let Some(row) = self.tasks.get_mut(&task) {
+            row.waiting.insert(order);
+            let record = CommandRecord {
+                id,
+                task: task.clone(),
+                order,
+                command,
+                sent_at: now,
+                outcome: None,
+            };
+            row.commands.insert(order, record);
+        }
+        self.touch(&task);
+        order
+    }
+
+    /// Records what became of a command. One that has an outcome keeps it.
+    pub(super) fn settle(&mut self, id: &TaskId, order: u64, outcome: Outcome) {
+        let Some(row) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if row.waiting.remove(&order)
+            && let Some(record) = row.commands.get_mut(&order)
+        {
+            record.outcome = Some(outcome);
+        }
+    }
+
+    /// Rejects every command that waits for a task which has ended.
+    pub(super) fn reject_waiting(&mut self, id: &TaskId, code: Code) {
+        let waiting = self.tasks.get(id).map(|row| row.waiting.clone());
+        for order in waiting.unwrap_or_default() {
+            let reason = format!("the task has ended: it is {code}");
+            self.settle(id, order, Outcome::Rejected { reason });
+        }
+    }
+
+    pub(super) fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
+        let place = self.commands.get(id);
+        let record = place.and_then(|(task, order)| self.tasks.get(task)?.commands.get(order));
+        record.cloned().ok_or_else(|| Error::NotFound {
+            what: "command",
+            name: id.to_string(),
+        })
+    }
+
+    pub(super) fn send_node(
+        &mut self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<u64, Error> {
+        let lease = self.node(node).ok_or_else(|| Error::NotFound {
+            what: "node",
+            name: node.to_string(),
+        })?;
+        let order = self.number();
+        let row = NodeCommandRow {
+            lease,
+            command,
+            outcome: None,
+        };
+        self.node_commands.insert(order, row);
+        for watcher in self.watchers.values().filter(|w| w.lease == lease) {
+            watcher.notify.notify_one();
+        }
+        Ok(order)
+    }
+
+    pub(super) fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+        let row = self.node_commands.get(&order);
+        let row = row.ok_or_else(|| no_node_command(order))?;
+        Ok(row.outcome.clone())
+    }
+}

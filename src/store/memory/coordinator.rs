@@ -1,0 +1,64 @@
+//! [`Coordinator`] for [`MemoryStore`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_statemachine::{Kind, TaskId};
+
+use super::MemoryStore;
+use crate::store::{
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+};
+
+#[async_trait]
+impl Coordinator for MemoryStore {
+    fn limits(&self) -> Limits {
+        self.shared.lock().0.limits
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        let (mut world, now) = self.shared.lock();
+        world.join(node, ttl, now)
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        let (mut world, now) = self.shared.lock();
+        world.renew(lease, status, now)
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        let (mut world, now) = self.shared.lock();
+        world.leave(lease, now);
+        Ok(())
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        self.shared.watch(lease, kinds)
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        let (mut world, now) = self.shared.lock();
+        let tasks = tasks.iter();
+        tasks.map(|id| world.claim(lease, id, now)).collect()
+    }
+
+    async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        let (mut world, now) = self.shared.lock();
+        let commits = commits.into_iter();
+        commits.map(|commit| world.commit(commit, now)).collect()
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        let (mut world, _) = self.shared.lock();
+        world.acknowledge(lease, order, outcome)
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let (mut world, now) = self.shared.lock();
+        Ok(world.maintain(retention, now))
+    }
+}

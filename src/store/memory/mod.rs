@@ -1,0 +1,107 @@
+//! The store for tests: everything in the memory of the process, and gone with it.
+//!
+//! It keeps every duty of the traits but one (what is acknowledged lasts only as long as the
+//! process), and it follows the clock that it is given, also for leases. So a test can move the
+//! time by itself: with a clock of its own, or with tokio's paused time.
+//!
+//! | module | what |
+//! |---|---|
+//! | `world` | the data, and what keeps its indexes and its history in step |
+//! | `leases`, `claims`, `commits` | the work of a coordinator |
+//! | `tasks`, `commands`, `queries` | the work of a registry |
+//! | `watch`, `changes` | the two streams |
+//! | `states` | [`MemoryStates`], a state store |
+
+mod changes;
+mod claims;
+mod commands;
+mod commits;
+mod coordinator;
+mod leases;
+mod queries;
+mod registry;
+mod states;
+mod tasks;
+mod watch;
+mod world;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+pub use states::MemoryStates;
+use windlass_statemachine::TaskId;
+use world::World;
+
+use super::{Error, Limits};
+use crate::clock::Clock;
+
+/// A namespace in memory.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use windlass::{Task, clock::SystemClock, store::{Registry, Submit, memory::MemoryStore}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let store = MemoryStore::new(SystemClock::shared());
+/// let task = Task::new("a".parse()?, "demo".parse()?);
+/// store.submit(vec![Submit { task, if_exists: Default::default() }]).await.remove(0)?;
+/// assert_eq!(store.get(&"a".parse()?).await?.order, 1);
+/// # Ok(()) }
+/// ```
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+impl MemoryStore {
+    /// An empty namespace that follows `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_limits(clock, Limits::default())
+    }
+
+    /// An empty namespace with limits of your own.
+    pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        let world = Mutex::new(World::new(limits));
+        Self {
+            shared: Arc::new(Shared { world, clock }),
+        }
+    }
+
+    /// Puts `text` in the place of the stored state of a task, as a damaged disk or a foreign
+    /// writer would: for tests of what happens then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`].
+    pub fn damage(&self, task: &TaskId, text: &str) -> Result<(), Error> {
+        let (mut world, _) = self.shared.lock();
+        world.damage(task, text)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+/// What the store and its streams hold together.
+struct Shared {
+    world: Mutex<World>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    /// The data and the time. Leases that have ended by then are gone from it.
+    fn lock(&self) -> (MutexGuard<'_, World>, Timestamp) {
+        // Nothing panics between two steps of a change, so a poisoned lock guards whole data.
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        world.expire(now);
+        (world, now)
+    }
+}

@@ -1,0 +1,76 @@
+//! What operators ask for.
+
+use std::collections::BTreeMap;
+
+use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+
+use super::world::{Row, World};
+use crate::store::{Change, CommandRecord, Count, Error, Filter, Page, TaskRecord};
+
+/// The largest page of a list.
+const MAX_PAGE: u32 = 10_000;
+
+impl World {
+    pub(super) fn row(&self, id: &TaskId) -> Result<&Row, Error> {
+        self.tasks.get(id).ok_or_else(|| Error::no_task(id))
+    }
+
+    pub(super) fn record_of(&self, row: &Row) -> TaskRecord {
+        let lease = row.owner.and_then(|o| self.leases.get(&o.lease));
+        TaskRecord {
+            task: row.task.as_ref().clone(),
+            state: row.state(),
+            order: row.order,
+            submitted_at: row.submitted_at,
+            node: lease.map(|lease| lease.spec.name.clone()),
+            fence: row.fence,
+            commands: row.waiting.len() as u64,
+        }
+    }
+
+    pub(super) fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        if page.limit == 0 || page.limit > MAX_PAGE {
+            let reason = format!("is {}; give 1 to {MAX_PAGE}", page.limit);
+            return Err(Invalid::new("limit", reason).into());
+        }
+        let rows = self.by_order.range(page.after.saturating_add(1)..);
+        let rows = rows.filter_map(|(_, id)| self.tasks.get(id));
+        let records = rows.map(|row| self.record_of(row));
+        let meant = records.filter(|record| filter.matches(record));
+        Ok(meant.take(page.limit as usize).collect())
+    }
+
+    pub(super) fn counts(&self) -> Vec<Count> {
+        let mut counts = BTreeMap::<(&Kind, Option<Code>), (u64, u64)>::new();
+        for row in self.tasks.values() {
+            let state = row.state().ok().map(|state| state.code());
+            let (tasks, claimed) = counts.entry((&row.task.kind, state)).or_default();
+            *tasks += 1;
+            *claimed += u64::from(row.owner.is_some());
+        }
+        let counts = counts.into_iter();
+        counts
+            .map(|((kind, state), (tasks, claimed))| Count {
+                kind: kind.clone(),
+                state,
+                tasks,
+                claimed,
+            })
+            .collect()
+    }
+
+    pub(super) fn commands_of(&self, id: &TaskId) -> Result<Vec<CommandRecord>, Error> {
+        Ok(self.row(id)?.commands.values().cloned().collect())
+    }
+
+    pub(super) fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
+        let places = &self.row(id)?.history;
+        let newest = places.iter().rev().take(limit as usize);
+        let mut changes: Vec<Change> = newest
+            .filter_map(|seq| seq.checked_sub(self.first_seq))
+            .filter_map(|index| self.log.get(usize::try_from(index).ok()?).cloned())
+            .collect();
+        changes.reverse();
+        Ok(changes)
+    }
+}

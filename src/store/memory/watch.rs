@@ -1,0 +1,222 @@
+//! The watch of a node: which tasks have changed since it looked last.
+//!
+//! A watch keeps names, not events: events are levels, so what is told is made when it is read.
+//! A slow reader costs one name per task at the most and never misses the last state of one.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::stream;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use windlass_statemachine::{Kind, TaskId};
+
+use super::{
+    Shared,
+    world::{Row, World},
+};
+use crate::store::{Error, Event, EventStream, Lease, QueuedNodeCommand};
+
+/// How many tasks one batch tells of at the most.
+const BATCH: usize = 1000;
+/// A lease that ends is noticed within this time, also when the clock is moved by hand.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
+const SHORTEST_WAIT: Duration = Duration::from_millis(5);
+
+pub(super) struct Watcher {
+    pub(super) lease: u64,
+    kinds: Option<Vec<Kind>>,
+    changed: BTreeSet<TaskId>,
+    /// The order of the last node command that was told.
+    node_command: u64,
+    pub(super) notify: Arc<Notify>,
+}
+
+impl Watcher {
+    fn cares_for(&self, row: &Row) -> bool {
+        let kinds = self.kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.contains(&row.task.kind))
+            || row.owner.is_some_and(|owner| owner.lease == self.lease)
+    }
+}
+
+/// What a look at the world brought.
+enum Look {
+    Events(Vec<Event>),
+    /// Nothing yet; look again after this time at the latest.
+    Nothing(Duration),
+    LeaseGone,
+}
+
+impl World {
+    /// Tells every watch that has interest in the task that it has changed.
+    pub(super) fn touch(&mut self, id: &TaskId) {
+        let Some(row) = self.tasks.get(id) else {
+            return;
+        };
+        for watcher in self.watchers.values_mut() {
+            if watcher.cares_for(row) && watcher.changed.insert(id.clone()) {
+                watcher.notify.notify_one();
+            }
+        }
+    }
+
+    /// How long a stream may wait before it has to look for leases that have ended.
+    pub(super) fn wait(&self, now: Timestamp) -> Duration {
+        let next = self.next_end(now).unwrap_or(LONGEST_WAIT);
+        next.clamp(SHORTEST_WAIT, LONGEST_WAIT)
+    }
+
+    /// Adds how a task is now, as this watcher sees it.
+    fn tell(&mut self, watcher: u64, id: TaskId, now: Timestamp, events: &mut Vec<Event>) {
+        // One that cannot be read is set aside here, and then it is gone.
+        let _ = self.read_state(&id, now);
+        let row = self.tasks.get(&id);
+        let Some(watcher) = self.watchers.get(&watcher) else {
+            return;
+        };
+        let view = row.filter(|r| watcher.cares_for(r)).and_then(Row::view);
+        let (Some(row), Some(view)) = (row, view) else {
+            return events.push(Event::Gone(id));
+        };
+        let ours = view.claimed_by == Some(watcher.lease);
+        events.push(Event::Task(view));
+        if ours && !row.waiting.is_empty() {
+            events.push(Event::Commands(id, row.waiting_commands()));
+        }
+    }
+
+    fn look(&mut self, id: u64, list: &mut Option<Vec<TaskId>>, now: Timestamp) -> Look {
+        let Some(watcher) = self.watchers.get(&id) else {
+            return Look::LeaseGone;
+        };
+        if !self.leases.contains_key(&watcher.lease) {
+            return Look::LeaseGone;
+        }
+        let mut events = Vec::new();
+        if let Some(rest) = list {
+            let at = rest.len().saturating_sub(BATCH);
+            for task in rest.split_off(at) {
+                self.tell(id, task, now, &mut events);
+            }
+            if rest.is_empty() {
+                *list = None;
+                events.push(Event::Listed);
+            }
+            return Look::Events(events);
+        }
+        let (lease, told) = (watcher.lease, watcher.node_command);
+        for (order, row) in self.node_commands.range(told + 1..) {
+            if row.lease == lease && row.outcome.is_none() {
+                events.push(Event::Node(QueuedNodeCommand {
+                    order: *order,
+                    command: row.command.clone(),
+                }));
+            }
+        }
+        let newest = self.node_commands.keys().next_back().copied();
+        let mut changed = Vec::new();
+        if let Some(watcher) = self.watchers.get_mut(&id) {
+            watcher.node_command = told.max(newest.unwrap_or(0));
+            while changed.len() < BATCH
+                && let Some(task) = watcher.changed.pop_first()
+            {
+                changed.push(task);
+            }
+        }
+        for task in changed {
+            self.tell(id, task, now, &mut events);
+        }
+        if events.is_empty() {
+            Look::Nothing(self.wait(now))
+        } else {
+            Look::Events(events)
+        }
+    }
+
+    /// The live tasks that a watcher cares for, in submit order from the back.
+    fn to_list(&self, watcher: &Watcher) -> Vec<TaskId> {
+        let rows = self.by_order.values().rev();
+        let rows = rows.filter_map(|id| self.tasks.get(id));
+        let live = rows.filter(|row| !row.has_ended() && row.set_aside.is_none());
+        let cared_for = live.filter(|row| watcher.cares_for(row));
+        cared_for.map(|row| row.task.id.clone()).collect()
+    }
+}
+
+/// The end of a stream that is read; the watcher goes with it.
+struct Reader {
+    shared: Arc<Shared>,
+    id: u64,
+    notify: Arc<Notify>,
+    /// Whether the reset was told.
+    reset: bool,
+    /// What is left of the list.
+    list: Option<Vec<TaskId>>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let (mut world, _) = self.shared.lock();
+        world.watchers.remove(&self.id);
+    }
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        loop {
+            let look = {
+                let (mut world, now) = self.shared.lock();
+                world.look(self.id, &mut self.list, now)
+            };
+            match look {
+                Look::LeaseGone => return None,
+                Look::Nothing(wait) => {
+                    let _ = tokio::time::timeout(wait, self.notify.notified()).await;
+                }
+                Look::Events(mut events) => {
+                    if !self.reset {
+                        self.reset = true;
+                        events.insert(0, Event::Reset);
+                    }
+                    return Some(events);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        lease: &Lease,
+        kinds: Option<Vec<Kind>>,
+    ) -> Result<EventStream, Error> {
+        let (mut world, _) = self.lock();
+        world.check_lease(lease)?;
+        let notify = Arc::new(Notify::new());
+        let watcher = Watcher {
+            lease: lease.id,
+            kinds,
+            changed: BTreeSet::new(),
+            node_command: 0,
+            notify: notify.clone(),
+        };
+        let list = Some(world.to_list(&watcher));
+        let id = world.number();
+        world.watchers.insert(id, watcher);
+        drop(world);
+        let reader = Reader {
+            shared: self.clone(),
+            id,
+            notify,
+            reset: false,
+            list,
+        };
+        let events = stream::unfold(reader, |mut reader| async move {
+            let events = reader.next().await?;
+            Some((events, reader))
+        });
+        let events: EventStream = Box::pin(events);
+        Ok(events)
+    }
+}

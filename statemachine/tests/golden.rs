@@ -1,0 +1,372 @@
+//! What stores keep, to the letter. A change here is a change of the format: old records must
+//! still read.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what went wrong by panicking"
+)]
+
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use windlass_statemachine::{
+    ActionKind, Code, Command, ErrorLog, Fence, Json, Outcome, Progress, Retry, State, Status,
+    Task, state::LastCommand,
+};
+
+fn time(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse("test", text).unwrap()
+}
+
+/// Writes as `text`, and reads back from it as the same value.
+fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, text: &str) {
+    assert_eq!(serde_json::to_string(value).unwrap(), text);
+    assert_eq!(&serde_json::from_str::<T>(text).unwrap(), value);
+    assert_eq!(
+        &serde_json::from_slice::<T>(text.as_bytes()).unwrap(),
+        value
+    );
+}
+
+fn full(status: Status) -> State {
+    let mut errors = ErrorLog::default();
+    for n in 1..=3 {
+        errors.push(time("2030-01-01T00:00:00.5Z"), format!("no {n}"), 2);
+    }
+    let mut state = State::new(time("2030-01-02T03:04:05.000000006Z"));
+    state.status = status;
+    state.data = Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#));
+    state.errors = errors;
+    state.attempts = 2;
+    state.claims = 3;
+    state.incarnation = 4;
+    state.version = u64::MAX;
+    state.fence = Fence(9_007_199_254_740_993);
+    state.last_command = Some(LastCommand {
+        order: 18_446_744_073_709_551_615,
+        outcome: Outcome::Applied {
+            from: Code::Paused,
+            to: Code::Runnable,
+        },
+    });
+    state.progress = Some(Progress {
+        fraction: Some(0.1),
+        text: "page 7".into(),
+    });
+    state
+}
+
+const FULL_TAIL: &str = concat!(
+    r#""data":{"page":123456789012345678901234567890,"f":1.10},"#,
+    r#""errors":[{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 2"},"#,
+    r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 3"}],"errors_total":3,"#,
+    r#""attempts":2,"claims":3,"incarnation":4,"version":18446744073709551615,"#,
+    r#""fence":9007199254740993,"#,
+    r#""last_command":{"order":18446744073709551615,"outcome":"applied","from":"paused","to":"runnable"},"#,
+    r#""progress":{"fraction":0.1,"text":"page 7"}}"#,
+);
+
+fn statuses() -> [(Status, &'static str, &'static str); 7] {
+    let until = time("2031-01-01T00:00:00Z");
+    [
+        (Status::Runnable, "runnable", ""),
+        (
+            Status::Sleeping { until },
+            "sleeping",
+            r#""until":"2031-01-01T00:00:00Z","#,
+        ),
+        (Status::Paused, "paused", ""),
+        (Status::Fault, "fault", ""),
+        (
+            Status::Completed {
+                result: Some(json(r#"{"rows":[1,2]}"#)),
+            },
+            "completed",
+            r#""result":{"rows":[1,2]},"#,
+        ),
+        (Status::Failed, "failed", ""),
+        (Status::Killed, "killed", ""),
+    ]
+}
+
+#[test]
+fn states_with_every_field() {
+    for (status, code, own) in statuses() {
+        let (until, result) = if code == "sleeping" {
+            (own, "")
+        } else {
+            ("", own)
+        };
+        let text = format!(
+            r#"{{"state":"{code}",{until}"since":"2030-01-02T03:04:05.000000006Z",{result}{FULL_TAIL}"#
+        );
+        golden(&full(status), &text);
+    }
+}
+
+#[test]
+fn states_with_the_least() {
+    for (status, code, own) in statuses() {
+        let (until, result) = if code == "sleeping" {
+            (own, "")
+        } else {
+            ("", own)
+        };
+        let mut state = State::new(time("2030-01-01T00:00:00Z"));
+        state.status = status;
+        let text =
+            format!(r#"{{"state":"{code}",{until}"since":"2030-01-01T00:00:00Z",{result}}}"#)
+                .replace(",}", "}");
+        golden(&state, &text);
+    }
+    let mut done = State::new(time("2030-01-01T00:00:00Z"));
+    done.status = Status::Completed { result: None };
+    golden(
+        &done,
+        r#"{"state":"completed","since":"2030-01-01T00:00:00Z"}"#,
+    );
+}
+
+#[test]
+fn a_null_that_was_given_is_not_the_same_as_nothing() {
+    let mut state = State::new(time("2030-01-01T00:00:00Z"));
+    state.status = Status::Completed {
+        result: Some(Json::null()),
+    };
+    state.data = Some(Json::null());
+    golden(
+        &state,
+        r#"{"state":"completed","since":"2030-01-01T00:00:00Z","result":null,"data":null}"#,
+    );
+    golden(
+        &Command::Complete {
+            result: Some(Json::null()),
+        },
+        r#"{"message":"complete","result":null}"#,
+    );
+}
+
+#[test]
+fn progress_in_part() {
+    golden(&Progress::default(), "{}");
+    let half = Progress {
+        fraction: Some(0.5),
+        text: String::new(),
+    };
+    golden(&half, r#"{"fraction":0.5}"#);
+    let endless = Progress {
+        fraction: Some(f64::INFINITY),
+        text: "x".into(),
+    };
+    assert_eq!(serde_json::to_string(&endless).unwrap(), r#"{"text":"x"}"#);
+}
+
+#[test]
+fn last_commands_of_each_outcome() {
+    for (outcome, text) in [
+        (
+            Outcome::Overridden {
+                by: ActionKind::Complete,
+            },
+            r#"{"order":1,"outcome":"overridden","by":"complete"}"#,
+        ),
+        (
+            Outcome::Rejected {
+                reason: "no".into(),
+            },
+            r#"{"order":1,"outcome":"rejected","reason":"no"}"#,
+        ),
+    ] {
+        golden(&LastCommand { order: 1, outcome }, text);
+    }
+}
+
+#[test]
+fn outcomes_as_people_read_them() {
+    let applied = Outcome::Applied {
+        from: Code::Runnable,
+        to: Code::Paused,
+    };
+    let overridden = Outcome::Overridden {
+        by: ActionKind::Complete,
+    };
+    let rejected = Outcome::Rejected {
+        reason: "no".into(),
+    };
+    assert_eq!(applied.to_string(), "applied (runnable → paused)");
+    assert_eq!(
+        overridden.to_string(),
+        "overridden (the handler returned complete)"
+    );
+    assert_eq!(rejected.to_string(), "rejected: no");
+    assert!(applied.is_applied() && !overridden.is_applied() && !rejected.is_applied());
+}
+
+/// What a Metafora node (Go) writes: no `since`, times with an offset, none of our own fields.
+#[test]
+fn states_by_metafora() {
+    let read = |text: &str| serde_json::from_str::<State>(text).unwrap();
+
+    let asleep = read(concat!(
+        r#"{"state":"sleeping","until":"2030-01-02T03:04:05.123456789-08:00","#,
+        r#""errors":[{"timestamp":"2029-12-31T23:00:00+01:00","error":"disk full"}]}"#
+    ));
+    let until = time("2030-01-02T11:04:05.123456789Z");
+    assert_eq!(asleep.status, Status::Sleeping { until });
+    assert_eq!(asleep.errors.entries().len(), 1);
+    assert_eq!(asleep.errors.total(), 1);
+    assert_eq!(asleep.errors.last().unwrap().error, "disk full");
+    assert_eq!(asleep.since, time("2029-12-31T22:00:00Z"), "its last error");
+    assert_eq!(asleep.fence, Fence(0));
+
+    let mut plain = State::new(Timestamp::UNIX_EPOCH);
+    for (text, status) in [
+        (r#"{"state":"runnable"}"#, Status::Runnable),
+        (r#"{"state":"paused"}"#, Status::Paused),
+        (r#"{"state":"killed"}"#, Status::Killed),
+        (r#"{"state":"failed","errors":[]}"#, Status::Failed),
+        (
+            r#"{"state":"completed"}"#,
+            Status::Completed { result: None },
+        ),
+        // It keeps an `until` beside a state that has no use for it.
+        (
+            r#"{"state":"paused","until":"2030-01-02T03:04:05Z"}"#,
+            Status::Paused,
+        ),
+        // A field that we do not know yet.
+        (r#"{"state":"fault","novelty":[1]}"#, Status::Fault),
+    ] {
+        plain.status = status;
+        assert_eq!(read(text), plain, "{text}");
+    }
+}
+
+#[test]
+fn states_that_nobody_should_have_written() {
+    for (text, says) in [
+        ("", "EOF"),
+        ("null", "invalid type: null"),
+        ("{}", "missing field `state`"),
+        (r#"{"state":"Runnable"}"#, "unknown variant `Runnable`"),
+        (r#"{"state":"sleeping"}"#, "until: is missing"),
+        (r#"{"state":"paused","claims":-1}"#, "-1"),
+        (
+            r#"{"state":"paused","fence":18446744073709551616}"#,
+            "invalid type",
+        ),
+        (
+            r#"{"state":"paused","state":"paused"}"#,
+            "duplicate field `state`",
+        ),
+        (r#"{"state":"paused"} x"#, "trailing characters"),
+        (
+            r#"{"state":"paused","last_command":{"order":1}}"#,
+            "outcome",
+        ),
+    ] {
+        let error = serde_json::from_str::<State>(text).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn commands_by_metafora() {
+    let read = |text: &str| serde_json::from_str::<Command>(text).unwrap();
+    assert_eq!(read(r#"{"message":"pause"}"#), Command::Pause);
+    assert_eq!(
+        read(r#"{"message":"sleep","until":"2030-01-02T03:04:05.5+02:00"}"#),
+        Command::Sleep {
+            until: time("2030-01-02T01:04:05.5Z")
+        }
+    );
+    // What has no meaning for a command is not read.
+    assert_eq!(
+        read(r#"{"message":"kill","until":"whenever","error":{}}"#),
+        Command::Kill
+    );
+}
+
+#[test]
+fn a_number_in_a_commands_result_is_not_rounded() {
+    golden(
+        &Command::Complete {
+            result: Some(json("[123456789012345678901234567890, 1.10]")),
+        },
+        r#"{"message":"complete","result":[123456789012345678901234567890, 1.10]}"#,
+    );
+}
+
+#[test]
+fn a_task_with_every_policy() {
+    let mut task = Task::new("a b".parse().unwrap(), "k".parse().unwrap());
+    task.props = json(r#"[9007199254740993]"#);
+    for (retry, text) in [
+        (
+            Retry::strikes(),
+            r#"{"policy":"strikes","errors":8,"window":"4h","sleep":"10m"}"#,
+        ),
+        (
+            Retry::exponential(3, std::time::Duration::from_millis(1500)),
+            r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1s 500ms","attempts":3}"#,
+        ),
+        (Retry::Never, r#"{"policy":"never"}"#),
+    ] {
+        task.retry = Some(retry);
+        golden(
+            &task,
+            &format!(r#"{{"id":"a b","kind":"k","props":[9007199254740993],"retry":{text}}}"#),
+        );
+    }
+}
+
+#[test]
+fn a_policy_needs_no_more_than_its_name() {
+    for (text, retry) in [
+        (r#"{"policy":"strikes"}"#, Retry::strikes()),
+        (
+            r#"{"policy":"exponential"}"#,
+            Retry::exponential(20, std::time::Duration::from_secs(3600)),
+        ),
+    ] {
+        assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
+    }
+    for (text, says) in [
+        (r#"{"policy":"sometimes"}"#, "unknown variant `sometimes`"),
+        (r#"{"policy":"strikes","error":3}"#, "unknown field `error`"),
+        (
+            r#"{"policy":"strikes","sleep":"soon"}"#,
+            "'soon' is not a length of time; write it like 10m",
+        ),
+        (
+            r#"{"policy":"strikes","sleep":"-1s"}"#,
+            "'-1s' is not a length",
+        ),
+    ] {
+        let error = serde_json::from_str::<Retry>(text).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn tasks_that_cannot_be() {
+    for (text, says) in [
+        (r#"{"id":"t"}"#, "missing field `kind`"),
+        (r#"{"id":"a/b","kind":"k"}"#, "id: 'a/b' contains '/'"),
+        (r#"{"id":"t","kind":"_k"}"#, "kind: '_k' begins with '_'"),
+        (
+            r#"{"id":"t","kind":"k","start_at":"soon"}"#,
+            "start_at: 'soon'",
+        ),
+        (
+            r#"{"id":"t","kind":"k","priority":2147483648}"#,
+            "2147483648",
+        ),
+    ] {
+        let error = serde_json::from_str::<Task>(text).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
