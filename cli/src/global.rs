@@ -116,7 +116,7 @@ impl Global {
     ///
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
-        open_store(&self.store_url()?).await
+        Ok(Store::open(&self.store_url()?).await?)
     }
 
     /// Opens the store and answers a client of it.
@@ -132,10 +132,4 @@ impl Global {
     pub(crate) fn out(&self) -> Output {
         Output::new(self)
     }
-}
-
-async fn open_store(url: &str) -> Result<Store, Failure> {
-    Err(Failure::Usage(format!(
-        "store: '{url}' is of no kind that this build has"
-    )))
 }
