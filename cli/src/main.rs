@@ -1,1 +1,58 @@
-fn main() {}
+//! `windlass`: durable tasks from the command line.
+//!
+//! | module | what |
+//! |---|---|
+//! | `args` | what is typed: the commands, and readers for durations, times and labels |
+//! | `global` | the options of every command: store, output, colours, log |
+//! | `exit` | the exit codes, and the errors that lead to them |
+//! | `output` | tables, JSON, notes, progress bars |
+//! | `commands` | a file per command |
+
+mod args;
+mod commands;
+mod exit;
+mod global;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    args::Cli,
+    exit::{Exit, Failure},
+};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version come here too. A reader that went away is no reason to complain.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    cli.global.log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            let failure = Failure::Store(format!("the async runtime did not start: {e}"));
+            return failure.report().into();
+        }
+    };
+    let exit = runtime
+        .block_on(commands::execute(cli.command, &cli.global))
+        .unwrap_or_else(|failure| failure.report());
+    // What still runs in the background (a read of standard input, say) must not hold the exit up.
+    runtime.shutdown_background();
+    exit.into()
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
