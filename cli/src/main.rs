@@ -7,11 +7,15 @@
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
 //! | `commands` | a file per command |
+//! | `exec` | the kind `exec`: tasks that are commands of the operating system |
+//! | `hash` | names made of content |
 
 mod args;
 mod commands;
+mod exec;
 mod exit;
 mod global;
+mod hash;
 mod output;
 
 use std::process::ExitCode;

@@ -1,5 +1,9 @@
 //! The chores of the workspace. `cargo xtask` lists them.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line program"
+)]
 
 use std::{
     env,
@@ -29,7 +33,11 @@ fn main() -> ExitCode {
         Some("soak") => soak(&rest),
         _ => {
             print!("{HELP}");
-            return if chore.is_none() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+            return if chore.is_none() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(2)
+            };
         }
     };
     match done {
@@ -64,12 +72,21 @@ fn run(what: &str, command: &mut Command) -> Result<(), String> {
 fn test(args: &[String]) -> Result<(), String> {
     run(
         "cargo test",
-        cargo().args(["test", "--workspace", "--all-features", "--no-fail-fast"]).args(args),
+        cargo()
+            .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
+            .args(args),
     )
 }
 
 fn verify() -> Result<(), String> {
-    let clippy = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-Dwarnings"];
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-Dwarnings",
+    ];
     let mut failed = Vec::new();
     let mut check = |what: &str, command: &mut Command| {
         if let Err(why) = run(what, command) {
@@ -90,14 +107,22 @@ fn verify() -> Result<(), String> {
     );
     check_msrv(&mut failed);
     check_licences(&mut failed);
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("; "))
+    }
 }
 
 /// The stated minimum (`rust-version`) holds if its own compiler takes the code.
 fn check_msrv(failed: &mut Vec<String>) {
     let stated = env!("CARGO_PKG_RUST_VERSION");
     let version = |command: &mut Command| {
-        let out = command.arg("--version").output().ok().filter(|o| o.status.success())?;
+        let out = command
+            .arg("--version")
+            .output()
+            .ok()
+            .filter(|o| o.status.success())?;
         let text = String::from_utf8(out.stdout).ok()?;
         text.split_whitespace().nth(1).map(ToOwned::to_owned)
     };
@@ -109,7 +134,9 @@ fn check_msrv(failed: &mut Vec<String>) {
     let with = format!("+{stated}.0");
     if version(Command::new("rustc").arg(&with)).is_some_and(|v| is_stated(&v)) {
         let mut check = Command::new("cargo");
-        check.current_dir(root()).args([&with, "check", "--workspace", "--all-features"]);
+        check
+            .current_dir(root())
+            .args([&with, "check", "--workspace", "--all-features"]);
         if let Err(why) = run(&format!("minimum Rust version {stated}"), &mut check) {
             failed.push(why);
         }
@@ -122,7 +149,10 @@ fn check_msrv(failed: &mut Vec<String>) {
 }
 
 fn check_licences(failed: &mut Vec<String>) {
-    let there = cargo().args(["deny", "--version"]).output().is_ok_and(|o| o.status.success());
+    let there = cargo()
+        .args(["deny", "--version"])
+        .output()
+        .is_ok_and(|o| o.status.success());
     if !there {
         eprintln!(
             "==> licences and advisories: NOT CHECKED, cargo-deny is not installed \
@@ -132,7 +162,14 @@ fn check_licences(failed: &mut Vec<String>) {
     }
     // Advisories need a database from the network; licences, bans and sources do not.
     let mut deny = cargo();
-    deny.args(["deny", "--all-features", "check", "licenses", "bans", "sources"]);
+    deny.args([
+        "deny",
+        "--all-features",
+        "check",
+        "licenses",
+        "bans",
+        "sources",
+    ]);
     if let Err(why) = run("licences, bans, sources", &mut deny) {
         failed.push(why);
     }
@@ -153,11 +190,24 @@ fn fix() -> Result<(), String> {
 }
 
 fn bench(args: &[String]) -> Result<(), String> {
-    run("cargo bench", cargo().args(["bench", "--package", "windlass", "--bench", "table", "--"]).args(args))
+    run(
+        "cargo bench",
+        cargo()
+            .args(["bench", "--package", "windlass", "--bench", "table", "--"])
+            .args(args),
+    )
 }
 
 fn soak(args: &[String]) -> Result<(), String> {
     let mut soak = cargo();
-    soak.args(["test", "--release", "--package", "windlass-robustness", "--", "--ignored", "soak"]);
+    soak.args([
+        "test",
+        "--release",
+        "--package",
+        "windlass-robustness",
+        "--",
+        "--ignored",
+        "soak",
+    ]);
     run("soak", soak.args(args))
 }

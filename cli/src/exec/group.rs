@@ -48,7 +48,9 @@ impl Group {
     }
 
     /// The pipes to and from the leader, those that were asked for. Each is given once.
-    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+    pub(crate) fn pipes(
+        &mut self,
+    ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         let leader = &mut self.leader;
         (
             leader.stdin.take(),

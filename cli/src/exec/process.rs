@@ -149,7 +149,10 @@ mod tests {
             start: identity.start - 1,
             ..identity.clone()
         };
-        assert!(!earlier.lives(), "the number is the same, the process is not");
+        assert!(
+            !earlier.lives(),
+            "the number is the same, the process is not"
+        );
         let other_boot = Identity {
             boot: "x".into(),
             ..identity

@@ -201,18 +201,54 @@ mod tests {
             ("{}", "props.command: is missing"),
             ("null", "props: invalid type: null"),
             (r#"{"command":""}"#, "props.command: is empty"),
-            (r#"{"command":5}"#, "props: command: invalid type: integer `5`"),
-            (r#"{"command":"a","args":["x",1]}"#, "props: args[1]: invalid type"),
-            (r#"{"command":"a","shell":"b"}"#, "props.shell: stands beside"),
-            (r#"{"comand":"a"}"#, "unknown field `comand`, expected one of `command`"),
-            (r#"{"command":"a","timeout":"soon"}"#, "props.timeout: 'soon' is not a duration"),
-            (r#"{"command":"a","timeout":"0s"}"#, "props.timeout: is zero"),
-            (r#"{"command":"a","grace":"2h"}"#, "props.grace: 7200s is more than an hour"),
-            (r#"{"command":"a","capture":99999999}"#, "props.capture: 99999999 is not from 0"),
-            (r#"{"command":"a","ok_exit_codes":[]}"#, "props.ok_exit_codes: is empty"),
-            (r#"{"command":"a","ok_exit_codes":[256]}"#, "props: ok_exit_codes[0]: invalid value"),
-            (r#"{"command":"a","env":{"A=B":"x"}}"#, "props.env: \"A=B\" is not a variable"),
-            ("{\"command\":\"a\\u0000\"}", "props.command: or one of 'args' has a NUL"),
+            (
+                r#"{"command":5}"#,
+                "props: command: invalid type: integer `5`",
+            ),
+            (
+                r#"{"command":"a","args":["x",1]}"#,
+                "props: args[1]: invalid type",
+            ),
+            (
+                r#"{"command":"a","shell":"b"}"#,
+                "props.shell: stands beside",
+            ),
+            (
+                r#"{"comand":"a"}"#,
+                "unknown field `comand`, expected one of `command`",
+            ),
+            (
+                r#"{"command":"a","timeout":"soon"}"#,
+                "props.timeout: 'soon' is not a duration",
+            ),
+            (
+                r#"{"command":"a","timeout":"0s"}"#,
+                "props.timeout: is zero",
+            ),
+            (
+                r#"{"command":"a","grace":"2h"}"#,
+                "props.grace: 7200s is more than an hour",
+            ),
+            (
+                r#"{"command":"a","capture":99999999}"#,
+                "props.capture: 99999999 is not from 0",
+            ),
+            (
+                r#"{"command":"a","ok_exit_codes":[]}"#,
+                "props.ok_exit_codes: is empty",
+            ),
+            (
+                r#"{"command":"a","ok_exit_codes":[256]}"#,
+                "props: ok_exit_codes[0]: invalid value",
+            ),
+            (
+                r#"{"command":"a","env":{"A=B":"x"}}"#,
+                "props.env: \"A=B\" is not a variable",
+            ),
+            (
+                "{\"command\":\"a\\u0000\"}",
+                "props.command: or one of 'args' has a NUL",
+            ),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
