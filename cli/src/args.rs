@@ -28,6 +28,8 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run commands that are submitted as tasks, until it is stopped
+    Worker(commands::worker::Args),
     /// Print a script that completes what you type, for your shell
     Completions(commands::completions::Args),
     /// Print this command line's reference as Markdown

@@ -58,8 +58,9 @@ pub(crate) struct Global {
 
 impl Global {
     /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask.
-    pub(crate) fn log(&self) {
-        let level = match (self.quiet, self.verbose) {
+    /// What stays tells what it does unasked.
+    pub(crate) fn log(&self, stays: bool) {
+        let level = match (self.quiet, self.verbose + u8::from(stays)) {
             (true, _) => "error",
             (_, 0) => "warn",
             (_, 1) => "info",

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::{
-    args::Cli,
+    args::{Cli, Command},
     exit::{Exit, Failure},
 };
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
-    cli.global.log();
+    cli.global.log(matches!(cli.command, Command::Worker(_)));
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod reference;
+pub(crate) mod worker;
 
 use crate::{
     args::Command,
@@ -17,6 +18,7 @@ use crate::{
 pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, Failure> {
     match command {
         Command::Completions(args) => completions::execute(args, global).await,
+        Command::Worker(args) => worker::execute(args, global).await,
         Command::Reference(args) => reference::execute(args, global).await,
     }
 }

@@ -45,10 +45,7 @@ impl Folders {
     /// When the folder they lie in cannot be made.
     pub(crate) fn of_store(url: &str, client: &Client) -> io::Result<Self> {
         let root = match url.strip_prefix("sqlite:") {
-            Some(path) => {
-                let path = path.split_once('?').map_or(path, |(path, _)| path);
-                PathBuf::from(format!("{path}.tasks"))
-            }
+            Some(path) => PathBuf::from(format!("{path}.tasks")),
             None => std::env::temp_dir().join(format!("windlass-{}.tasks", std::process::id())),
         };
         fs::create_dir_all(&root)?;

@@ -34,6 +34,8 @@ mod leftover;
 mod process;
 mod props;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
@@ -62,7 +64,7 @@ pub(crate) use self::{
     capture::Output,
     folders::Folders,
     props::{FIELDS, Props},
-    retry::Policy,
+    retry::{Policy, read as read_retry},
 };
 
 /// The name of the kind.
@@ -352,21 +354,5 @@ fn last_lines(text: &str) -> String {
     match (begin..text.len()).find(|at| text.is_char_boundary(*at)) {
         Some(at) if at > 0 => format!("…{}", &text[at..]),
         _ => text,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_lines_are_told() {
-        assert_eq!(last_lines(""), "");
-        assert_eq!(last_lines("a\n\n b\nc\nd \n\n"), "b\nc\nd");
-        let long = last_lines(&"ü".repeat(1000));
-        assert!(
-            long.starts_with('…') && long.len() <= LAST_BYTES + 4,
-            "{long}"
-        );
     }
 }

@@ -1,11 +1,16 @@
 //! [`Policy`]: what follows a failed attempt of a command, for tasks that carry no policy.
 
+use std::time::Duration;
+
 use windlass::{Decision, Failure, Retry, RetryPolicy};
 
 use super::WRONG_PROPS;
 
 /// How often a command that takes its worker down with it is tried.
 const MAX_ABANDONED: u32 = 20;
+
+/// The longest wait when only a number of attempts is given.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What follows a failed attempt.
 #[derive(Debug, Clone)]
@@ -35,6 +40,28 @@ impl RetryPolicy for Policy {
             Self::Once => Retry::Never.keeps(),
             Self::As(retry) => retry.keeps(),
         }
+    }
+}
+
+/// Reads a policy as it is typed: a number of attempts, `never`, or the JSON of one.
+///
+/// # Errors
+///
+/// What is wrong, and what would be right.
+pub(crate) fn read(text: &str) -> Result<Retry, String> {
+    let retry = match (text, text.parse::<u32>()) {
+        ("never", _) => Retry::Never,
+        (_, Ok(attempts)) => Retry::exponential(attempts, LONGEST_WAIT),
+        _ => serde_json::from_str(text).map_err(|e| {
+            format!(
+                "'{text}' is not a number of attempts, 'never', or JSON such as \
+                 {{\"policy\":\"exponential\",\"attempts\":5,\"cap\":\"10m\"}}: {e}"
+            )
+        })?,
+    };
+    match retry.check() {
+        Ok(()) => Ok(retry),
+        Err(e) => Err(e.to_string()),
     }
 }
 
@@ -72,6 +99,20 @@ mod tests {
         let error = &state.errors.last().unwrap().error;
         assert_eq!(decide(&Policy::Once, error, 1), Decision::Run);
         assert_eq!(decide(&Policy::Once, error, MAX_ABANDONED), Decision::Fail);
+    }
+
+    #[test]
+    fn policies_as_they_are_typed() {
+        assert_eq!(read("never"), Ok(Retry::Never));
+        assert_eq!(read("3"), Ok(Retry::exponential(3, LONGEST_WAIT)));
+        assert_eq!(read(r#"{"policy":"strikes"}"#), Ok(Retry::strikes()));
+        for (text, says) in [
+            ("0", "retry.attempts: 0"),
+            ("often", "'often' is not a number of attempts"),
+            (r#"{"policy":"x"}"#, "unknown variant"),
+        ] {
+            assert!(read(text).unwrap_err().contains(says), "{text}");
+        }
     }
 
     #[test]
