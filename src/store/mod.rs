@@ -14,6 +14,8 @@ mod error;
 pub mod memory;
 mod model;
 mod registry;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod state_store;
 
 use std::sync::Arc;
@@ -56,11 +58,13 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store that `url` names: `memory:` for tests.
+    /// Opens the store that `url` names: `memory:` for tests, or `sqlite:PATH` for the file at
+    /// `PATH`, which is made if it does not exist (its folder must).
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`) for another name.
+    /// [`Error::Invalid`] (field `store`) for a name that is none of these; [`Error::Unusable`] for
+    /// a file that is not ours, is newer than this program, is damaged or cannot be written.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Self::open_with_clock(url, SystemClock::shared()).await
     }
@@ -76,9 +80,16 @@ impl Store {
                 let store = Arc::new(memory::MemoryStore::new(clock.clone()));
                 Ok(Self::from_parts(store.clone(), store, clock))
             }
+            #[cfg(feature = "sqlite")]
+            Some(("sqlite", path)) if !path.is_empty() => {
+                let options = sqlite::Options::default();
+                let store =
+                    Arc::new(sqlite::SqliteStore::open(path, options, clock.clone()).await?);
+                Ok(Self::from_parts(store.clone(), store, clock))
+            }
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
-                format!("'{url}' is not memory:"),
+                format!("'{url}' is none of memory:, sqlite:PATH"),
             )
             .into()),
         }

@@ -1,0 +1,140 @@
+//! [`Batch`]: one write transaction, as the operations in it see it.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, Params, Row, Statement};
+
+use super::{
+    boot::LeaseClock,
+    codes::{Log, micros},
+    errors::Stop,
+};
+use crate::store::Limits;
+
+pub(super) type Sql<T> = rusqlite::Result<T>;
+
+/// One write transaction. It hands out the numbers of the changes that are made in it.
+pub(super) struct Batch<'c> {
+    conn: &'c Connection,
+    /// The wall clock when the transaction began.
+    pub(super) now: Timestamp,
+    /// The same, as the tables hold it.
+    pub(super) at: i64,
+    pub(super) limits: Limits,
+    pub(super) clock: &'c LeaseClock,
+    newest: i64,
+}
+
+impl<'c> Batch<'c> {
+    /// What is to be done in a transaction that has just begun.
+    pub(super) fn new(
+        conn: &'c Connection,
+        now: Timestamp,
+        limits: Limits,
+        clock: &'c LeaseClock,
+    ) -> Sql<Self> {
+        Ok(Self {
+            newest: newest(conn)?,
+            at: micros(now),
+            conn,
+            now,
+            limits,
+            clock,
+        })
+    }
+
+    pub(super) fn connection(&self) -> &'c Connection {
+        self.conn
+    }
+
+    pub(super) fn statement(&self, sql: &str) -> Sql<rusqlite::CachedStatement<'c>> {
+        self.conn.prepare_cached(sql)
+    }
+
+    /// Runs a statement; answers how many rows it changed.
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Sql<usize> {
+        self.statement(sql)?.execute(params)
+    }
+
+    /// The first row that a query finds.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Sql<T>,
+    ) -> Sql<Option<T>> {
+        first(&mut *self.statement(sql)?, params, read)
+    }
+
+    /// All rows that a query finds.
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> Sql<T>,
+    ) -> Sql<Vec<T>> {
+        self.statement(sql)?.query_map(params, read)?.collect()
+    }
+
+    /// The number that the next change will have.
+    pub(super) fn next(&self) -> i64 {
+        self.newest + 1
+    }
+
+    /// Records a change of task `n`, whose change before was `prev`; answers its number. The
+    /// caller notes that as the task's `last`.
+    pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
+        let seq = self.next();
+        self.run(
+            "INSERT INTO changes (seq, n, prev, at, what, detail, fence, command)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            (
+                seq,
+                n,
+                prev,
+                self.at,
+                log.what,
+                log.detail,
+                log.fence,
+                log.command,
+            ),
+        )?;
+        self.newest = seq;
+        Ok(seq)
+    }
+
+    /// Runs `work` such that all of it happens or none, within the transaction.
+    pub(super) fn all_or_nothing<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let newest = self.newest;
+        self.run("SAVEPOINT item", ())?;
+        let result = work(self);
+        match &result {
+            Ok(_) => {}
+            Err(Stop::Told(_)) => {
+                self.run("ROLLBACK TO item", ())?;
+                self.newest = newest;
+            }
+            Err(Stop::Sql(_)) => return result,
+        }
+        self.run("RELEASE item", ())?;
+        result
+    }
+}
+
+/// The number of the newest change. It is never pruned, so it is the greatest there ever was.
+pub(super) fn newest(conn: &Connection) -> Sql<i64> {
+    let mut newest = conn.prepare_cached("SELECT ifnull(max(seq), 0) FROM changes")?;
+    newest.query_row((), |row| row.get(0))
+}
+
+/// The first row that a statement finds.
+pub(super) fn first<T>(
+    statement: &mut Statement<'_>,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Sql<T>,
+) -> Sql<Option<T>> {
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read).transpose()
+}

@@ -1,0 +1,116 @@
+//! Reading the log of changes: as history, as the clients' feed, and as what watches resume from.
+
+use rusqlite::{Connection, Row};
+use windlass_statemachine::Code;
+
+use super::{
+    batch::{Sql, first},
+    codes::{Log, time, to_code},
+    rows,
+};
+use crate::store::Change;
+
+const COLUMNS: &str = "SELECT c.seq, c.at, c.what, c.detail, c.fence, c.command,
+        coalesce(t.id, g.id), l.node, c.prev
+     FROM changes c LEFT JOIN tasks t ON t.n = c.n LEFT JOIN gone g ON g.n = c.n
+     LEFT JOIN leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
+
+/// A change as clients see it; `None` for what is not theirs to see.
+fn change(row: &Row<'_>) -> Sql<Option<Change>> {
+    let log = Log {
+        what: row.get(2)?,
+        detail: row.get(3)?,
+        fence: row.get(4)?,
+        command: row.get(5)?,
+    };
+    let (Some(task), Some(what)) = (rows::id(row, 6)?, log.read(rows::name(row, 7)?)) else {
+        return Ok(None);
+    };
+    Ok(Some(Change {
+        seq: row.get::<_, i64>(0)? as u64,
+        at: time(row.get(1)?),
+        task,
+        what,
+    }))
+}
+
+/// One change, and the number of its task's change before.
+pub(super) fn one(conn: &Connection, seq: i64) -> Sql<Option<(i64, Option<Change>)>> {
+    let mut one = conn.prepare_cached(&format!("{COLUMNS} WHERE c.seq = ?1"))?;
+    first(&mut one, [seq], |row| Ok((row.get(8)?, change(row)?)))
+}
+
+/// What follows in the log.
+pub(super) struct Next<T> {
+    /// The log was pruned past where this begins: something may have been missed.
+    pub(super) gap: bool,
+    /// The last change that was looked at.
+    pub(super) upto: i64,
+    pub(super) rows: Vec<T>,
+}
+
+/// Reads up to `limit` rows after `after`, by `read`, which gets the row and answers its number
+/// and what is to be kept of it. The log has no gaps, so a first number that is not the next one
+/// tells that it was pruned.
+fn next<T>(
+    conn: &Connection,
+    sql: &str,
+    after: i64,
+    limit: usize,
+    read: impl Fn(&Row<'_>) -> Sql<Option<T>>,
+) -> Sql<Next<T>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query((after, limit as i64))?;
+    let mut next = Next {
+        gap: false,
+        upto: after,
+        rows: Vec::new(),
+    };
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        next.gap |= next.upto == after && seq != after + 1;
+        next.upto = seq;
+        next.rows.extend(read(row)?);
+    }
+    Ok(next)
+}
+
+/// The changes after `after`, for clients.
+pub(super) fn after(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Change>> {
+    let sql = format!("{COLUMNS} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2");
+    next(conn, &sql, after, limit, change)
+}
+
+/// A change as watches need it.
+pub(super) struct Touched {
+    pub(super) seq: i64,
+    pub(super) n: i64,
+    pub(super) what: i64,
+    pub(super) detail: i64,
+}
+
+impl Touched {
+    /// For a move: whether the task has ended with it.
+    pub(super) fn ends(&self) -> bool {
+        to_code(self.detail & 15).is_some_and(Code::is_terminal)
+    }
+}
+
+/// The changes after `after`, for watches.
+pub(super) fn touched(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Touched>> {
+    let sql = "SELECT seq, n, what, detail FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    next(conn, sql, after, limit, |row| {
+        Ok(Some(Touched {
+            seq: row.get(0)?,
+            n: row.get(1)?,
+            what: row.get(2)?,
+            detail: row.get(3)?,
+        }))
+    })
+}
+
+/// The number of the oldest change that is kept; 0 when there is none.
+pub(super) fn oldest(conn: &Connection) -> Sql<i64> {
+    let mut oldest = conn.prepare_cached("SELECT ifnull(min(seq), 0) FROM changes")?;
+    oldest.query_row((), |row| row.get(0))
+}

@@ -1,0 +1,116 @@
+//! Claiming tasks.
+
+use std::sync::Arc;
+
+use rusqlite::Row;
+use windlass_statemachine::{Fence, State, Task, TaskId};
+
+use super::{
+    batch::{Batch, Sql},
+    codes::{Log, from_code, micros},
+    commands,
+    errors::Stop,
+    rows, tasks,
+};
+use crate::store::{Claim, Claimed, Lease};
+
+/// A task as its claim finds it.
+struct Found {
+    n: i64,
+    last: i64,
+    pending: i64,
+    lost_by: Option<String>,
+    claimed: bool,
+    record: Result<(Task, State), String>,
+}
+
+fn found(row: &Row<'_>) -> Sql<Found> {
+    let record = match (rows::task(row, 0)?, rows::state(row, 11)?) {
+        (Some((_, Some(wrong))), _) | (_, Err(wrong)) => Err(wrong),
+        (Some((task, None)), Ok(state)) => Ok((task, state)),
+        (None, _) => Err("its id cannot be read".to_owned()),
+    };
+    Ok(Found {
+        n: row.get(7)?,
+        last: row.get(8)?,
+        pending: row.get(9)?,
+        lost_by: row.get(10)?,
+        claimed: row.get(12)?,
+        record,
+    })
+}
+
+/// Claims a task for a lease that lives; `None` when it cannot be had.
+pub(super) fn claim(
+    batch: &mut Batch<'_>,
+    lease: &Lease,
+    id: &TaskId,
+) -> Result<Option<Claimed>, Stop> {
+    let owner = lease.id as i64;
+    let found = batch.first(
+        "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
+                s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL
+         FROM tasks t JOIN states s ON s.n = t.n
+         WHERE t.id = ?1 AND s.ended_at IS NULL AND s.quarantine IS NULL
+           AND (s.owner = ?2 OR s.owner IS NULL
+                AND (s.code IN (0, 3) OR s.due <= ?3 OR s.pending > 0))",
+        (id.as_str(), owner, batch.at),
+        found,
+    )?;
+    let Some(found) = found else {
+        return Ok(None);
+    };
+    let n = found.n;
+    let (task, state) = match found.record {
+        Ok(record) => record,
+        Err(reason) => {
+            tracing::error!(task = %id, reason, "a record cannot be read: the task is set aside");
+            tasks::set_aside(batch, n, found.last, &reason)?;
+            return Err(Stop::Told(rows::corrupt(id, reason)));
+        }
+    };
+    let abandoned = found.lost_by.is_some();
+    let fence = batch.next();
+    // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
+    // counted by it, and is told again to a caller that may never have heard of it.
+    let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
+    let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
+    let text = tasks::to_json(&state)?;
+    batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
+    batch.run(
+        "UPDATE states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?5, version = ?6,
+                state = ?7 WHERE n = ?1",
+        (
+            n,
+            from_code(state.code()),
+            state.due().map(micros),
+            owner,
+            fence,
+            state.version as i64,
+            text,
+        ),
+    )?;
+    let mut waiting = Vec::new();
+    if found.pending > 0 {
+        for command in commands::waiting(batch.connection(), n)? {
+            match command {
+                Ok(command) => waiting.push(command),
+                Err((order, reason)) => {
+                    commands::reject_unreadable(batch, n, order, &reason)?;
+                }
+            }
+        }
+    }
+    Ok(Some(Claimed {
+        claim: Claim {
+            task: id.clone(),
+            fence: Fence(fence as u64),
+            lease: lease.id,
+            token: n as u64,
+        },
+        task: Arc::new(task),
+        state,
+        commands: waiting,
+        abandoned,
+    }))
+}

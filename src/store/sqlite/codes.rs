@@ -1,0 +1,213 @@
+//! The small numbers that stand for words in the tables. They are part of the file format: a
+//! number is never given another meaning.
+
+use jiff::Timestamp;
+use windlass_statemachine::{ActionKind, Code, Fence, NodeName, machine::Step};
+
+use crate::store::What;
+
+/// The number of a state: its place in the transition table.
+pub(super) fn from_code(code: Code) -> i64 {
+    code as i64
+}
+
+pub(super) fn to_code(number: i64) -> Option<Code> {
+    Code::ALL.get(usize::try_from(number).ok()?).copied()
+}
+
+/// Times are whole microseconds since 1970.
+pub(super) fn micros(time: Timestamp) -> i64 {
+    time.as_microsecond()
+}
+
+pub(super) fn time(micros: i64) -> Timestamp {
+    let bound = if micros < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    Timestamp::from_microsecond(micros).unwrap_or(bound)
+}
+
+/// What a row of `changes` says, in its columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Log {
+    pub(super) what: i64,
+    pub(super) detail: i64,
+    pub(super) fence: i64,
+    pub(super) command: i64,
+}
+
+/// A command was sent to a node; it is no task's change.
+pub(super) const NODE: i64 = 0;
+const SUBMITTED: i64 = 1;
+const CLAIMED: i64 = 2;
+pub(super) const MOVED: i64 = 3;
+pub(super) const CHECKPOINTED: i64 = 4;
+const DROPPED: i64 = 5;
+const LOST: i64 = 6;
+const COMMANDED: i64 = 7;
+const RETRIED: i64 = 8;
+const QUARANTINED: i64 = 9;
+const DELETED: i64 = 10;
+
+impl Log {
+    fn plain(what: i64) -> Self {
+        Self {
+            what,
+            ..Self::default()
+        }
+    }
+
+    fn claim(what: i64, fence: i64) -> Self {
+        Self {
+            fence,
+            ..Self::plain(what)
+        }
+    }
+
+    fn detailed(what: i64, detail: i64) -> Self {
+        Self {
+            detail,
+            ..Self::plain(what)
+        }
+    }
+
+    pub(super) fn node(lease: i64) -> Self {
+        Self::detailed(NODE, lease)
+    }
+
+    pub(super) fn submitted(code: Code) -> Self {
+        Self::detailed(SUBMITTED, from_code(code))
+    }
+
+    pub(super) fn claimed(lease: i64, fence: i64, abandoned: bool) -> Self {
+        Self {
+            detail: lease * 2 + i64::from(abandoned),
+            ..Self::claim(CLAIMED, fence)
+        }
+    }
+
+    pub(super) fn moved(step: &Step, fence: i64) -> Self {
+        Self {
+            what: MOVED,
+            detail: (step.message as i64) << 8 | from_code(step.from) << 4 | from_code(step.to),
+            fence,
+            command: step.command.map_or(0, |c| c as i64),
+        }
+    }
+
+    pub(super) fn checkpointed(fence: i64) -> Self {
+        Self::claim(CHECKPOINTED, fence)
+    }
+
+    pub(super) fn dropped(fence: i64) -> Self {
+        Self::claim(DROPPED, fence)
+    }
+
+    pub(super) fn lost(fence: i64) -> Self {
+        Self::claim(LOST, fence)
+    }
+
+    pub(super) fn commanded(order: i64) -> Self {
+        Self {
+            command: order,
+            ..Self::plain(COMMANDED)
+        }
+    }
+
+    pub(super) fn retried() -> Self {
+        Self::plain(RETRIED)
+    }
+
+    pub(super) fn quarantined() -> Self {
+        Self::plain(QUARANTINED)
+    }
+
+    pub(super) fn deleted() -> Self {
+        Self::plain(DELETED)
+    }
+
+    /// What it says in words; `None` for a row that is no task's change, or of a newer program.
+    /// `node` is the name of the lease that a claim is on.
+    pub(super) fn read(self, node: Option<NodeName>) -> Option<What> {
+        let fence = Fence(self.fence as u64);
+        Some(match self.what {
+            SUBMITTED => What::Submitted {
+                state: to_code(self.detail)?,
+            },
+            CLAIMED => What::Claimed {
+                node: node?,
+                fence,
+                abandoned: self.detail & 1 == 1,
+            },
+            MOVED => What::Moved {
+                message: *ActionKind::ALL.get(usize::try_from(self.detail >> 8).ok()?)?,
+                from: to_code(self.detail >> 4 & 15)?,
+                to: to_code(self.detail & 15)?,
+                fence,
+                command: (self.command != 0).then_some(self.command as u64),
+            },
+            CHECKPOINTED => What::Checkpointed { fence },
+            DROPPED => What::Dropped { fence },
+            LOST => What::Lost { fence },
+            COMMANDED => What::Commanded {
+                command: self.command as u64,
+            },
+            RETRIED => What::Retried,
+            QUARANTINED => What::Quarantined,
+            DELETED => What::Deleted,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_states_and_messages_are_their_places() {
+        for (n, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(from_code(code), n as i64);
+            assert_eq!(to_code(n as i64), Some(code));
+        }
+        assert_eq!(to_code(7), None);
+        for (n, message) in ActionKind::ALL.into_iter().enumerate() {
+            assert_eq!(message as usize, n);
+        }
+    }
+
+    #[test]
+    fn every_move_comes_out_as_it_went_in() {
+        for message in ActionKind::ALL {
+            for from in Code::ALL {
+                for to in Code::ALL {
+                    let step = Step {
+                        message,
+                        from,
+                        to,
+                        command: Some(7),
+                    };
+                    let what = Log::moved(&step, 9).read(None);
+                    let expected = What::Moved {
+                        message,
+                        from,
+                        to,
+                        fence: Fence(9),
+                        command: Some(7),
+                    };
+                    assert_eq!(what, Some(expected));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn times_keep_their_microseconds() {
+        for text in ["1969-12-31T23:59:59.999999Z", "9999-12-30T21:59:59.999999Z"] {
+            let at: Timestamp = text.parse().unwrap();
+            assert_eq!(time(micros(at)), at);
+        }
+    }
+}

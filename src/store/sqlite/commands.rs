@@ -1,0 +1,167 @@
+//! The commands of tasks: sending them, reading those that wait, and their outcomes.
+
+use rusqlite::Connection;
+use windlass_statemachine::{
+    Code, Command, CommandId, Outcome, QueuedCommand, command::Outcome::Rejected,
+};
+
+use super::{
+    batch::{Batch, Sql},
+    codes::{Log, to_code},
+    errors::Stop,
+};
+use crate::store::{Error, Send};
+
+/// A command with its text, which is made before the transaction begins.
+pub(super) struct Prepared {
+    send: Send,
+    text: Result<String, Error>,
+    /// The bytes of its result.
+    result: usize,
+}
+
+impl Prepared {
+    pub(super) fn new(send: Send) -> Self {
+        let text = text(&send.command);
+        let result = match &send.command {
+            Command::Complete { result } => result.as_ref().map_or(0, |r| r.len()),
+            _ => 0,
+        };
+        Self { send, text, result }
+    }
+}
+
+fn text(command: &Command) -> Result<String, Error> {
+    serde_json::to_string(command).map_err(|e| {
+        let reason = format!("cannot be written as JSON: {e}");
+        windlass_statemachine::Invalid::new("command", reason).into()
+    })
+}
+
+/// Queues a command; answers its order.
+pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
+    let Prepared { send, text, result } = prepared;
+    let known = batch.first(
+        "SELECT c.ord, t.id = ?2 FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        (send.id.as_str(), send.task.as_str()),
+        |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)),
+    )?;
+    match known {
+        Some((order, true)) => return Ok(order as u64),
+        Some((_, false)) => {
+            let reason = format!(
+                "'{}' is the id of a command to another task; every command needs its own",
+                send.id
+            );
+            return Err(windlass_statemachine::Invalid::new("command id", reason).into());
+        }
+        None => {}
+    }
+    let text = text.as_ref().map_err(Clone::clone)?;
+    let task = batch.first(
+        "SELECT t.n, s.last, s.size, s.code FROM tasks t JOIN states s ON s.n = t.n
+         WHERE t.id = ?1",
+        [send.task.as_str()],
+        |row| {
+            let code = to_code(row.get(3)?);
+            Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, code))
+        },
+    )?;
+    let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
+    if code.is_some_and(Code::is_terminal) {
+        return Err(Stop::Told(Error::AlreadyFinished(send.task.clone())));
+    }
+    let (bytes, limit) = (props as usize + result, batch.limits.max_bytes);
+    if *result > 0 && bytes > limit {
+        return Err(Stop::Told(Error::TooLarge {
+            field: "result",
+            bytes,
+            limit,
+        }));
+    }
+    send.command.check(batch.now)?;
+    let order = batch.next();
+    batch.change(n, last, Log::commanded(order))?;
+    batch.run(
+        "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
+        (order, send.id.as_str(), n, batch.at, text),
+    )?;
+    batch.run(
+        "UPDATE states SET pending = pending + 1, last = ?2 WHERE n = ?1",
+        (n, order),
+    )?;
+    Ok(order as u64)
+}
+
+/// A command that waits, or why it cannot be read.
+pub(super) type Waiting = Result<QueuedCommand, (i64, String)>;
+
+/// The commands that wait for a task, in order.
+pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
+    let mut waiting = conn.prepare_cached(
+        "SELECT ord, id, command FROM commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
+    )?;
+    let rows = waiting.query_map([n], |row| {
+        let (order, id): (i64, String) = (row.get(0)?, row.get(1)?);
+        let text: String = row.get(2)?;
+        let read = || {
+            Ok(QueuedCommand {
+                order: order as u64,
+                id: CommandId::new(id).map_err(|e| e.to_string())?,
+                command: serde_json::from_str(&text).map_err(|e| e.to_string())?,
+            })
+        };
+        Ok(read().map_err(|e: String| (order, e)))
+    })?;
+    rows.collect()
+}
+
+/// An outcome as its row holds it.
+pub(super) fn outcome_text(outcome: &Outcome) -> Result<String, Error> {
+    serde_json::to_string(outcome).map_err(|e| {
+        let reason = format!("cannot be written as JSON: {e}");
+        windlass_statemachine::Invalid::new("outcome", reason).into()
+    })
+}
+
+/// Records what became of a command that waits for task `n`; answers whether it did.
+pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sql<bool> {
+    let settled = batch.run(
+        "UPDATE commands SET outcome = ?3 WHERE ord = ?1 AND n = ?2 AND outcome IS NULL",
+        (order, n, outcome),
+    )?;
+    Ok(settled > 0)
+}
+
+/// A command whose record cannot be read ends here: it must not stop those behind it.
+pub(super) fn reject_unreadable(
+    batch: &Batch<'_>,
+    n: i64,
+    order: i64,
+    reason: &str,
+) -> Result<(), Stop> {
+    let reason = format!("its record cannot be read: {reason}");
+    if settle(batch, n, order, &outcome_text(&Rejected { reason })?)? {
+        batch.run("UPDATE states SET pending = pending - 1 WHERE n = ?1", [n])?;
+    }
+    Ok(())
+}
+
+/// Rejects whatever waits for a task that has ended.
+pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: Code) -> Result<(), Stop> {
+    let reason = format!("the task has ended: it is {code}");
+    batch.run(
+        "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
+        (n, outcome_text(&Rejected { reason })?),
+    )?;
+    Ok(())
+}
+
+/// A command from the effects of a transition.
+pub(super) fn effect(effect: windlass_statemachine::message::SendCommand) -> Prepared {
+    Prepared::new(Send {
+        task: effect.task,
+        id: effect.id,
+        command: effect.command,
+    })
+}

@@ -1,0 +1,192 @@
+//! Writing transitions: the hot path.
+
+use windlass_statemachine::{
+    Code, Task,
+    machine::{Step, Write},
+};
+
+use super::{
+    batch::Batch,
+    codes::{Log, from_code, micros},
+    commands,
+    errors::Stop,
+    tasks,
+};
+use crate::store::{Claim, Commit, Error, IfExists, Submit};
+
+/// A commit with all its texts, which are made before the transaction begins: what the writing
+/// thread does not do, it need not wait for.
+pub(super) struct Prepared {
+    claim: Claim,
+    write: Result<Texts, Error>,
+}
+
+struct Texts {
+    code: Code,
+    version: i64,
+    since: i64,
+    due: Option<i64>,
+    state: String,
+    /// Bytes that count against the limit, beside the props.
+    size: (usize, &'static str),
+    steps: Vec<Step>,
+    outcomes: Vec<(i64, String)>,
+    drop_claim: bool,
+    submit: Vec<Submit>,
+    send: Vec<commands::Prepared>,
+}
+
+impl Prepared {
+    pub(super) fn new(commit: Commit) -> Self {
+        Self {
+            write: texts(commit.write),
+            claim: commit.claim,
+        }
+    }
+}
+
+fn texts(write: Write) -> Result<Texts, Error> {
+    let state = &write.state;
+    let outcomes = write
+        .outcomes
+        .iter()
+        .map(|(order, outcome)| commands::outcome_text(outcome).map(|text| (*order as i64, text)));
+    let submit = |task: Task| Submit {
+        task,
+        if_exists: IfExists::Refuse,
+    };
+    let sends = write.effects.send.into_iter();
+    Ok(Texts {
+        code: state.code(),
+        version: state.version as i64,
+        since: micros(state.since),
+        due: state.due().map(micros),
+        size: tasks::size(state),
+        state: match tasks::to_json(state) {
+            Ok(text) => text,
+            Err(Stop::Told(error)) => return Err(error),
+            Err(Stop::Sql(error)) => return Err(Error::unavailable("write a state", error)),
+        },
+        outcomes: outcomes.collect::<Result<_, _>>()?,
+        steps: write.steps,
+        drop_claim: write.drop_claim || state.code().is_terminal(),
+        submit: write.effects.submit.into_iter().map(submit).collect(),
+        send: sends.map(commands::effect).collect(),
+    })
+}
+
+pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
+    let claim = &commit.claim;
+    // The claims of ended leases have lost their owner already: leases are reaped first.
+    let held = batch.first(
+        "SELECT last, pending, size, version, owner FROM states WHERE n = ?1 AND fence = ?2",
+        (claim.token as i64, claim.fence.0 as i64),
+        |row| {
+            Ok((
+                row.get(0)?,
+                row.get(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, i64>(3)?,
+                row.get::<_, Option<i64>>(4)?,
+            ))
+        },
+    )?;
+    let Some((last, pending, props, version, owner)) = held else {
+        return Err(Stop::Told(Error::fenced(&claim.task)));
+    };
+    let texts = match &commit.write {
+        // It was applied before, and the answer was lost.
+        Ok(texts) if texts.version == version => return Ok(()),
+        _ if owner != Some(claim.lease as i64) => {
+            return Err(Stop::Told(Error::fenced(&claim.task)));
+        }
+        Ok(texts) => texts,
+        Err(error) => return Err(error.clone().into()),
+    };
+    let limit = batch.limits.max_bytes;
+    let (bytes, field) = texts.size;
+    let bytes = bytes + props as usize;
+    if bytes > limit && texts.size.0 > 0 {
+        return Err(Stop::Told(Error::TooLarge {
+            field,
+            bytes,
+            limit,
+        }));
+    }
+    if texts.submit.is_empty() && texts.send.is_empty() {
+        return write(batch, claim, texts, last, pending);
+    }
+    batch.all_or_nothing(|batch| {
+        write(batch, claim, texts, last, pending)?;
+        for submit in &texts.submit {
+            tasks::submit(batch, submit)?;
+        }
+        for send in &texts.send {
+            commands::send(batch, send)?;
+        }
+        Ok(())
+    })
+}
+
+fn write(
+    batch: &mut Batch<'_>,
+    claim: &Claim,
+    texts: &Texts,
+    mut last: i64,
+    mut pending: i64,
+) -> Result<(), Stop> {
+    let (n, fence) = (claim.token as i64, claim.fence.0 as i64);
+    for step in &texts.steps {
+        last = batch.change(n, last, Log::moved(step, fence))?;
+    }
+    if texts.steps.is_empty() && !texts.drop_claim {
+        last = batch.change(n, last, Log::checkpointed(fence))?;
+    }
+    if texts.drop_claim && !texts.code.is_terminal() {
+        last = batch.change(n, last, Log::dropped(fence))?;
+    }
+    for (order, outcome) in &texts.outcomes {
+        pending -= i64::from(commands::settle(batch, n, *order, outcome)?);
+    }
+    let code = from_code(texts.code);
+    // Three statements, so that what stays as it is costs no look at an index.
+    if texts.code.is_terminal() {
+        if pending > 0 {
+            commands::reject_waiting(batch, n, texts.code)?;
+        }
+        batch.run(
+            "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+                    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1",
+            (n, code, last, texts.version, &texts.state, texts.since),
+        )?;
+    } else if texts.drop_claim {
+        batch.run(
+            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+                    state = ?7, lost_by = NULL, owner = NULL WHERE n = ?1",
+            (
+                n,
+                code,
+                texts.due,
+                last,
+                pending,
+                texts.version,
+                &texts.state,
+            ),
+        )?;
+    } else {
+        batch.run(
+            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+                    state = ?7, lost_by = NULL WHERE n = ?1",
+            (
+                n,
+                code,
+                texts.due,
+                last,
+                pending,
+                texts.version,
+                &texts.state,
+            ),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! What a runner asks of the store, handed to where it is done.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_statemachine::{Kind, TaskId};
+
+use super::{
+    Inner, SqliteStore, all_failed, claims,
+    codes::micros,
+    commits,
+    errors::item,
+    json, nodes, prune,
+    subscriber::{QUEUE, Watch},
+    watch::Message,
+};
+use crate::store::{
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+};
+
+/// How many steps of pruning one call does at the most.
+const PRUNE_STEPS: u32 = 20;
+
+#[async_trait]
+impl Coordinator for SqliteStore {
+    fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        let (spec, status) = (json("node", node)?, json("node", &NodeStatus::default())?);
+        let node = node.clone();
+        let joined = self.0.writer.run("join", 1, move |batch| {
+            item(nodes::join(batch, &node, &spec, &status, ttl))
+        });
+        let lease = joined.await??;
+        self.0.writer.keep_reaping();
+        Ok(lease)
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        let (lease, status) = (lease.clone(), json("node", status)?);
+        let renewed = self.0.writer.run("renew a lease", 1, move |batch| {
+            item(nodes::renew(batch, &lease, &status))
+        });
+        renewed.await?
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        let id = lease.id;
+        let left = self
+            .0
+            .writer
+            .run("leave", 1, move |batch| nodes::leave(batch, id));
+        left.await
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        let id = lease.id as i64;
+        let lives = self
+            .0
+            .readers
+            .run("watch", move |conn| Ok(nodes::lives(conn, id)?));
+        if !lives.await? {
+            return Err(nodes::fenced(lease));
+        }
+        let (events, told) = tokio::sync::mpsc::channel(QUEUE);
+        self.0
+            .hub
+            .add(Message::Watch(Watch::new(id, kinds, events)))?;
+        Ok(Box::pin(stream(self.0.clone(), told)))
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        let (lease, count) = (lease.clone(), tasks.len());
+        let claimed = self.0.writer.run("claim", count, move |batch| {
+            if !nodes::lives(batch.connection(), lease.id as i64)? {
+                return Ok(all_failed(count, &nodes::fenced(&lease)));
+            }
+            let claim = |task| item(claims::claim(batch, &lease, task));
+            tasks.iter().map(claim).collect()
+        });
+        claimed.await.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        let count = commits.len();
+        let commits: Vec<_> = commits.into_iter().map(commits::Prepared::new).collect();
+        let done = self.0.writer.run("commit", count, move |batch| {
+            let commit = |commit| item(commits::commit(batch, commit));
+            commits.iter().map(commit).collect()
+        });
+        done.await.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        let (lease, outcome) = (lease.clone(), outcome.to_owned());
+        let done = self.0.writer.run("acknowledge", 1, move |batch| {
+            item(nodes::acknowledge(batch, &lease, order, &outcome))
+        });
+        done.await?
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let Some(retention) = retention else {
+            return Ok(0);
+        };
+        let mut purged = 0;
+        for _ in 0..PRUNE_STEPS {
+            let (tasks, changes) = self.0.prune(retention).await?;
+            purged += tasks;
+            if tasks.max(changes) < u64::from(prune::STEP) {
+                break;
+            }
+        }
+        Ok(purged)
+    }
+}
+
+impl Inner {
+    /// One step: how many tasks and how many changes went.
+    async fn prune(&self, retention: Duration) -> Result<(u64, u64), Error> {
+        let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let step = prune::STEP;
+        let pruned = self.writer.run("prune", step as usize, move |batch| {
+            let before = micros(batch.now).saturating_sub(retention);
+            let ended = windlass_statemachine::Code::ALL;
+            let tasks = prune::purge(batch, &ended, before, step)?;
+            let changes = prune::history(batch, before, step)?;
+            prune::names(batch, before)?;
+            Ok((tasks, changes))
+        });
+        pruned.await
+    }
+}
+
+/// What comes out of a channel, for as long as the store is held open by it.
+pub(super) fn stream<T: Send + 'static>(
+    open: std::sync::Arc<Inner>,
+    mut items: tokio::sync::mpsc::Receiver<T>,
+) -> impl futures::Stream<Item = T> + Send + 'static {
+    futures::stream::poll_fn(move |context| {
+        let _open = &open;
+        items.poll_recv(context)
+    })
+}

@@ -1,0 +1,171 @@
+//! What SQLite's errors mean to us, in words that say what to do.
+
+use std::path::Path;
+
+use rusqlite::{Error as Sql, ErrorCode};
+
+use crate::store::Error;
+
+/// How one item of a job ends early: the database failed (which ends the whole transaction), or
+/// the item gets an answer other than success (which concerns nobody else).
+#[derive(Debug)]
+pub(super) enum Stop {
+    Sql(Sql),
+    Told(Error),
+}
+
+impl From<Sql> for Stop {
+    fn from(error: Sql) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl From<windlass_statemachine::Invalid> for Stop {
+    fn from(error: windlass_statemachine::Invalid) -> Self {
+        Self::Told(error.into())
+    }
+}
+
+/// Makes an item's own error a part of the answer; a failure of the database goes on upwards.
+pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Stop::Told(error)) => Ok(Err(error)),
+        Err(Stop::Sql(error)) => Err(error),
+    }
+}
+
+fn code(error: &Sql) -> Option<ErrorCode> {
+    match error {
+        Sql::SqliteFailure(e, _) => Some(e.code),
+        _ => None,
+    }
+}
+
+/// Whether somebody else holds the lock.
+pub(super) fn is_busy(error: &Sql) -> bool {
+    matches!(
+        code(error),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+/// The error of an operation on a store that is open.
+pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Error {
+    let file = path.display();
+    match code(error) {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::unavailable(
+            operation,
+            format!(
+                "another program has held '{file}' locked for too long; nothing was written. It is \
+                 tried again; look for a program (a backup, a shell) that keeps a transaction open"
+            ),
+        ),
+        Some(ErrorCode::DiskFull) => Error::unavailable(
+            operation,
+            format!(
+                "there is no room for '{file}': the disk is full, or the file has reached its \
+                 largest size. Nothing was written and nothing is lost; free space (or purge ended \
+                 tasks) and it goes on"
+            ),
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path, error),
+        Some(ErrorCode::ReadOnly) => Error::unavailable(
+            operation,
+            format!("'{file}' cannot be written any more ({error}); make it writable again"),
+        ),
+        _ => Error::unavailable(operation, error),
+    }
+}
+
+/// The error of opening a store.
+pub(super) fn opening(path: &Path, error: &Sql) -> Error {
+    let file = path.display();
+    match code(error) {
+        Some(ErrorCode::NotADatabase) => Error::Unusable(format!(
+            "'{file}' is not a SQLite database; choose another file, or move this one away to start \
+             with an empty store"
+        )),
+        Some(ErrorCode::DatabaseCorrupt) => damaged(path, error),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
+        Some(ErrorCode::CannotOpen) => Error::Unusable(format!(
+            "'{file}' cannot be opened or made ({error}); check that its folder can be written by \
+             this user: SQLite keeps two more files beside it"
+        )),
+        _ => running(path, "open the file", error),
+    }
+}
+
+/// The file, or its folder, cannot be written.
+pub(super) fn read_only(path: &Path) -> Error {
+    Error::Unusable(format!(
+        "'{}' is read-only for this user; make the file and its folder writable (SQLite keeps two \
+         more files beside it), or choose another file",
+        path.display()
+    ))
+}
+
+fn damaged(path: &Path, error: &Sql) -> Error {
+    let file = path.display();
+    Error::Unusable(format!(
+        "'{file}' is damaged ({error}); stop every program that uses it, copy it together with \
+         '{file}-wal', and restore a backup, or save what can be read with: sqlite3 '{file}' \
+         .recover | sqlite3 new.db"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn failure(code: i32) -> Sql {
+        Sql::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn every_failure_says_what_to_do() {
+        let path = Path::new("/data/w.db");
+        for (code, retryable, says) in [
+            (ffi::SQLITE_BUSY, true, "keeps a transaction open"),
+            (ffi::SQLITE_FULL, true, "free space"),
+            (ffi::SQLITE_READONLY, true, "make it writable again"),
+            (ffi::SQLITE_CORRUPT, false, ".recover"),
+            (ffi::SQLITE_IOERR, true, "disk I/O error"),
+        ] {
+            let error = running(path, "commit", &failure(code));
+            assert_eq!(error.is_retryable(), retryable, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        for (code, retryable, says) in [
+            (ffi::SQLITE_BUSY, true, "locked for too long"),
+            (
+                ffi::SQLITE_READONLY,
+                false,
+                "make the file and its folder writable",
+            ),
+            (
+                ffi::SQLITE_PERM,
+                false,
+                "make the file and its folder writable",
+            ),
+            (
+                ffi::SQLITE_CANTOPEN,
+                false,
+                "check that its folder can be written",
+            ),
+            (ffi::SQLITE_NOTADB, false, "choose another file"),
+            (ffi::SQLITE_CORRUPT, false, "restore a backup"),
+        ] {
+            let error = opening(path, &failure(code));
+            assert_eq!(error.is_retryable(), retryable, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Leases: joining, renewing, leaving, and the reaping of those that have ended; and the commands
+//! that are sent to nodes.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use windlass_statemachine::NodeName;
+
+use super::{
+    batch::{Batch, Sql, first},
+    boot::LeaseClock,
+    codes::Log,
+    errors::Stop,
+};
+use crate::store::{Error, Lease, NodeSpec};
+
+const ENDED: &str = "SELECT id, node FROM leases
+     WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
+
+/// Whether there is a lease to [`reap`].
+pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
+    let mut ended = conn.prepare_cached(ENDED)?;
+    ended.exists((clock.boot(), clock.now()))
+}
+
+/// Ends the leases whose time is over. Every transaction begins with it, so that no write can
+/// follow the end of its lease.
+pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
+    let params = (batch.clock.boot(), batch.clock.now());
+    let ended = batch.all(ENDED, params, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (lease, node) in ended {
+        let node: String = node;
+        let claims = end(batch, lease, Some(&node))?;
+        tracing::warn!(
+            node,
+            lease,
+            claims,
+            "a node's lease has ended: its claims are lost"
+        );
+    }
+    Ok(())
+}
+
+/// Ends a lease: its claims are lost by `lost_by`, or given back. Answers how many there were.
+fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
+    let claims = batch.all(
+        "SELECT n, last, fence FROM states WHERE owner = ?1 ORDER BY n",
+        [lease],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    for &(n, last, fence) in &claims {
+        let log = match lost_by {
+            Some(_) => Log::lost(fence),
+            None => Log::dropped(fence),
+        };
+        let seq = batch.change(n, last, log)?;
+        batch.run(
+            "UPDATE states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
+            (n, lost_by, seq),
+        )?;
+    }
+    batch.run(
+        "UPDATE leases SET ended_at = ?2 WHERE id = ?1",
+        (lease, batch.at),
+    )?;
+    batch.run(
+        "DELETE FROM node_commands WHERE lease = ?1 AND outcome IS NULL",
+        [lease],
+    )?;
+    Ok(claims.len())
+}
+
+/// Whether the lease lives. Within a transaction, ended ones have been reaped.
+pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
+    let mut lives =
+        conn.prepare_cached("SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL")?;
+    lives.exists([lease])
+}
+
+pub(super) fn fenced(lease: &Lease) -> Error {
+    Error::Fenced(format!("the lease of node '{}'", lease.node))
+}
+
+pub(super) fn join(
+    batch: &mut Batch<'_>,
+    node: &NodeSpec,
+    spec: &str,
+    status: &str,
+    ttl: Duration,
+) -> Result<Lease, Stop> {
+    let name = node.name.as_str();
+    let live = "SELECT 1 FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    if batch.first(live, [name], |_| Ok(()))?.is_some() {
+        return Err(Stop::Told(Error::AlreadyExists {
+            what: "node",
+            name: name.to_owned(),
+        }));
+    }
+    let ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+    let clock = batch.clock;
+    let id: i64 = batch
+        .statement(
+            "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
+        )?
+        .query_row(
+            (
+                name,
+                spec,
+                status,
+                ms,
+                clock.boot(),
+                clock.now().saturating_add(ms),
+                batch.at,
+            ),
+            |row| row.get(0),
+        )?;
+    Ok(Lease {
+        id: id as u64,
+        node: node.name.clone(),
+        ttl,
+    })
+}
+
+pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
+    let now = batch.clock.now();
+    let renewed = batch.run(
+        "UPDATE leases SET expires = ?2 + ttl, status = ?3 WHERE id = ?1 AND ended_at IS NULL",
+        (lease.id as i64, now, status),
+    )?;
+    if renewed == 0 {
+        return Err(Stop::Told(fenced(lease)));
+    }
+    Ok(())
+}
+
+pub(super) fn leave(batch: &mut Batch<'_>, lease: u64) -> Sql<()> {
+    let live = "SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL";
+    if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {
+        end(batch, lease as i64, None)?;
+    }
+    Ok(())
+}
+
+/// Sends a command to a node; answers its order.
+pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
+    let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
+        return Err(Stop::Told(Error::NotFound {
+            what: "node",
+            name: node.to_string(),
+        }));
+    };
+    let order = batch.change(0, 0, Log::node(lease))?;
+    batch.run(
+        "INSERT INTO node_commands (ord, lease, sent_at, command) VALUES (?1, ?2, ?3, ?4)",
+        (order, lease, batch.at, command),
+    )?;
+    Ok(order as u64)
+}
+
+/// Notes the answer of a node; the first one stays, for its sender may have read it already.
+pub(super) fn acknowledge(
+    batch: &Batch<'_>,
+    lease: &Lease,
+    order: u64,
+    outcome: &str,
+) -> Result<(), Stop> {
+    if !lives(batch.connection(), lease.id as i64)? {
+        return Err(Stop::Told(fenced(lease)));
+    }
+    let answered = batch.run(
+        "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
+        (order as i64, lease.id as i64, outcome),
+    )?;
+    if answered == 0 {
+        return Err(Stop::Told(no_command(order)));
+    }
+    Ok(())
+}
+
+pub(super) fn no_command(order: u64) -> Error {
+    Error::NotFound {
+        what: "node command",
+        name: order.to_string(),
+    }
+}
+
+/// What a node answered to a command; `None` for a command that there is not.
+pub(super) fn outcome(conn: &Connection, order: u64) -> Sql<Option<Option<String>>> {
+    let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
+    first(&mut outcome, [order as i64], |row| row.get(0))
+}

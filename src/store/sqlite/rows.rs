@@ -1,0 +1,162 @@
+//! Reading records from rows. A record that cannot be read is told with the reason; it is never
+//! a failure of the query.
+
+use rusqlite::{Row, types::ValueRef};
+use serde::de::DeserializeOwned;
+use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, State, Task, TaskId};
+
+use super::{batch::Sql, codes::time};
+use crate::store::{CommandRecord, Error, TaskRecord};
+
+/// The columns that [`record`] reads; `l` is the lease of the claim, if there is one.
+pub(super) const RECORD: &str = "t.n, t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, \
+     t.props, s.state, s.quarantine, t.submitted_at, s.fence, s.pending, l.node";
+
+/// The tables of [`RECORD`].
+pub(super) const RECORD_TABLES: &str =
+    "tasks t JOIN states s ON s.n = t.n LEFT JOIN leases l ON l.id = s.owner";
+
+/// The text in a column; bytes that are no text are told as such.
+fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes)
+            .map(Some)
+            .map_err(|e| e.to_string()),
+        other => Err(format!("{} instead of text", other.data_type())),
+    })
+}
+
+/// JSON in a column; `None` for NULL.
+fn json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    name: &str,
+) -> Sql<Result<Option<T>, String>> {
+    Ok(text(row, column)?.and_then(|text| {
+        let value = text.map(serde_json::from_str).transpose();
+        value.map_err(|e| format!("{name}: {e}"))
+    }))
+}
+
+/// The state in a column.
+pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<State, String>> {
+    let state = json(row, column, "state")?;
+    Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
+}
+
+/// A task from the columns id, kind, priority, labels, start_at, retry and props, from `first` on.
+/// What of it cannot be read has its default, and the reason comes with it. `None` when there is
+/// not even an id.
+pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<String>)>> {
+    let mut wrong = None;
+    let Some(id) = text(row, first)?
+        .ok()
+        .flatten()
+        .and_then(|t| TaskId::new(t).ok())
+    else {
+        return Ok(None);
+    };
+    let kind = match text(row, first + 1)?.map(|text| Kind::new(text.unwrap_or_default())) {
+        Ok(Ok(kind)) => Some(kind),
+        Ok(Err(e)) => keep(&mut wrong, e),
+        Err(e) => keep(&mut wrong, format!("kind: {e}")),
+    };
+    let Some(kind) = kind.or_else(|| Kind::new("unreadable").ok()) else {
+        return Ok(None);
+    };
+    let mut task = Task::new(id, kind);
+    task.priority = row.get(first + 2)?;
+    task.labels = json(row, first + 3, "labels")?
+        .unwrap_or_else(|e| keep(&mut wrong, e))
+        .unwrap_or_default();
+    task.start_at = match text(row, first + 4)? {
+        Ok(Some(text)) => windlass_statemachine::time::parse("start_at", text)
+            .map_or_else(|e| keep(&mut wrong, e), Some),
+        Ok(None) => None,
+        Err(e) => keep(&mut wrong, format!("start_at: {e}")),
+    };
+    task.retry = json(row, first + 5, "retry")?.unwrap_or_else(|e| keep(&mut wrong, e));
+    let props = text(row, first + 6)?.map(|text| Json::parse("props", text.unwrap_or("null")));
+    task.props = match props {
+        Ok(Ok(props)) => Some(props),
+        Ok(Err(e)) => keep(&mut wrong, e),
+        Err(e) => keep(&mut wrong, format!("props: {e}")),
+    }
+    .unwrap_or_default();
+    Ok(Some((task, wrong)))
+}
+
+/// Notes the first thing that is wrong.
+fn keep<T>(wrong: &mut Option<String>, reason: impl ToString) -> Option<T> {
+    wrong.get_or_insert_with(|| reason.to_string());
+    None
+}
+
+/// The record of a task is set aside.
+pub(super) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
+    Error::Corrupt {
+        what: format!("task '{id}'"),
+        reason: reason.into(),
+    }
+}
+
+/// A record from the columns [`RECORD`]; `None` when there is not even an id.
+pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
+    let Some((task, wrong)) = task(row, 1)? else {
+        return Ok(None);
+    };
+    let state = match (row.get::<_, Option<String>>(9)?.or(wrong), state(row, 8)?) {
+        (None, Ok(state)) => Ok(state),
+        (Some(reason), _) | (None, Err(reason)) => Err(corrupt(&task.id, reason)),
+    };
+    Ok(Some(TaskRecord {
+        state,
+        order: row.get::<_, i64>(0)? as u64,
+        submitted_at: time(row.get(10)?),
+        node: name(row, 13)?,
+        fence: Fence(row.get::<_, i64>(11)? as u64),
+        commands: row.get::<_, i64>(12)? as u64,
+        task,
+    }))
+}
+
+/// The name of a node in a column.
+pub(super) fn name(row: &Row<'_>, column: usize) -> Sql<Option<NodeName>> {
+    let name = text(row, column)?.ok().flatten();
+    Ok(name.and_then(|name| NodeName::new(name).ok()))
+}
+
+/// A task's id in a column.
+pub(super) fn id(row: &Row<'_>, column: usize) -> Sql<Option<TaskId>> {
+    let id = text(row, column)?.ok().flatten();
+    Ok(id.and_then(|id| TaskId::new(id).ok()))
+}
+
+/// The columns that [`command`] reads.
+pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome";
+
+/// A command with what became of it.
+pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
+    let order: i64 = row.get(2)?;
+    let id = text(row, 0)?.map(|id| CommandId::new(id.unwrap_or_default()));
+    let command = json(row, 3, "command")?;
+    let outcome = json(row, 5, "outcome")?;
+    let task = self::id(row, 1)?;
+    let unreadable = |reason: String| Error::Corrupt {
+        what: format!("command {order}"),
+        reason,
+    };
+    let sent_at = time(row.get(4)?);
+    let read = || {
+        Ok(CommandRecord {
+            id: id?.map_err(|e| e.to_string())?,
+            task: task.ok_or("its task has no id that can be read")?,
+            order: order as u64,
+            command: command?.ok_or("it is empty")?,
+            sent_at,
+            outcome: outcome?,
+        })
+    };
+    Ok(read().map_err(unreadable))
+}

@@ -1,0 +1,206 @@
+//! The tables, and how a file of an earlier version becomes one of this version.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::errors::Stop;
+use crate::store::Error;
+
+/// Marks a file as ours, in SQLite's own header (`file` and other tools show it): "Wdls".
+pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
+
+/// The steps from an empty file to this version; the version of a file is how many it has had.
+/// A step that was released is never changed: another is added.
+pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE];
+
+/// One counter numbers everything that happens: `changes.seq`. A task's `n`, a claim's fence, and
+/// the order of a command are each the number of the change that made it, so all of them grow and
+/// none is used twice, as long as the newest change is never pruned.
+const TABLES: &str = "
+-- What was submitted; never changed. `n` is the submit order.
+CREATE TABLE tasks (
+    n            INTEGER PRIMARY KEY,
+    id           TEXT NOT NULL UNIQUE,
+    kind         TEXT NOT NULL,
+    priority     INTEGER NOT NULL,
+    submitted_at INTEGER NOT NULL,
+    labels       TEXT,
+    start_at     TEXT,
+    retry        TEXT,
+    props        TEXT NOT NULL
+) STRICT;
+
+-- Where each task is: what changes, without the props.
+CREATE TABLE states (
+    n           INTEGER PRIMARY KEY,
+    code        INTEGER NOT NULL,            -- 0 runnable 1 sleeping 2 paused 3 fault 4 completed 5 failed 6 killed
+    due         INTEGER,                     -- claimable from then on; NULL: by command only
+    owner       INTEGER,                     -- the lease that its claim hangs on
+    fence       INTEGER NOT NULL,            -- of its last claim
+    last        INTEGER NOT NULL,            -- its newest change; they form a chain
+    pending     INTEGER NOT NULL DEFAULT 0,  -- how many commands wait
+    size        INTEGER NOT NULL,            -- bytes of the props, which count against the limit
+    version     INTEGER NOT NULL,            -- of the state: tells a write from the same write again
+    lost_by     TEXT,                        -- the node that lost the claim before; until somebody writes
+    ended_at    INTEGER,
+    quarantine  TEXT,                        -- why the record cannot be read
+    state       TEXT NOT NULL                -- the State as JSON
+) STRICT;
+CREATE INDEX states_live ON states (n) WHERE ended_at IS NULL AND quarantine IS NULL;
+CREATE INDEX states_owned ON states (owner) WHERE owner IS NOT NULL;
+CREATE INDEX states_ended ON states (code, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX states_set_aside ON states (n) WHERE quarantine IS NOT NULL;
+
+CREATE TABLE commands (
+    ord     INTEGER PRIMARY KEY,
+    id      TEXT NOT NULL UNIQUE,
+    n       INTEGER NOT NULL,
+    sent_at INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    outcome TEXT
+) STRICT;
+CREATE INDEX commands_of_task ON commands (n);
+
+-- The nodes' leases. An ended one stays for its node's name, as long as the history does.
+CREATE TABLE leases (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    node      TEXT NOT NULL,
+    spec      TEXT NOT NULL,
+    status    TEXT NOT NULL,
+    ttl       INTEGER NOT NULL,  -- milliseconds
+    boot      TEXT NOT NULL,     -- which start of the machine `expires` counts from
+    expires   INTEGER NOT NULL,  -- milliseconds of the monotonic clock
+    joined_at INTEGER NOT NULL,
+    ended_at  INTEGER
+) STRICT;
+CREATE UNIQUE INDEX leases_live ON leases (node) WHERE ended_at IS NULL;
+
+CREATE TABLE node_commands (
+    ord     INTEGER PRIMARY KEY,
+    lease   INTEGER NOT NULL,
+    sent_at INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    outcome TEXT
+) STRICT;
+CREATE INDEX node_commands_of_lease ON node_commands (lease);
+
+-- History, what watches resume from, and the clients' feed, in one.
+CREATE TABLE changes (
+    seq     INTEGER PRIMARY KEY,
+    n       INTEGER NOT NULL,  -- the task; 0 for a command to a node
+    prev    INTEGER NOT NULL,  -- the task's change before; 0 for none
+    at      INTEGER NOT NULL,
+    what    INTEGER NOT NULL,
+    detail  INTEGER NOT NULL,
+    fence   INTEGER NOT NULL,
+    command INTEGER NOT NULL
+) STRICT;
+
+-- The names of deleted tasks, as long as the history speaks of them.
+CREATE TABLE gone (
+    n   INTEGER PRIMARY KEY,
+    id  TEXT NOT NULL,
+    seq INTEGER NOT NULL   -- the change that deleted it
+) STRICT;
+CREATE INDEX gone_since ON gone (seq);
+";
+
+/// What `SqliteStates` keeps.
+const STATES_ALONE: &str = "
+CREATE TABLE states_alone (
+    task        TEXT PRIMARY KEY,
+    incarnation INTEGER NOT NULL,
+    fence       INTEGER NOT NULL,
+    version     INTEGER NOT NULL,
+    state       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Brings the file to the newest version, in one transaction: it is of the old version or of the
+/// new one, never between. `file` is its name in errors.
+pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
+    if version(conn, file, steps.len())? == steps.len() {
+        return Ok(());
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    // Another process may have done it meanwhile.
+    let have = version(&tx, file, steps.len())?;
+    for step in steps.iter().skip(have) {
+        tx.execute_batch(step)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", steps.len() as i32)?;
+    tx.commit()?;
+    Ok(())
+}
+
+/// Whether the file is ours, or empty, and not newer than this program.
+pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
+    version(conn, file, MIGRATIONS.len()).map(|_| ())
+}
+
+/// The version of a file of ours; 0 for an empty one.
+fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> {
+    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (id, version) = (pragma("application_id")?, pragma("user_version")?);
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+    let unusable = |text| Err(Error::Unusable(text).into());
+    if id == 0 && version == 0 && tables == 0 {
+        return Ok(0);
+    }
+    if id != APPLICATION_ID {
+        return unusable(format!(
+            "'{file}' is a SQLite database of another program (its application id is {id:#x}, \
+             windlass has {APPLICATION_ID:#x}); choose another file"
+        ));
+    }
+    match usize::try_from(version) {
+        Ok(version) if version <= newest => Ok(version),
+        _ => unusable(format!(
+            "'{file}' was written by a newer windlass (schema {version}; this program knows up to \
+             {newest}); update this program, or choose another file"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(result: Result<(), Stop>) -> String {
+        match result {
+            Err(Stop::Told(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_file_as_it_was() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate(&mut conn, "f", &["CREATE TABLE a (x)"]).unwrap();
+        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"];
+        assert!(matches!(
+            migrate(&mut conn, "f", &broken),
+            Err(Stop::Sql(_))
+        ));
+        migrate(&mut conn, "f", &["CREATE TABLE a (x)"]).unwrap();
+        let steps = ["CREATE TABLE a (x)", "CREATE TABLE b (x)"];
+        migrate(&mut conn, "f", &steps).unwrap();
+        conn.execute("INSERT INTO b VALUES (1)", []).unwrap();
+    }
+
+    #[test]
+    fn a_newer_file_is_refused() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        migrate(&mut conn, "f", MIGRATIONS).unwrap();
+        let text = told(migrate(&mut conn, "f", &MIGRATIONS[..1]));
+        assert!(text.contains("newer windlass (schema 2; this program knows up to 1)"));
+    }
+
+    #[test]
+    fn another_programs_database_is_refused() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute("CREATE TABLE theirs (x)", []).unwrap();
+        let text = told(migrate(&mut conn, "f", MIGRATIONS));
+        assert!(text.contains("of another program"), "{text}");
+    }
+}

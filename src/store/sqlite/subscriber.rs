@@ -1,0 +1,227 @@
+//! [`Watch`] and [`Feed`]: one reader of the log of changes each, with its own place in it. A
+//! reader that is slow stays where it is: what waits for it is in the file, not in memory.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use windlass_statemachine::{Invalid, Kind};
+
+use super::{
+    batch::{Sql, newest},
+    changes::{self, Touched},
+    codes::{CHECKPOINTED, MOVED, NODE},
+    nodes,
+    views::{self, View, Views},
+};
+use crate::store::{Change, Error, Event};
+
+/// How many tasks of a list are told at once.
+const CHUNK: usize = 1000;
+/// How many changes are read at once.
+const CHANGES: usize = 4000;
+/// How many batches wait for a slow reader.
+pub(super) const QUEUE: usize = 8;
+
+/// How far a reader got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Progress {
+    /// There will be nothing more for it.
+    Ended,
+    /// It has been told everything.
+    Done,
+    /// It has to read first what it was told.
+    Full,
+    /// There is more to tell.
+    More,
+}
+
+/// A node's watch.
+pub(super) struct Watch {
+    lease: i64,
+    kinds: Option<HashSet<Kind>>,
+    events: mpsc::Sender<Vec<Event>>,
+    /// The last change that it knows of; `None` before the list has begun.
+    seen: Option<i64>,
+    /// While it is told the list: the last row that was.
+    listed: Option<i64>,
+}
+
+impl Watch {
+    pub(super) fn new(
+        lease: i64,
+        kinds: Option<Vec<Kind>>,
+        events: mpsc::Sender<Vec<Event>>,
+    ) -> Self {
+        Self {
+            lease,
+            kinds: kinds.map(|kinds| kinds.into_iter().collect()),
+            events,
+            seen: None,
+            listed: None,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Tells the next that is to be told.
+    pub(super) fn advance(&mut self, conn: &Connection, views: &mut Views) -> Sql<Progress> {
+        if !nodes::lives(conn, self.lease)? {
+            return Ok(Progress::Ended);
+        }
+        if self.events.capacity() == 0 {
+            return Ok(Progress::Full);
+        }
+        let Some(seen) = self.seen else {
+            // What changes from here on is told after the list, whether the list has it or not.
+            let newest = newest(conn)?;
+            return Ok(self.tell(vec![Event::Reset], |watch| {
+                watch.seen = Some(newest);
+                watch.listed = Some(0);
+            }));
+        };
+        if let Some(after) = self.listed {
+            return self.list(conn, views, after);
+        }
+        let next = changes::touched(conn, seen, CHANGES)?;
+        if next.gap {
+            tracing::info!(
+                lease = self.lease,
+                "the history was pruned: the watch lists again"
+            );
+            self.seen = None;
+            return Ok(Progress::More);
+        }
+        let done = next.rows.len() < CHANGES;
+        let events = self.events(conn, views, &next.rows)?;
+        let progress = self.tell(events, |watch| watch.seen = Some(next.upto));
+        Ok(if done && progress == Progress::More {
+            Progress::Done
+        } else {
+            progress
+        })
+    }
+
+    /// Sends a batch, and notes with `then` that it was sent.
+    fn tell(&mut self, events: Vec<Event>, then: impl FnOnce(&mut Self)) -> Progress {
+        if !events.is_empty() {
+            match self.events.try_send(events) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => return Progress::Full,
+                Err(TrySendError::Closed(_)) => return Progress::Ended,
+            }
+        }
+        then(self);
+        Progress::More
+    }
+
+    fn wants(&self, kind: &Kind) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+    }
+
+    fn list(&mut self, conn: &Connection, views: &mut Views, after: i64) -> Sql<Progress> {
+        let (live, last) = views.live(conn, after, CHUNK)?;
+        let mut events = Vec::with_capacity(live.len());
+        for view in live {
+            let own = view.claimed_by == Some(self.lease as u64);
+            let (id, n) = (view.id.clone(), view.order as i64);
+            let commanded = own && view.commanded;
+            if self.wants(&view.kind) {
+                events.push(Event::Task(view));
+            }
+            if commanded {
+                events.push(Event::Commands(id, views::commands(conn, n)?));
+            }
+        }
+        if last.is_none() {
+            let commands = views::node_commands(conn, self.lease, None)?;
+            events.extend(commands.into_iter().map(Event::Node));
+            events.push(Event::Listed);
+        }
+        Ok(self.tell(events, |watch| watch.listed = last))
+    }
+
+    /// What these changes mean for the node: each task is told once, as it is now.
+    fn events(&self, conn: &Connection, views: &mut Views, touched: &[Touched]) -> Sql<Vec<Event>> {
+        let (mut events, mut told) = (Vec::new(), HashSet::new());
+        for change in touched {
+            match change.what {
+                NODE if change.detail == self.lease => {
+                    let commands = views::node_commands(conn, self.lease, Some(change.seq))?;
+                    events.extend(commands.into_iter().map(Event::Node));
+                }
+                // While a claim stands, its moves concern nobody but its owner, who made them.
+                // Where a move gives the claim back, that is a change of its own.
+                MOVED if !change.ends() => {}
+                NODE | CHECKPOINTED => {}
+                _ if !told.insert(change.n) => {}
+                _ => match views.one(conn, change.n)? {
+                    Some(View::Gone(id, kind)) => {
+                        if kind.is_none_or(|kind| self.wants(&kind)) {
+                            events.push(Event::Gone(id));
+                        }
+                    }
+                    Some(View::Live(view)) if view.claimed_by == Some(self.lease as u64) => {
+                        // It knows of its own claims.
+                        if view.commanded {
+                            let commands = views::commands(conn, change.n)?;
+                            events.push(Event::Commands(view.id, commands));
+                        }
+                    }
+                    Some(View::Live(view)) if self.wants(&view.kind) => {
+                        events.push(Event::Task(view));
+                    }
+                    Some(View::Live(_)) | None => {}
+                },
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// A client's feed of changes.
+pub(super) struct Feed {
+    changes: mpsc::Sender<Result<Vec<Change>, Error>>,
+    seen: i64,
+}
+
+impl Feed {
+    pub(super) fn new(seen: i64, changes: mpsc::Sender<Result<Vec<Change>, Error>>) -> Self {
+        Self { changes, seen }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.changes.is_closed()
+    }
+
+    /// Tells the next that is to be told.
+    pub(super) fn advance(&mut self, conn: &Connection) -> Sql<Progress> {
+        if self.changes.capacity() < 2 {
+            return Ok(Progress::Full);
+        }
+        let next = changes::after(conn, self.seen, CHUNK)?;
+        if next.gap {
+            let _ = self.changes.try_send(Err(pruned(self.seen as u64)));
+        }
+        let done = next.upto - self.seen < CHUNK as i64;
+        if !next.rows.is_empty() {
+            match self.changes.try_send(Ok(next.rows)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => return Ok(Progress::Full),
+                Err(TrySendError::Closed(_)) => return Ok(Progress::Ended),
+            }
+        }
+        self.seen = next.upto;
+        Ok(if done { Progress::Done } else { Progress::More })
+    }
+}
+
+/// The history after this change is not kept any more.
+pub(super) fn pruned(after: u64) -> Error {
+    let reason = format!(
+        "the history after change {after} is not kept any more; list the tasks, and follow from now on"
+    );
+    Invalid::new("after", reason).into()
+}

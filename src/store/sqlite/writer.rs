@@ -1,0 +1,290 @@
+//! [`Writer`]: the one thread of an open store that writes.
+//!
+//! It takes all jobs that wait and runs them in one transaction: many writes, one sync of the
+//! disk. Each is answered when the transaction is durable, or when it is known to have failed.
+
+use std::{
+    path::Path,
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::{
+    batch::{Batch, Sql},
+    boot::LeaseClock,
+    errors, nodes,
+};
+use crate::{
+    clock::Clock,
+    store::{Error, Limits},
+};
+
+/// How many items a transaction takes before it is committed, though more wait.
+const MAX_ITEMS: usize = 2000;
+/// How often ended leases are looked for when nobody writes.
+const REAP_EVERY: Duration = Duration::from_millis(400);
+
+/// What a job does, and how it is answered. It may be run more than once (each time in a
+/// transaction that holds nothing of the time before), and is answered once.
+trait Job: Send {
+    fn items(&self) -> usize;
+    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
+    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>);
+}
+
+struct Work<T, F> {
+    operation: &'static str,
+    items: usize,
+    work: F,
+    result: Option<T>,
+    answer: oneshot::Sender<Result<T, Error>>,
+}
+
+impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
+    fn items(&self) -> usize {
+        self.items
+    }
+
+    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()> {
+        self.result = Some((self.work)(batch)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>) {
+        let result = match (failed, self.result) {
+            (None, Some(result)) => Ok(result),
+            (Some(failed), _) => Err(failed(self.operation)),
+            (None, None) => Err(stopped(self.operation)),
+        };
+        // Nobody waits for the answer any more: the job is done all the same.
+        let _ = self.answer.send(result);
+    }
+}
+
+fn stopped(operation: &'static str) -> Error {
+    Error::unavailable(operation, "the store was closed")
+}
+
+enum Message {
+    Job(Box<dyn Job>),
+    /// Nodes of this process live on this store: look for ended leases also when nobody writes.
+    Reap,
+    Stop,
+}
+
+/// What the thread works with.
+pub(super) struct Setup {
+    pub(super) conn: Connection,
+    pub(super) path: Arc<Path>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) lease_clock: LeaseClock,
+    pub(super) limits: Limits,
+    pub(super) busy_timeout: Duration,
+    /// Called after each commit.
+    pub(super) committed: Box<dyn Fn() + Send>,
+}
+
+/// The handle of the writing thread; the thread ends with it.
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(setup: Setup) -> Result<Self, Error> {
+        let (jobs, queue) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("windlass-sqlite-write".into())
+            .spawn(move || Thread { setup, reap: false }.run(&queue))
+            .map_err(|e| Error::unavailable("start the thread that writes", e))?;
+        Ok(Self {
+            jobs,
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `work` in a transaction, with whatever else waits to be written; answers when it is
+    /// durable.
+    pub(super) async fn run<T, F>(
+        &self,
+        operation: &'static str,
+        items: usize,
+        work: F,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Batch<'_>) -> Sql<T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Work {
+            operation,
+            items,
+            work,
+            result: None,
+            answer,
+        };
+        let sent = self.jobs.send(Message::Job(Box::new(job)));
+        sent.map_err(|_| stopped(operation))?;
+        answered.await.map_err(|_| stopped(operation))?
+    }
+
+    /// From now on ended leases are looked for also when nobody writes.
+    pub(super) fn keep_reaping(&self) {
+        // A thread that has stopped is told by the next job.
+        let _ = self.jobs.send(Message::Reap);
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.jobs.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            // It has done what waited before. A panic in it was told where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Thread {
+    setup: Setup,
+    reap: bool,
+}
+
+impl Thread {
+    fn run(mut self, queue: &mpsc::Receiver<Message>) {
+        let mut open = true;
+        while open {
+            let next = if self.reap {
+                queue.recv_timeout(REAP_EVERY)
+            } else {
+                queue.recv().map_err(mpsc::RecvTimeoutError::from)
+            };
+            let mut next = match next {
+                Ok(message) => Some(message),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.idle();
+                    continue;
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            };
+            let (mut jobs, mut items) = (Vec::new(), 0);
+            while let Some(message) = next.take() {
+                match message {
+                    Message::Job(job) => {
+                        items += job.items().max(1);
+                        jobs.push(job);
+                    }
+                    Message::Reap => self.reap = true,
+                    Message::Stop => {
+                        open = false;
+                        break;
+                    }
+                }
+                if items < MAX_ITEMS {
+                    next = queue.try_recv().ok();
+                }
+            }
+            if !jobs.is_empty() {
+                self.serve(jobs);
+            }
+        }
+    }
+
+    /// Nobody wrote for a while: has a lease ended meanwhile?
+    fn idle(&mut self) {
+        let Setup {
+            conn, lease_clock, ..
+        } = &self.setup;
+        let ended = nodes::any_ended(conn, lease_clock);
+        let reaped = match ended {
+            Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
+            Ok(false) => return,
+            Err(e) => Err(e),
+        };
+        match reaped {
+            Ok(()) => (self.setup.committed)(),
+            Err(error) => tracing::warn!(%error, "cannot look for ended leases; will try again"),
+        }
+    }
+
+    fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+        match self.transact(&mut jobs) {
+            Ok(()) => self.answer(jobs, None),
+            // One job's trouble (it is too large for the disk, it meets a damaged page) is not
+            // that of the others: each gets a transaction of its own.
+            Err((error, Phase::Work)) if jobs.len() > 1 => {
+                tracing::debug!(%error, "a batch failed; its jobs are run one by one");
+                for job in jobs {
+                    self.serve(vec![job]);
+                }
+            }
+            Err((error, _)) => self.answer(jobs, Some(&error)),
+        }
+    }
+
+    fn answer(&self, jobs: Vec<Box<dyn Job>>, failed: Option<&rusqlite::Error>) {
+        let Some(error) = failed else {
+            (self.setup.committed)();
+            jobs.into_iter().for_each(|job| job.answer(None));
+            return;
+        };
+        tracing::warn!(%error, "a write failed");
+        let tell = |operation| errors::running(&self.setup.path, operation, error);
+        jobs.into_iter().for_each(|job| job.answer(Some(&tell)));
+    }
+
+    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (rusqlite::Error, Phase)> {
+        let setup = &self.setup;
+        let conn = &setup.conn;
+        begin(conn, setup.busy_timeout).map_err(|e| (e, Phase::Begin))?;
+        let work = |jobs: &mut [Box<dyn Job>]| {
+            let now = setup.clock.now();
+            let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
+            nodes::reap(&mut batch)?;
+            jobs.iter_mut().try_for_each(|job| job.run(&mut batch))
+        };
+        let result = work(jobs).map_err(|e| (e, Phase::Work)).and_then(|()| {
+            let commit = conn.execute_batch("COMMIT");
+            commit.map_err(|e| (e, Phase::Commit))
+        });
+        // SQLite itself rolls back after some errors and not after others.
+        if result.is_err()
+            && !conn.is_autocommit()
+            && let Err(error) = conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "cannot roll back");
+        }
+        result
+    }
+}
+
+/// How far a transaction came.
+enum Phase {
+    Begin,
+    Work,
+    Commit,
+}
+
+/// Waits for the right to write. SQLite's own waiting sleeps for up to 100 ms at a time, which
+/// starves a process beside a busy one.
+fn begin(conn: &Connection, timeout: Duration) -> Sql<()> {
+    let mut since = None;
+    loop {
+        match conn.execute_batch("BEGIN IMMEDIATE") {
+            Err(e) if errors::is_busy(&e) => {
+                let since = *since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= timeout {
+                    return Err(e);
+                }
+                let patient = since.elapsed() > Duration::from_millis(50);
+                let micros = if patient { 1000 } else { 200 } + fastrand::u64(..200);
+                std::thread::sleep(Duration::from_micros(micros));
+            }
+            other => return other,
+        }
+    }
+}
