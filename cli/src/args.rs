@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
-use crate::{commands, exit, global::Global};
+use crate::{commands, commands::steer, exit, global::Global};
 
 /// Durable tasks on one SQLite file: submit them, watch them, steer them. Every step of a task is
 /// stored before the next one happens, so nothing that a crash does can take it back.
@@ -30,6 +30,49 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run commands that are submitted as tasks, until it is stopped
     Worker(commands::worker::Args),
+    /// Submit a task, or many
+    Submit(commands::submit::Args),
+    /// List tasks
+    List(commands::list::Args),
+    /// Show everything about one task
+    Get(commands::get::Args),
+    /// Print what a task has printed
+    Logs(commands::logs::Args),
+    /// Show what happens, as it happens
+    Watch(commands::watch::Args),
+    /// Make tasks wait until they are resumed
+    #[command(after_help = steer::PAUSE)]
+    Pause(steer::Args),
+    /// Run tasks that are paused, or asleep (sends run)
+    #[command(after_help = steer::RESUME)]
+    Resume(steer::Args),
+    /// Send tasks to sleep
+    #[command(after_help = steer::SLEEP)]
+    Sleep(steer::SleepArgs),
+    /// Make nodes give tasks back, for others (or themselves) to go on
+    #[command(after_help = steer::RELEASE)]
+    Release(steer::Args),
+    /// Ask running tasks to persist what they have
+    #[command(after_help = steer::CHECKPOINT)]
+    Checkpoint(steer::Args),
+    /// End tasks as completed
+    #[command(after_help = steer::COMPLETE)]
+    Complete(steer::CompleteArgs),
+    /// End tasks for good
+    #[command(after_help = steer::KILL)]
+    Kill(steer::Args),
+    /// Start ended tasks anew, with the data they had
+    Retry(commands::retry::Args),
+    /// Delete tasks with all that belongs to them; one that runs is stopped
+    Delete(commands::delete::Args),
+    /// Delete what ended long ago
+    Purge(commands::purge::Args),
+    /// Count tasks by kind and state
+    Stats(commands::stats::Args),
+    /// List the nodes that live
+    Nodes(commands::nodes::Args),
+    /// Steer a node
+    Node(commands::node::Args),
     /// Print a script that completes what you type, for your shell
     Completions(commands::completions::Args),
     /// Print this command line's reference as Markdown

@@ -53,6 +53,20 @@ impl Exit {
             Self::Interrupted => 130,
         }
     }
+
+    /// The one with this number.
+    pub(crate) fn from_code(code: u8) -> Self {
+        let all = [
+            Self::Ok,
+            Self::Usage,
+            Self::NotFound,
+            Self::Store,
+            Self::Timeout,
+        ];
+        all.into_iter()
+            .find(|e| e.code() == code)
+            .unwrap_or(Self::No)
+    }
 }
 
 /// Why a command did not do what it was asked. Printed as one line; it names the field and says

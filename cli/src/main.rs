@@ -6,17 +6,28 @@
 //! | `global` | the options of every command: store, output, colours, log |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
+//! | `select` | which tasks are meant: ids or filters, dry run, confirmation |
+//! | `bulk` | what came of doing something to many tasks |
+//! | `waiting` | waiting with a limit |
+//! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
+//! | `view` | how a task looks: its stable JSON form, and rows of tables |
 //! | `commands` | a file per command |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
 //! | `hash` | names made of content |
 
 mod args;
+mod bulk;
 mod commands;
 mod exec;
 mod exit;
 mod global;
 mod hash;
+mod input;
+mod line;
 mod output;
+mod select;
+mod view;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -40,11 +41,6 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Whether to use colours on standard output.
-    pub(crate) fn color(&self) -> bool {
-        self.color
-    }
-
     /// Prints bytes as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
@@ -66,12 +62,42 @@ impl Output {
         }
     }
 
+    /// Prints a table; nothing when it has no rows.
+    pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        if std::io::stdout().is_terminal() {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        }
+        if self.color {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        let bold = |name: &&str| Cell::new(name).add_attribute(Attribute::Bold);
+        table.set_header(header.iter().map(bold).collect::<Vec<_>>());
+        table.add_rows(rows);
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        self.line(table.trim_fmt())
+    }
+
     /// Says something on standard error that is not what was asked for; `-q` leaves it out.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             // Where standard error is closed there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
+    }
+
+    /// Says on standard error what went wrong with a part of the work.
+    pub(crate) fn complain(&self, text: impl std::fmt::Display) {
+        // Where standard error is closed there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "error: {}", one_line(&text.to_string()));
     }
 
     /// A progress bar on standard error; one that is not seen where that is no terminal, with `-q`,
