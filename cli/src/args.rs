@@ -28,6 +28,8 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Work through a list of commands; started again, it goes on where it was
+    Run(commands::run::Args),
     /// Run commands that are submitted as tasks, until it is stopped
     Worker(commands::worker::Args),
     /// Submit a task, or many
