@@ -4,7 +4,10 @@ use std::io::IsTerminal;
 
 use clap::{ArgAction, ValueEnum};
 use tracing_subscriber::EnvFilter;
-use windlass::{Client, store::Store};
+use windlass::{
+    Client,
+    store::{self, Store},
+};
 
 use crate::{
     exit::Failure,
@@ -117,7 +120,12 @@ impl Global {
     ///
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.store_url()?).await?)
+        Store::open(&self.store_url()?).await.map_err(|e| match e {
+            store::Error::Invalid(e) if e.field() == "store" => {
+                Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
+            }
+            e => e.into(),
+        })
     }
 
     /// Opens the store and answers a client of it.
