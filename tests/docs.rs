@@ -96,3 +96,24 @@ fn what_the_documents_point_to_is_there() {
         "only {checked} names were found: has the writing changed?"
     );
 }
+
+#[test]
+fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
+    let (text, code) = (read("docs/storage.md"), read("src/store/sqlite/schema.rs"));
+    let blocks: Vec<&str> = text
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|block| block.split("```").next())
+        .map(str::trim)
+        .collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        assert!(
+            code.contains(block),
+            "docs/storage.md says otherwise than the code:\n{block}"
+        );
+    }
+    let tables = |text: &str| text.matches("CREATE TABLE ").count();
+    let in_code = code.split("mod tests").next().map_or(0, tables);
+    assert_eq!(tables(&text), in_code, "every table is told");
+}
