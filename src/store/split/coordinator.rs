@@ -14,8 +14,8 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
-    StateWrite,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus, StateWrite,
 };
 
 /// How long a claim waits for a state store that is unavailable, before each further try.
@@ -241,6 +241,10 @@ impl Coordinator for Split {
             }
         }
         answers
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.coordinator.peers().await
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
