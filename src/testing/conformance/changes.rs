@@ -7,7 +7,8 @@ use windlass_statemachine::{ActionKind, Code, Command, Message};
 
 use super::{
     Harness,
-    kit::{DEADLINE, Kit, eventually, field, id, one, settle},
+    kit::{DEADLINE, Kit, field, id, one, settle},
+    wait::eventually,
 };
 use crate::store::{Change, ChangeStream, What};
 

@@ -5,7 +5,8 @@ use windlass_statemachine::{Code, Command, Fence, Message, Status};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, eventually, id, task, with_data},
+    kit::{Kit, SHORT, id, task, with_data},
+    wait::eventually,
 };
 use crate::store::{Error, What};
 

@@ -6,7 +6,8 @@ use windlass_statemachine::{Code, Fence, Message, State};
 
 use super::{
     Harness,
-    kit::{Kit, eventually, field, id, one, task, with_data},
+    kit::{Kit, field, id, one, task, with_data},
+    wait::eventually,
 };
 use crate::store::{Error, What};
 

@@ -6,7 +6,8 @@ use windlass_statemachine::{Code, Message};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, SHORT, eventually, with_data},
+    kit::{Kit, LONG, SHORT, with_data},
+    wait::eventually,
 };
 use crate::store::{Error, NodeCommand, NodeStatus, TaskView, What};
 

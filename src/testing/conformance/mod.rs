@@ -51,6 +51,7 @@ pub mod quarantine;
 pub mod registry;
 pub mod states;
 pub mod submit;
+mod wait;
 pub mod watch;
 
 use std::sync::Arc;

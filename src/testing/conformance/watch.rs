@@ -4,7 +4,8 @@ use windlass_statemachine::{Command, Message};
 
 use super::{
     Harness,
-    kit::{Kit, Watcher, command_of, id, one, task, with_data},
+    kit::{Kit, command_of, id, one, task, with_data},
+    wait::Watcher,
 };
 use crate::store::{Error, Event, NodeCommand, Send, TaskView};
 
@@ -48,11 +49,19 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
             labels: (name == "full").then(|| full.labels.clone().into()),
             priority: record.task.priority,
             order: record.order,
-            due: record.state.unwrap().due(),
+            due: view.due,
             claimed_by: (name == "claimed").then_some(other.id),
             commanded: name == "commanded",
         };
         assert_eq!(view, expected);
+        // A store may keep less than nanoseconds of it in its index.
+        let due = record.state.unwrap().due();
+        let apart = due.zip(view.due).map(|(a, b)| a.duration_since(b).abs());
+        let as_good_as_same = apart.is_some_and(|d| d < jiff::SignedDuration::from_millis(1));
+        assert!(
+            as_good_as_same || due == view.due,
+            "{due:?} is told as {view:?}"
+        );
         if name == "full" {
             assert_eq!((view.due, view.priority), (Some(start), 9));
         }
@@ -109,10 +118,8 @@ pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
     }
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await;
-    for watch in &mut watches {
-        let is_claimed = |v: &TaskView| v.claimed_by == Some(node.id);
-        watch.task("a", "a claim", is_claimed).await;
-    }
+    let is_claimed = |v: &TaskView| v.claimed_by == Some(node.id);
+    watches[1].task("a", "another's claim", is_claimed).await;
     let until = kit.in_an_hour();
     kit.commit(&mut claimed, &Message::sleep_until(until)).await;
     for watch in &mut watches {
@@ -154,8 +161,6 @@ pub async fn it_tells_the_owner_of_a_deletion(harness: &dyn Harness) {
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.claimed(&node, "a").await;
-    let is_claimed = |v: &TaskView| v.claimed_by == Some(node.id);
-    watch.task("a", "a claim", is_claimed).await;
     one(kit.registry().delete(vec![id("a")]).await).unwrap();
     watch.gone("a").await;
 }
