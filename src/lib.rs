@@ -7,6 +7,8 @@ pub mod handler;
 pub mod runner;
 pub mod store;
 pub mod task;
+#[cfg(feature = "conformance")]
+pub mod testing;
 
 pub use async_trait::async_trait;
 pub use client::Client;

@@ -68,6 +68,8 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Lists every live task of these kinds (`None`: of all), then tells what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
+    /// Of a task that this lease has claimed only its commands and its end are told after the list:
+    /// the answer of [`claim`](Self::claim) has told the rest.
     ///
     /// # Errors
     ///

@@ -35,17 +35,17 @@ async fn an_older_state_is_refused_and_the_same_one_is_no_change() {
     assert_eq!(states.load(&[id("t")]).await.remove(0).unwrap(), None);
     store(&states, state(0, 5, 2)).await.unwrap();
     store(&states, state(0, 5, 2)).await.unwrap();
-    for older in [state(0, 4, 9), state(0, 5, 1)] {
+    for older in [state(0, 4, 9), state(0, 5, 1), state(1, 4, 9)] {
         let refused = store(&states, older).await;
         assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
     }
-    store(&states, state(1, 1, 0)).await.unwrap();
+    store(&states, state(1, 6, 0)).await.unwrap();
     drop(states);
     let states = SqliteStates::open(file.path(), Options::default())
         .await
         .unwrap();
     let loaded = states.load(&[id("t")]).await.remove(0).unwrap();
-    assert_eq!(loaded, Some(state(1, 1, 0)));
+    assert_eq!(loaded, Some(state(1, 6, 0)));
     states
         .remove(&[id("t"), id("u")])
         .await
