@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::{ArgAction, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{Client, store::Store};
 
 use crate::{
@@ -57,15 +57,20 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask.
-    /// What stays tells what it does unasked.
-    pub(crate) fn log(&self, stays: bool) {
-        let level = match (self.quiet, self.verbose + u8::from(stays)) {
-            (true, _) => "error",
-            (_, 0) => "warn",
-            (_, 1) => "info",
-            (_, 2) => "debug",
-            _ => "trace",
+    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
+    /// from this level on.
+    pub(crate) fn log(&self, usual: LevelFilter) {
+        let levels = [
+            LevelFilter::ERROR,
+            LevelFilter::WARN,
+            LevelFilter::INFO,
+            LevelFilter::DEBUG,
+            LevelFilter::TRACE,
+        ];
+        let usual = levels.iter().position(|l| *l == usual).unwrap_or(0);
+        let level = match self.quiet {
+            true => LevelFilter::ERROR,
+            false => levels[(usual + usize::from(self.verbose)).min(levels.len() - 1)],
         };
         let filter = EnvFilter::try_from_env("WINDLASS_LOG")
             .unwrap_or_else(|_| EnvFilter::new(format!("warn,windlass={level}")));
