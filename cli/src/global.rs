@@ -32,7 +32,13 @@ pub(crate) enum Color {
 pub(crate) struct Global {
     /// Where the tasks are kept: sqlite:PATH, or memory: (gone when the program ends) [default: the
     /// file windlass.db in your data directory]
-    #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_STORE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     pub(crate) store: Option<String>,
 
     /// How to print what is asked for
@@ -64,7 +70,8 @@ impl Global {
     pub(crate) fn log(&self) {
         let level = match (self.quiet, self.verbose) {
             (true, _) => "error",
-            (_, 0) => "warn",
+            // What is wrong is told by the one line of the error.
+            (_, 0) => "error",
             (_, 1) => "info",
             (_, 2) => "debug",
             _ => "trace",
