@@ -51,9 +51,8 @@ fn main() -> ExitCode {
     cli.global.log(match cli.command {
         // It stays, and its log is all there is to see.
         Command::Worker(_) => LevelFilter::INFO,
-        // It tells of failures itself.
-        Command::Run(_) => LevelFilter::ERROR,
-        _ => LevelFilter::WARN,
+        // What is wrong is told by the one line of the error.
+        _ => LevelFilter::ERROR,
     });
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -79,7 +79,7 @@ fn sigterm_gives_every_task_back() {
     );
     assert_eq!(
         place.run(&["nodes", "-o", "json"]).1,
-        "",
+        "[]\n",
         "the node has left"
     );
 }
