@@ -1,5 +1,10 @@
 //! `windlass run` on real input, interrupted in every way.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
 mod live;
 
 use std::{collections::HashMap, fmt::Write as _, fs, process::Command};
@@ -107,7 +112,7 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
         (0, before),
         "{err}"
     );
-    assert_eq!(fs::read_dir(place.path("s.db.tasks")).unwrap().count(), 0);
+    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
 }
 
 #[test]
@@ -323,6 +328,19 @@ fn what_waits_for_others_is_told() {
     );
     let waiting = summary["waiting"].as_object().unwrap();
     assert_eq!(waiting["of kind 'mail', for which no worker is there"], 1);
+}
+
+/// Enough of them to fill the window that is followed at a time.
+#[test]
+fn many_that_wait_for_others_do_not_wait_for_ever() {
+    let place = Place::new();
+    let lines: String = (0..12_000).fold(String::new(), |mut all, n| {
+        let _ = writeln!(all, "{{\"id\":\"m{n}\",\"kind\":\"mail\"}}");
+        all
+    });
+    let (code, out, err) = place.run_with(&["run", "-o", "json"], lines.as_bytes());
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(summary(&out)["left"], 12_000);
 }
 
 #[test]

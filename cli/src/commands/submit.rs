@@ -13,6 +13,7 @@ use windlass::{
 use crate::{
     args::{duration, label, time},
     commands::{steer::after, submit_lines},
+    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -123,7 +124,12 @@ impl Args {
         } else {
             task
         };
-        task.build()
+        let submit = task.build()?;
+        if submit.task.kind.as_str() == exec::KIND {
+            // What a command cannot be made of is told now, not by a task that failed.
+            exec::Props::parse(&submit.task.props)?;
+        }
+        Ok(submit)
     }
 }
 

@@ -1,5 +1,9 @@
 //! A store in a folder of its own, and the program on it.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
 
 use std::{
     fs,
