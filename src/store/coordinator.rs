@@ -104,15 +104,13 @@ pub trait Coordinator: Send + Sync + 'static {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;
 
     /// The nodes that live, as far as this process knows them without asking anybody if it can (a
-    /// copy that a watch keeps, say): runners look every few seconds. Empty where a store has
-    /// nothing to tell; the nodes then claim without leaving tasks to each other.
+    /// copy that a watch keeps, say): runners look every few seconds. A store that has nothing to
+    /// tell answers with none; the nodes then claim without leaving tasks to each other.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
-        Ok(Vec::new())
-    }
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error>;
 
     /// Answers a node command: it leaves the queue and the outcome is kept for its sender.
     ///

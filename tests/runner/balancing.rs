@@ -9,6 +9,7 @@ use windlass::{
     Message, NewTask, Runner, TaskContext,
     balancer::{Balancer, Cluster, Fair},
     store::{NodeCommand, TaskView, What},
+    testing::Operation,
 };
 
 use crate::support::{World, secs};
@@ -40,7 +41,7 @@ async fn eight_idle_nodes_make_about_one_claim_for_each_free_task() {
     }
     // They know of each other after a few seconds.
     tokio::time::sleep(secs(5)).await;
-    let counted = world.claims_asked();
+    let counted = world.faults.calls(Operation::Claim);
     for n in 0..200 {
         world
             .client
@@ -49,7 +50,7 @@ async fn eight_idle_nodes_make_about_one_claim_for_each_free_task() {
             .unwrap();
         tokio::time::sleep(secs(1)).await;
     }
-    let asked = world.claims_asked() - counted;
+    let asked = world.faults.calls(Operation::Claim) - counted;
     assert!(
         (200..=240).contains(&asked),
         "at most 1.2 for each of 200 tasks, not {asked} in all"

@@ -9,6 +9,7 @@
 
 mod balancing;
 mod commands;
+mod faults;
 mod handlers;
 mod limits;
 mod nodes;

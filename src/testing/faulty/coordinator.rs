@@ -8,7 +8,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus,
 };
 
 #[async_trait]
@@ -80,6 +81,11 @@ impl Coordinator for FaultyStore {
             lost => lost,
         });
         merged.collect()
+    }
+
+    /// Never fails and is not counted: runners ask in the background, at moments of their own.
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.coordinator().peers().await
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
