@@ -12,7 +12,7 @@ use std::{
 use jiff::Timestamp;
 use windlass::{
     BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
-    store::{Error, Filter, What},
+    store::{Error, Filter, Lease, What},
     testing::{Fault, Operation},
 };
 
@@ -128,6 +128,35 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
         assert_eq!(moves, 1, "{fault:?}: {changes:#?}");
         assert_eq!(world.code(&"child".parse().unwrap()).await, Code::Runnable);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let lease = node.snapshot().await.unwrap().lease.unwrap();
+    let lease = Lease {
+        id: lease,
+        node: node.node().clone(),
+        ttl: secs(15),
+    };
+    // The store has given the task to the node's lease, and the node knows nothing of it.
+    node.drain().await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let claimed = world
+        .store
+        .coordinator()
+        .claim(&lease, vec![id.clone()])
+        .await;
+    assert!(claimed[0].as_ref().unwrap().is_some());
+    node.unfreeze();
+    world.faults.break_watches();
+    assert!(world.client.wait(&id).await.unwrap().is_completed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,11 +113,16 @@ impl Engine {
             slot.latest = Some(Heard::View(view));
             return;
         }
+        let now = self.now();
+        if view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id) {
+            // A claim of this node whose answer was lost: it is claimed anew.
+            view.claimed_by = None;
+            view.due = Some(now);
+        }
         if view.claimed_by.is_some() || !self.wanted(&view) {
             self.due.remove(&view.id);
             return;
         }
-        let now = self.now();
         if let Some(until) = self.ignored.get(&view.id).copied() {
             if until <= now || view.commanded {
                 self.ignored.remove(&view.id);

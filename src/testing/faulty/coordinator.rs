@@ -49,7 +49,16 @@ impl Coordinator for FaultyStore {
                 std::future::pending::<()>().await;
             }
         };
-        Ok(events.take_until(Box::pin(is_lost)).boxed())
+        let mut broken = self.broken.subscribe();
+        let is_broken = async move {
+            if broken.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let events = events
+            .take_until(Box::pin(is_lost))
+            .take_until(Box::pin(is_broken));
+        Ok(events.boxed())
     }
 
     async fn claim(

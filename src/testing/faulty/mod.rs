@@ -76,6 +76,7 @@ pub struct FaultyStore {
     inner: Store,
     plan: Arc<Mutex<Plan>>,
     lost: watch::Sender<HashSet<u64>>,
+    broken: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -97,6 +98,7 @@ impl FaultyStore {
             inner: inner.clone(),
             plan: Arc::default(),
             lost: watch::Sender::new(HashSet::new()),
+            broken: watch::Sender::new(0),
         }
     }
 
@@ -124,6 +126,12 @@ impl FaultyStore {
         self.lost.send_modify(|lost| {
             lost.insert(lease);
         });
+    }
+
+    /// Ends every watch there is, as a broken connection does; what happens until it is watched
+    /// again is in the next list.
+    pub fn break_watches(&self) {
+        self.broken.send_modify(|times| *times += 1);
     }
 
     /// How often this operation was called, failed calls included.
