@@ -139,6 +139,9 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
         .start()
         .await
         .unwrap();
+    world
+        .until("listed", || async { node.snapshot().await.unwrap().listed })
+        .await;
     let lease = node.snapshot().await.unwrap().lease.unwrap();
     let lease = Lease {
         id: lease,
