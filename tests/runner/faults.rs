@@ -159,7 +159,8 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
     assert!(claimed[0].as_ref().unwrap().is_some());
     node.unfreeze();
     world.faults.break_watches();
-    assert!(world.client.wait(&id).await.unwrap().is_completed());
+    let done = tokio::time::timeout(secs(600), world.client.wait(&id)).await;
+    assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
 #[tokio::test(start_paused = true)]
