@@ -1,5 +1,6 @@
 //! windlass: persistent state-machine task running.
 
+pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;

@@ -15,7 +15,7 @@ use crate::{commands, commands::steer, exit, global::Global};
     version,
     after_help = exit::HELP,
     disable_help_subcommand = true,
-    propagate_version = false,
+    arg_required_else_help = true,
     max_term_width = 100
 )]
 pub(crate) struct Cli {

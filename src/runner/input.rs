@@ -5,7 +5,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{handle::Control, spawn::Ended};
 use crate::{
     handler::Ask,
-    store::{Claimed, Error, Event, Lease, TaskView},
+    store::{Claimed, Error, Event, Lease, NodeRecord, TaskView},
 };
 
 /// One claimed task of this node; never used twice.
@@ -21,6 +21,7 @@ pub(super) enum In {
     Ended(SlotId, u64, Ended),
     Ask(SlotId, Ask),
     Control(Control),
+    Nodes(Vec<NodeRecord>),
 }
 
 /// What the engine is told of the lease.

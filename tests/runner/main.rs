@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod balancing;
 mod commands;
 mod handlers;
 mod limits;

@@ -38,6 +38,10 @@ fn what_is_typed_wrong_names_the_field() {
             vec!["submit", "--lines", "/nowhere/x"],
             "lines: the file /nowhere/x",
         ),
+        (
+            vec!["submit", "--lines", "-", "--props", "-"],
+            "cannot both read",
+        ),
         (vec!["submit"], "KIND"),
         (vec!["get", "a/b"], "id: 'a/b' contains '/'"),
         (vec!["pause", "_a"], "id: '_a' begins with '_'"),

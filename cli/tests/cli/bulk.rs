@@ -1,5 +1,11 @@
 //! Filters: dry runs, confirmations, and what they touch.
 
+use std::{
+    fs::File,
+    io::{Read, Write},
+    process::{Command, Stdio},
+};
+
 use serde_json::json;
 
 use crate::env::Env;
@@ -40,6 +46,49 @@ fn without_a_terminal_filters_need_a_yes() {
         .fails(2, &["--yes"]);
     let all = env.run(&["list", "-o", "json"]).ok().lines();
     assert!(all.iter().all(|t| t["commands_waiting"] == 0), "{all:?}");
+}
+
+/// Runs the program on a terminal where somebody types this.
+fn on_a_terminal(env: &Env, words: &[&str], typed: &str) -> (Option<i32>, String) {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(words)
+        .env("WINDLASS_STORE", env.url())
+        .stdin(pty.slave.try_clone().unwrap())
+        .stderr(pty.slave)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut terminal = File::from(pty.master);
+    terminal.write_all(typed.as_bytes()).unwrap();
+    let mut seen = Vec::new();
+    // It ends with an error when the program does: then nobody has the other side.
+    let _ = terminal.read_to_end(&mut seen);
+    (
+        child.wait().unwrap().code(),
+        String::from_utf8_lossy(&seen).into_owned(),
+    )
+}
+
+#[test]
+fn on_a_terminal_it_asks() {
+    let env = Env::new();
+    some(&env);
+    for no in ["n\n", "\n", "what\n"] {
+        let (code, seen) = on_a_terminal(&env, &["delete", "--kind", "x"], no);
+        assert_eq!(code, Some(1), "{seen}");
+        assert!(
+            seen.contains("delete 2 tasks? [y/N]") && seen.contains("nothing was changed"),
+            "{seen}"
+        );
+    }
+    assert_eq!(env.json(&["stats"])["tasks"], 3);
+    let (code, seen) = on_a_terminal(&env, &["delete", "--kind", "x"], "y\n");
+    assert_eq!(code, Some(0), "{seen}");
+    assert_eq!(env.json(&["stats"])["tasks"], 1);
+    let (code, seen) = on_a_terminal(&env, &["purge", "--older-than", "0s"], "y\n");
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("no such task is meant"), "{seen}");
 }
 
 #[test]

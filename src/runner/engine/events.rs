@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use tokio::{sync::Semaphore, time::sleep};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep},
+};
 use tracing::{debug, info, warn};
 use windlass_statemachine::{
     TaskId,
@@ -164,7 +167,10 @@ impl Engine {
                     self.drains.push(order);
                 }
             }
-            NodeCommand::Balance => self.acknowledge(order, "nothing to balance on one machine"),
+            NodeCommand::Balance => {
+                self.next_balance = Instant::now();
+                self.acknowledge(order, "balancing");
+            }
             NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
                 Some(id) => {
                     if let Some(slot) = self.slots.get_mut(&id)

@@ -89,6 +89,27 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     kit.commit(&mut owner, &Message::complete()).await;
 }
 
+/// The new owner need not have written anything: its claim alone shuts the earlier one out, also for
+/// the owner after it.
+pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut stale = kit.claimed(&first, "a").await;
+    kit.commit(&mut stale, &with_data(Message::checkpoint(), 1))
+        .await;
+    kit.coordinator().leave(&first).await.unwrap();
+    kit.claim(&second, "a").await;
+    for message in [with_data(Message::pause(), 2), Message::complete()] {
+        let answer = kit.try_commit(&stale, &message).await;
+        assert!(is_fenced(&answer), "{answer:?}");
+    }
+    kit.coordinator().leave(&second).await.unwrap();
+    let third = kit.node("n3").await;
+    let claimed = kit.claim(&third, "a").await;
+    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":1}"#);
+}
+
 /// The end that a stale owner writes does not end a later task with the same id.
 pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

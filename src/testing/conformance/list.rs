@@ -40,6 +40,7 @@ macro_rules! conformance_tests {
             fences {
                 fences_only_grow,
                 a_stale_owner_changes_nothing,
+                a_claim_shuts_out_the_one_before,
                 a_stale_end_does_not_end_a_later_task,
                 a_claim_that_was_given_back_is_gone,
                 a_claim_ends_with_its_lease,

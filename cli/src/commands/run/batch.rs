@@ -124,7 +124,11 @@ impl Batch {
                         self.heard = Instant::now();
                         self.look_up().await?;
                     }
-                    waiting = if !open && self.only_waiting().await? { waiting + 1 } else { 0 };
+                    let full = self.live.len() >= WINDOW;
+                    waiting = match (!open || full) && self.only_waiting().await? {
+                        true => waiting + 1,
+                        false => 0,
+                    };
                 }
             }
         }

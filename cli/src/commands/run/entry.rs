@@ -101,7 +101,10 @@ impl Maker {
     /// What is wrong with the line.
     pub(super) fn make(&self, line: &str) -> Result<Entry, String> {
         match &self.what {
-            What::Task => self.task(line).map_err(|e| e.to_string()),
+            // The line's own number is told beside it.
+            What::Task => self
+                .task(line)
+                .map_err(|e| e.to_string().replace(" at line 1 column ", " at column ")),
             What::Words(words) => {
                 let mut words: Vec<String> =
                     words.iter().map(|word| word.replace("{}", line)).collect();

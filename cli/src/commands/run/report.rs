@@ -215,11 +215,6 @@ impl Report {
     /// A task has not completed, and will not.
     pub(super) fn failed(&mut self, failed: Failed, lines: u64, before: bool) {
         self.counts.failed += lines;
-        if !before {
-            let error = failed.error.as_deref().unwrap_or("no error is kept");
-            let text = one_line(&format!("{} {}: {error}", failed.id, failed.state));
-            self.aside(|out| out.note(text));
-        }
         if self.failures.len() < KEPT {
             self.failures.push(Failed { before, ..failed });
         }
@@ -301,7 +296,7 @@ impl Report {
         }
         for failed in self.failures.iter().take(SHOWN) {
             let before = if failed.before { " before" } else { "" };
-            let error = one_line(failed.error.as_deref().unwrap_or_default());
+            let error = one_line(failed.error.as_deref().unwrap_or("no error is kept"));
             let (id, state) = (&failed.id, &failed.state);
             self.out
                 .complain(format_args!("{id} {state}{before}: {error}"));
