@@ -108,3 +108,12 @@ async fn two_nodes_do_not_have_one_name() {
     a.leave(&lease).await.unwrap();
     join(&b, "a").await;
 }
+
+#[tokio::test]
+async fn a_lease_may_last_for_ever() {
+    let file = file();
+    let store = file.open().await;
+    let lease = join_for(&store, "a", Duration::MAX).await;
+    store.renew(&lease, &NodeStatus::default()).await.unwrap();
+    assert!(store.nodes().await.unwrap()[0].lease_left_ms > 1 << 60);
+}

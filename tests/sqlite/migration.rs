@@ -54,3 +54,14 @@ async fn two_processes_may_bring_it_up_to_date_at_once() {
     submit(&a.unwrap(), "new").await;
     assert_eq!(code(&b.unwrap(), "new").await, Code::Runnable);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_may_make_it_at_once() {
+    for _ in 0..10 {
+        let file = file();
+        let opened = futures::future::join_all((0..8).map(|_| file.try_open())).await;
+        for (n, store) in opened.into_iter().enumerate() {
+            submit(&store.unwrap(), &format!("t{n}")).await;
+        }
+    }
+}

@@ -96,7 +96,10 @@ pub(super) fn join(
             name: name.to_owned(),
         }));
     }
-    let ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+    // So that the end of the longest lease is still a number that SQLite can hold.
+    let ms = i64::try_from(ttl.as_millis())
+        .unwrap_or(i64::MAX)
+        .min(1 << 61);
     let clock = batch.clock;
     let id: i64 = batch
         .statement(
@@ -110,7 +113,7 @@ pub(super) fn join(
                 status,
                 ms,
                 clock.boot(),
-                clock.now().saturating_add(ms),
+                clock.now() + ms,
                 batch.at,
             ),
             |row| row.get(0),

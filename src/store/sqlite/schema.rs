@@ -140,9 +140,13 @@ pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
 
 /// The version of a file of ours; 0 for an empty one.
 fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let (id, version) = (pragma("application_id")?, pragma("user_version")?);
-    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+    // One statement, so that it sees one moment: another process may be making the file.
+    let (id, version, tables): (i32, i32, i64) = conn.query_row(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+         FROM pragma_application_id, pragma_user_version",
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
     let unusable = |text| Err(Error::Unusable(text).into());
     if id == 0 && version == 0 && tables == 0 {
         return Ok(0);
