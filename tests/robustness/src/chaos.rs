@@ -23,6 +23,9 @@ use crate::{
     world::{self, World},
 };
 
+/// How long a worker may take to give everything back and end.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
 /// How a run goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -34,6 +37,8 @@ pub struct Settings {
     pub kills: u32,
     /// How often a worker is stopped for longer than its lease.
     pub stops: u32,
+    /// How often a worker is asked to shut down, and started again.
+    pub shutdowns: u32,
     /// How long the workers are disturbed.
     pub over: Duration,
     /// How long leases last.
@@ -166,7 +171,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     )?;
     settle(scene, settings.settle).await?;
     for worker in &mut scene.workers {
-        worker.shut_down(Duration::from_secs(10)).await?;
+        worker.shut_down(SHUTDOWN).await?;
     }
     let world = World::load(
         &scene.client,
@@ -192,27 +197,55 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     })
 }
 
-/// Kills and stops workers at random moments.
+/// What is done to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Blow {
+    Kill,
+    Stop,
+    ShutDown,
+}
+
+/// Kills, stops and restarts workers at random moments.
 async fn disturb(
     workers: &mut [Worker],
     mut rng: Rng,
     start: Instant,
     settings: Settings,
 ) -> Result<(), BoxError> {
-    let mut moments: Vec<(Duration, bool)> = (0..settings.kills + settings.stops)
-        .map(|n| (settings.over.mul_f64(rng.f64()), n < settings.kills))
+    let blows = [
+        (Blow::Kill, settings.kills),
+        (Blow::Stop, settings.stops),
+        (Blow::ShutDown, settings.shutdowns),
+    ];
+    let mut moments: Vec<(Duration, Blow)> = blows
+        .iter()
+        .flat_map(|&(blow, times)| (0..times).map(move |_| blow))
+        .map(|blow| (settings.over.mul_f64(rng.f64()), blow))
         .collect();
     moments.sort();
-    for (moment, kills) in moments {
+    for (moment, blow) in moments {
         sleep_until(start + moment).await;
         let worker = &mut workers[rng.usize(0..workers.len())];
-        if kills {
-            worker.kill()?;
-            worker.launch()?;
-        } else {
-            worker.stop()?;
-            sleep(settings.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
-            worker.go_on()?;
+        match blow {
+            Blow::Kill => {
+                worker.kill()?;
+                worker.launch()?;
+            }
+            Blow::Stop => {
+                worker.stop()?;
+                sleep(settings.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
+                // Some never wake.
+                if settings.kills > 0 && rng.bool() {
+                    worker.kill()?;
+                    worker.launch()?;
+                } else {
+                    worker.go_on()?;
+                }
+            }
+            Blow::ShutDown => {
+                worker.shut_down(SHUTDOWN).await?;
+                worker.launch()?;
+            }
         }
     }
     Ok(())

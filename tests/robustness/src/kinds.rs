@@ -119,7 +119,7 @@ impl Run {
         })
     }
 
-    async fn work(mut self, kind: &str) -> Result<Message, BoxError> {
+    async fn work(self, kind: &str) -> Result<Message, BoxError> {
         match kind {
             "naps" => self.naps().await,
             "waits" => self.waits().await,
@@ -219,7 +219,7 @@ impl Run {
     }
 
     /// Fails in every way there is, then counts.
-    async fn flaky(mut self) -> Result<Message, BoxError> {
+    async fn flaky(self) -> Result<Message, BoxError> {
         let attempt = self.task.attempt();
         if self.n == 0 && attempt <= self.job.fails {
             if let Some(message) = self.moment().await {

@@ -119,7 +119,7 @@ impl Traffic {
         }
     }
 
-    /// Sends commands at random until a time.
+    /// Sends commands at random until a time, and deletes tasks now and then.
     ///
     /// # Errors
     ///
@@ -142,6 +142,11 @@ impl Traffic {
                 }
                 recent[rng.usize(0..recent.len())].clone()
             };
+            // Parents stay: their children are looked for.
+            if rng.u32(0..30) == 0 && !target.as_str().starts_with("parent") {
+                self.delete(&target).await?;
+                continue;
+            }
             // Now and then several at once: their order counts.
             for _ in 0..=rng.u32(0..3) {
                 sent += 1;
@@ -152,9 +157,9 @@ impl Traffic {
         Ok(())
     }
 
-    /// Resumes about half of what is paused, and retries what has failed.
+    /// Resumes about half of what is paused, and starts some of what has failed or was killed anew.
     async fn resume_some(&self, rng: &mut Rng) -> Result<(), BoxError> {
-        for (code, share) in [(Code::Paused, 2), (Code::Failed, 8)] {
+        for (code, share) in [(Code::Paused, 2), (Code::Failed, 3), (Code::Killed, 6)] {
             let filter = Filter {
                 states: vec![code],
                 ..Filter::default()
@@ -185,6 +190,24 @@ impl Traffic {
             }
         }
         Ok(())
+    }
+
+    /// Deletes a task, until there is an answer.
+    async fn delete(&self, task: &TaskId) -> Result<(), BoxError> {
+        loop {
+            match self.client.delete(task).await {
+                // The second: a try before this one did it.
+                Ok(()) | Err(Error::NotFound { .. }) => {
+                    let mut promised = self.lock();
+                    promised.tasks.retain(|t| t != task);
+                    promised.commands.retain(|(t, _)| t != task);
+                    promised.deleted.push(task.clone());
+                    return Ok(());
+                }
+                Err(e) if e.is_retryable() => sleep(AGAIN).await,
+                Err(e) => return Err(e.into()),
+            }
+        }
     }
 
     /// Freezes and drains nodes for short times, and takes tasks from them, until a time.

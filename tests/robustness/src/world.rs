@@ -91,6 +91,8 @@ impl Subject {
 pub struct Promised {
     /// Tasks whose submit was acknowledged.
     pub tasks: Vec<TaskId>,
+    /// Tasks that the test has deleted; their submits and commands are promised no more.
+    pub deleted: Vec<TaskId>,
     /// Commands whose sending was acknowledged, in the order in which they were.
     pub commands: Vec<(TaskId, CommandId)>,
 }
@@ -207,11 +209,18 @@ impl World {
         pauses
     }
 
-    /// When the test killed this process.
-    pub fn killed(&self, pid: u32) -> Option<u64> {
-        let mut lines = self.witness.iter();
-        let killed = lines.find(|l| l.pid == pid && l.said == Said::Killed);
-        killed.map(|l| l.at)
+    /// When the test killed this process; one that was stopped then has done nothing since.
+    pub fn died(&self, pid: u32) -> Option<u64> {
+        let mut stopped = None;
+        for line in self.witness.iter().filter(|l| l.pid == pid) {
+            match line.said {
+                Said::Stopped => stopped = Some(line.at),
+                Said::Continued => stopped = None,
+                Said::Killed => return stopped.or(Some(line.at)),
+                _ => {}
+            }
+        }
+        None
     }
 
     /// The processes that have been this node.

@@ -42,6 +42,7 @@ fn settings(seed: u64) -> Settings {
         tasks: 2000,
         kills: 0,
         stops: 0,
+        shutdowns: 2,
         over: Duration::from_secs(40),
         ttl: Duration::from_millis(1500),
         settle: Duration::from_secs(60),
@@ -152,6 +153,7 @@ async fn soak() -> Result<(), BoxError> {
         let both = Settings {
             kills: 15,
             stops: 6,
+            shutdowns: 4,
             ..settings(first.wrapping_add(runs))
         };
         play(both).await.map_err(told)?;

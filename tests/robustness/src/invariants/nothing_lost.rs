@@ -1,4 +1,4 @@
-//! G4 and G8: what was acknowledged to a client is there, and can be read.
+//! G4 and G8: what was acknowledged to a client is there, and can be read; what was deleted is not.
 
 use super::Found;
 use crate::world::World;
@@ -22,6 +22,11 @@ pub(super) fn check(world: &World) -> Found {
         if !there {
             let how = format!("its command {command} was acknowledged; it is gone");
             found.push((task.clone(), how));
+        }
+    }
+    for id in &world.promised.deleted {
+        if world.subjects.contains_key(id) {
+            found.push((id.clone(), "it was deleted; it is there again".into()));
         }
     }
     for (id, subject) in &world.subjects {
@@ -61,6 +66,13 @@ mod tests {
         let mut world = of_history(vec![submitted()]);
         world.promised.commands.push((id(), "c2".parse().unwrap()));
         caught(check(&world), "its command c2 was acknowledged");
+    }
+
+    #[test]
+    fn a_deleted_task_that_comes_back_is_caught() {
+        let mut world = of_history(vec![submitted()]);
+        world.promised.deleted.push(id());
+        caught(check(&world), "it is there again");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn runs<'a>(world: &'a World, found: &mut Found) -> BTreeMap<&'a TaskId, Vec<Run
     for ((pid, task, fence), starts) in open {
         for from in starts {
             // It ended with its process.
-            let to = world.killed(pid).unwrap_or_else(|| {
+            let to = world.died(pid).unwrap_or_else(|| {
                 let how = format!("claim {fence} never ended, nor did its process {pid} die");
                 found.push((task.clone(), how));
                 u64::MAX
@@ -227,6 +227,21 @@ mod tests {
     fn a_zombie_is_excused_for_a_moment() {
         holds(check(&zombie(50)));
         caught(check(&zombie(50 + TO_LEARN)), "claim 2 ran in process 7");
+    }
+
+    #[test]
+    fn one_that_never_wakes_has_ended_when_it_was_stopped() {
+        let lines = |stopped| {
+            witnessed(vec![
+                start(1, 7, 2, 0),
+                line(stopped, 7, Said::Stopped),
+                start(20, 8, 5, 0),
+                end(30, 8, 5),
+                line(40, 7, Said::Killed),
+            ])
+        };
+        holds(check(&lines(10)));
+        caught(check(&lines(25)), "claim 2 ran in process 7");
     }
 
     #[test]
