@@ -15,7 +15,7 @@ use crate::{commands, commands::steer, exit, global::Global};
     version,
     after_help = exit::HELP,
     disable_help_subcommand = true,
-    propagate_version = false,
+    arg_required_else_help = true,
     max_term_width = 100
 )]
 pub(crate) struct Cli {
@@ -28,6 +28,8 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Work through a list of commands; started again, it goes on where it was
+    Run(commands::run::Args),
     /// Run commands that are submitted as tasks, until it is stopped
     Worker(commands::worker::Args),
     /// Submit a task, or many

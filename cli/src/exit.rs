@@ -136,7 +136,9 @@ impl From<store::Error> for Failure {
             }
             store::Error::Invalid(_) | store::Error::TooLarge { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
-                text.push_str("; choose another id, or give --idempotent");
+                text.push_str(
+                    "; choose another id (--idempotent takes a task that is the same as submitted)",
+                );
                 Self::No(text)
             }
             store::Error::AlreadyExists { .. } | store::Error::AlreadyFinished(_) => Self::No(text),

@@ -3,8 +3,11 @@
 use std::io::IsTerminal;
 
 use clap::{ArgAction, ValueEnum};
-use tracing_subscriber::EnvFilter;
-use windlass::{Client, store::Store};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use windlass::{
+    Client,
+    store::{self, Store},
+};
 
 use crate::{
     exit::Failure,
@@ -29,7 +32,13 @@ pub(crate) enum Color {
 pub(crate) struct Global {
     /// Where the tasks are kept: sqlite:PATH, or memory: (gone when the program ends) [default: the
     /// file windlass.db in your data directory]
-    #[arg(long, global = true, env = "WINDLASS_STORE", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_STORE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     pub(crate) store: Option<String>,
 
     /// How to print what is asked for
@@ -57,15 +66,20 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask.
-    /// What stays tells what it does unasked.
-    pub(crate) fn log(&self, stays: bool) {
-        let level = match (self.quiet, self.verbose + u8::from(stays)) {
-            (true, _) => "error",
-            (_, 0) => "warn",
-            (_, 1) => "info",
-            (_, 2) => "debug",
-            _ => "trace",
+    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
+    /// from this level on.
+    pub(crate) fn log(&self, usual: LevelFilter) {
+        // The first -v is for what can be seen to happen: warnings alone are of little use.
+        let levels = [
+            LevelFilter::ERROR,
+            LevelFilter::INFO,
+            LevelFilter::DEBUG,
+            LevelFilter::TRACE,
+        ];
+        let usual = levels.iter().position(|l| *l == usual).unwrap_or(0);
+        let level = match self.quiet {
+            true => LevelFilter::ERROR,
+            false => levels[(usual + usize::from(self.verbose)).min(levels.len() - 1)],
         };
         let filter = EnvFilter::try_from_env("WINDLASS_LOG")
             .unwrap_or_else(|_| EnvFilter::new(format!("warn,windlass={level}")));
@@ -117,7 +131,12 @@ impl Global {
     ///
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.store_url()?).await?)
+        Store::open(&self.store_url()?).await.map_err(|e| match e {
+            store::Error::Invalid(e) if e.field() == "store" => {
+                Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
+            }
+            e => e.into(),
+        })
     }
 
     /// Opens the store and answers a client of it.

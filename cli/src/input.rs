@@ -38,20 +38,31 @@ pub(crate) const MAX_LINE: u64 = 64 << 20;
 
 /// Reads the next line; `None` at the end. Bad text is an error of that line alone.
 pub(crate) fn next_line(
+    from: &mut dyn BufRead,
+) -> std::io::Result<Option<Result<String, Invalid>>> {
+    next_item(from, b'\n')
+}
+
+/// As [`next_line`], of lines that end with another byte; then nothing else is taken off them.
+pub(crate) fn next_item(
     mut from: &mut dyn BufRead,
+    end: u8,
 ) -> std::io::Result<Option<Result<String, Invalid>>> {
     let mut bytes = Vec::new();
-    let read = (&mut from).take(MAX_LINE).read_until(b'\n', &mut bytes)?;
+    let read = (&mut from).take(MAX_LINE).read_until(end, &mut bytes)?;
     if read == 0 {
         return Ok(None);
     }
-    if bytes.last() != Some(&b'\n') && read as u64 == MAX_LINE {
+    if bytes.last() != Some(&end) && read as u64 == MAX_LINE {
         // The rest of it is not another line.
-        from.skip_until(b'\n')?;
+        from.skip_until(end)?;
         let reason = format!("is longer than {MAX_LINE} bytes");
         return Ok(Some(Err(Invalid::new("the line", reason))));
     }
-    while matches!(bytes.last(), Some(b'\n' | b'\r')) {
+    if end != b'\n' {
+        bytes.pop_if(|last| *last == end);
+    }
+    while end == b'\n' && matches!(bytes.last(), Some(b'\n' | b'\r')) {
         bytes.pop();
     }
     Ok(Some(String::from_utf8(bytes).map_err(|e| {
@@ -72,6 +83,11 @@ mod tests {
         assert_eq!(next(), Some(Ok(String::new())));
         assert!(next().unwrap().unwrap_err().to_string().contains("byte 2"));
         assert_eq!(next(), Some(Ok("c".into())));
+        assert_eq!(next(), None);
+        let mut from: &[u8] = b"a\r\n\0b";
+        let mut next = || next_item(&mut from, 0).unwrap();
+        assert_eq!(next(), Some(Ok("a\r\n".into())));
+        assert_eq!(next(), Some(Ok("b".into())));
         assert_eq!(next(), None);
     }
 }

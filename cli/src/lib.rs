@@ -32,6 +32,7 @@ mod waiting;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
     args::{Cli, Command},
@@ -50,7 +51,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
-    cli.global.log(matches!(cli.command, Command::Worker(_)));
+    cli.global.log(match cli.command {
+        // It stays, and its log is all there is to see.
+        Command::Worker(_) => LevelFilter::INFO,
+        // What is wrong is told by the one line of the error.
+        _ => LevelFilter::ERROR,
+    });
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -43,8 +43,12 @@ impl TaskLine {
     /// [`Invalid`] that says what is wrong where in the line.
     pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
         serde_json::from_str(text).map_err(|e| {
+            // The line of the file is told by whoever reads it; serde counts within the text.
+            let text = e
+                .to_string()
+                .replace(" at line 1 column ", " at character ");
             let example = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
-            Invalid::new("task", format!("{e}; {example}"))
+            Invalid::new("task", format!("{text}; {example}"))
         })
     }
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 use crate::{exit::Failure, global::Global};
@@ -69,7 +69,9 @@ impl Output {
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        if std::io::stdout().is_terminal() {
+        // Columns that are squeezed to a letter are worse than lines that are too long; some
+        // terminals say that they are no column wide.
+        if table.width().is_some_and(|width| width >= 60) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
         if self.color {
@@ -103,15 +105,35 @@ impl Output {
     /// A progress bar on standard error; one that is not seen where that is no terminal, with `-q`,
     /// or when there is little to do.
     pub(crate) fn progress(&self, total: u64, what: &'static str) -> ProgressBar {
-        if self.quiet || total < 200 || !std::io::stderr().is_terminal() {
+        if total < 200 {
             return ProgressBar::hidden();
         }
-        let bar = ProgressBar::new(total).with_message(what);
-        let template = "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta} left";
+        let template = "{msg} {wide_bar} {human_pos}/{human_len}  {rate}  {eta} left";
+        self.bar(ProgressBar::new(total), template, what)
+    }
+
+    /// As [`progress`](Self::progress), where nobody knows how much there is to do.
+    pub(crate) fn count_up(&self, what: &'static str) -> ProgressBar {
+        self.bar(
+            ProgressBar::no_length(),
+            "{spinner} {human_pos} {msg}  {rate}",
+            what,
+        )
+    }
+
+    fn bar(&self, bar: ProgressBar, template: &str, what: &'static str) -> ProgressBar {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let rate = |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+            // Writing to the line of a bar does not fail.
+            let _ = write!(w, "{:.0}/s", state.per_sec());
+        };
         match ProgressStyle::with_template(template) {
-            Ok(style) => bar.with_style(style),
+            Ok(style) => bar.with_style(style.with_key("rate", rate)),
             Err(_) => bar,
         }
+        .with_message(what)
     }
 }
 

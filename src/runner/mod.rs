@@ -6,6 +6,7 @@ mod config;
 mod due;
 mod engine;
 mod handle;
+mod input;
 mod lease;
 mod maintain;
 mod spawn;
@@ -24,7 +25,7 @@ pub use self::{
     config::KindConfig,
     handle::{RunningTask, Snapshot},
 };
-use self::{engine::In, handle::Control};
+use self::{handle::Control, input::In};
 use crate::store::Store;
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.

@@ -18,7 +18,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass get report-7
-  windlass get report-7 --history 50
+  windlass get report-7 --history=50
   windlass get report-7 -o json | jq .result")]
 pub(crate) struct Args {
     /// The task

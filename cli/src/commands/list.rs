@@ -94,7 +94,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     view::records(&out, &rows, now(&client))?;
     if shown == 0 {
-        out.note("no such task");
+        let is_all = filter.is_all() && args.after == 0;
+        out.note(if is_all {
+            "there are no tasks"
+        } else {
+            "there are no such tasks"
+        });
     }
     Ok(Exit::Ok)
 }

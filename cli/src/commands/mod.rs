@@ -10,6 +10,7 @@ pub(crate) mod nodes;
 pub(crate) mod purge;
 pub(crate) mod reference;
 pub(crate) mod retry;
+pub(crate) mod run;
 pub(crate) mod stats;
 pub(crate) mod steer;
 pub(crate) mod submit;
@@ -51,6 +52,7 @@ pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, F
         Command::Nodes(args) => nodes::execute(args, global).await,
         Command::Node(args) => node::execute(args, global).await,
         Command::Completions(args) => completions::execute(args, global).await,
+        Command::Run(args) => run::execute(args, global).await,
         Command::Worker(args) => worker::execute(args, global).await,
         Command::Reference(args) => reference::execute(args, global).await,
     }

@@ -86,13 +86,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         None
     };
+    // Of a task that was not there it cannot be said that it was given back.
+    let is_done = answer
+        .as_deref()
+        .is_none_or(|a| name != "stop-task" || a == "released");
     if out.is_json() {
         out.json(&json!({ "node": node, "action": name, "order": order, "answer": answer }))?;
     } else {
         let answer = answer.unwrap_or_else(|| "sent".into());
         out.line(format!("{node}: {name}: {answer}"))?;
     }
-    Ok(Exit::Ok)
+    Ok(if is_done { Exit::Ok } else { Exit::No })
 }
 
 /// Waits for what the node answers. Nodes are few and answer soon, so it looks again and again.

@@ -110,7 +110,11 @@ fn name(arg: &Arg) -> String {
         let _ = write!(name, "{comma}--{long}");
     }
     if let Some(values) = values {
-        let _ = write!(name, " {values}");
+        let optional = arg.get_num_args().is_some_and(|n| n.min_values() == 0);
+        let _ = match optional {
+            true => write!(name, "[={values}]"),
+            false => write!(name, " {values}"),
+        };
     }
     name
 }

@@ -81,7 +81,7 @@ struct When {
 
     /// For so long from now: 90s, 15m, 1h30m, 7d
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
-    wait: Option<Duration>,
+    span: Option<Duration>,
 }
 
 /// The tasks, and with which result.
@@ -96,9 +96,9 @@ pub(crate) struct CompleteArgs {
 
 /// Sends sleep.
 pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Failure> {
-    let until = match (args.when.until, args.when.wait) {
+    let until = match (args.when.until, args.when.span) {
         (Some(until), _) => until,
-        (None, wait) => after(Timestamp::now(), wait.unwrap_or_default(), "--for")?,
+        (None, span) => after(Timestamp::now(), span.unwrap_or_default(), "--for")?,
     };
     execute(Command::Sleep { until }, args.tasks, global).await
 }

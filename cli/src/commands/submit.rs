@@ -13,6 +13,7 @@ use windlass::{
 use crate::{
     args::{duration, label, time},
     commands::{steer::after, submit_lines},
+    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
@@ -123,13 +124,22 @@ impl Args {
         } else {
             task
         };
-        task.build()
+        let submit = task.build()?;
+        if submit.task.kind.as_str() == exec::KIND {
+            // What a command cannot be made of is told now, not by a task that failed.
+            exec::Props::parse(&submit.task.props)?;
+        }
+        Ok(submit)
     }
 }
 
 /// Submits.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     // What is wrong with the options is told before a store is opened.
+    if args.lines.as_deref() == Some("-") && args.props.as_deref() == Some("-") {
+        let text = "--lines and --props cannot both read standard input; put one into a file";
+        return Err(Failure::Usage(text.into()));
+    }
     let task = args.task(Timestamp::now())?;
     if let Some(path) = &args.lines {
         let lines = input::lines("lines", path)?;

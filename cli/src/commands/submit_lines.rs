@@ -102,7 +102,7 @@ pub(crate) async fn execute(
     let mut batch = Vec::with_capacity(CHUNK);
     let mut number = 0;
     let mut stopped = false;
-    let spinner = out.progress(u64::MAX, "submitted");
+    let spinner = out.count_up("submitted");
     loop {
         let line = next_line(&mut *lines)
             .map_err(|e| Failure::Usage(format!("lines: line {}: {e}", number + 1)))?;

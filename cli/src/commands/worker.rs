@@ -43,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long)]
     name: Option<String>,
 
-    /// How many commands run at once
-    #[arg(long, value_name = "N", default_value_t = default_slots())]
+    /// How many commands run at once [default: one for each core]
+    #[arg(long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
     slots: u32,
 
     /// A task that sleeps longer than this is given back meanwhile

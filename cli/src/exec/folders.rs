@@ -102,6 +102,8 @@ impl Folders {
         {
             debug!("folders of completed tasks are left to the next worker");
         }
+        // Only if it is empty; who needs it makes it again.
+        let _ = fs::remove_dir(&self.root);
     }
 
     /// Removes the folders of tasks that completed, or are gone, while no worker was there to do it.

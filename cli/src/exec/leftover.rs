@@ -39,7 +39,9 @@ struct Record {
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     let text = serde_json::to_string(record)?;
     // A rename, so that nobody reads half of it. It need not survive the machine: nor do processes.
-    let new = path.with_extension("new");
+    let mut new = path.as_os_str().to_owned();
+    // No folder's name has this.
+    new.push("~");
     fs::write(&new, text)?;
     fs::rename(new, path)
 }
