@@ -107,7 +107,12 @@ impl Traffic {
                 .await;
             match sent {
                 Ok(()) => {
-                    self.lock().commands.push((task.clone(), id));
+                    let mut promised = self.lock();
+                    let sent = (task.clone(), id);
+                    // What was sent before under that id is the same command.
+                    if !promised.commands.contains(&sent) {
+                        promised.commands.push(sent);
+                    }
                     return Ok(());
                 }
                 Err(Error::AlreadyFinished(_)) => return Ok(()),
