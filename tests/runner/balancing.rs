@@ -94,11 +94,7 @@ async fn when_the_first_does_not_take_it_the_next_does() {
             .await
             .unwrap();
         let before = world.now();
-        world
-            .until("it is claimed", || async {
-                world.client.get(&id).await.unwrap().node.is_some()
-            })
-            .await;
+        world.claimed(&id).await;
         let took = world.now().duration_since(before).as_millis();
         assert!(took < 700, "{took} ms");
         let node = world.client.get(&id).await.unwrap().node.unwrap();

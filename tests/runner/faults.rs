@@ -46,12 +46,7 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("k").await;
     let renewals = world.faults.calls(Operation::Renew);
     world
         .until("a renewal", || async {
@@ -206,12 +201,7 @@ async fn a_command_survives_the_loss_of_its_owner() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("ignores")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("ignores").await;
     let pause = world.client.command(&id, Command::Pause).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(
@@ -238,12 +228,7 @@ async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("k").await;
     for operation in [Operation::Commit, Operation::Renew, Operation::Leave] {
         world.faults.fail(operation, Fault::Before, 100_000);
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass::{
-    Client, Code, Command, Outcome, TaskId,
+    Client, Code, Command, NewTask, Outcome, TaskId,
     runner::Builder,
     store::Store,
     testing::{FaultyStore, TokioClock},
@@ -50,6 +50,21 @@ impl World {
             record.state.unwrap().code() == code && record.node.is_none()
         })
         .await;
+    }
+
+    /// Waits until a node has the task.
+    pub(crate) async fn claimed(&self, id: &TaskId) {
+        self.until(&format!("{id} is claimed"), || async {
+            self.client.get(id).await.unwrap().node.is_some()
+        })
+        .await;
+    }
+
+    /// Submits a task of this kind and waits until a node has it.
+    pub(crate) async fn running(&self, kind: &str) -> TaskId {
+        let id = self.client.submit(NewTask::new(kind)).await.unwrap();
+        self.claimed(&id).await;
+        id
     }
 
     /// Waits for something that no signal tells, in virtual time.
