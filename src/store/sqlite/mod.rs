@@ -39,6 +39,7 @@ mod coordinator;
 mod errors;
 mod nodes;
 mod open;
+mod process;
 mod prune;
 mod reader;
 mod registry;
