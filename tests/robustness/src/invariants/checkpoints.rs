@@ -188,7 +188,7 @@ mod tests {
         let lines = vec![
             start(1, 7, 2, 0),
             one.clone(),
-            two.clone(),
+            two,
             start(4, 8, 5, 0),
         ];
         caught(check(&world_with(lines, 1)), "claim 5 started with 0");
