@@ -120,7 +120,11 @@ impl Worker {
                 let mut command = Command::new(site.programs.worker);
                 command.arg(site.file()).arg(&node).arg(site.witnesses());
                 // Now and then there is less room than work.
-                let slots = if self.lives.is_multiple_of(2) { "10" } else { "48" };
+                let slots = if self.lives.is_multiple_of(2) {
+                    "10"
+                } else {
+                    "48"
+                };
                 let late = site.late.as_millis().to_string();
                 command.args([&ttl, slots, &late]);
                 (node, command)

@@ -130,7 +130,7 @@ async fn copy(seed: u64) -> Result<(), BoxError> {
 
     let client = Client::new(&Store::open(&format!("sqlite:{}", copy.display())).await?);
     let promised = scene.traffic.promised();
-    assert_eq!(promised.tasks.len(), TASKS);
+    assert_eq!(promised.tasks.len() + promised.deleted.len(), TASKS);
     let world = World::load(&client, &scene.site.witnesses(), promised).await?;
     let violations = windlass_robustness::invariants::check_crashed(&world);
     if !violations.is_empty() {
