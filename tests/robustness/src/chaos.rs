@@ -18,7 +18,7 @@ use crate::{
     BoxError, invariants,
     plan::Plan,
     traffic::Traffic,
-    witness::Journal,
+    witness::{Journal, Said},
     workers::{Programs, Role, Site, Worker},
     world::{self, World},
 };
@@ -43,6 +43,8 @@ pub struct Settings {
     pub over: Duration,
     /// How long leases last.
     pub ttl: Duration,
+    /// How long the writes of handlers take to reach the store, at the most.
+    pub late: Duration,
     /// How long everything may take to settle afterwards.
     pub settle: Duration,
 }
@@ -58,6 +60,8 @@ pub struct Summary {
     pub changes: usize,
     /// How many claims were lost with their lease.
     pub lost: usize,
+    /// How many writes of claims that were lost the store has refused.
+    pub fenced: usize,
     /// How many workers were killed.
     pub kills: u32,
     /// How many workers were stopped for a while.
@@ -70,8 +74,15 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, in {:.1?}",
-            self.tasks, self.commands, self.changes, self.kills, self.stops, self.lost, self.took
+            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, in {:.1?}",
+            self.tasks,
+            self.commands,
+            self.changes,
+            self.kills,
+            self.stops,
+            self.lost,
+            self.fenced,
+            self.took
         )
     }
 }
@@ -96,7 +107,7 @@ impl Scene {
     /// # Errors
     ///
     /// When something cannot be made or started.
-    pub async fn new(programs: Programs, ttl: Duration) -> Result<Self, BoxError> {
+    pub async fn new(programs: Programs, ttl: Duration, late: Duration) -> Result<Self, BoxError> {
         let folder = tempfile::tempdir()?;
         let witnesses = folder.path().join("witness");
         fs::create_dir(&witnesses)?;
@@ -105,6 +116,7 @@ impl Scene {
             folder: folder.path().to_owned(),
             journal: Arc::new(Journal::open(&witnesses, "test")?),
             ttl,
+            late,
         });
         let client = Client::new(&Store::open(&site.store()).await?);
         let mut workers = Vec::new();
@@ -143,7 +155,7 @@ impl Scene {
 ///
 /// What does not hold, with the histories of the tasks that show it.
 pub async fn run(programs: Programs, settings: Settings) -> Result<Summary, BoxError> {
-    let mut scene = Scene::new(programs, settings.ttl).await?;
+    let mut scene = Scene::new(programs, settings.ttl, settings.late).await?;
     let done = play(&mut scene, settings).await;
     match done {
         Ok(summary) => Ok(summary),
@@ -190,6 +202,9 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         changes: changes().count(),
         lost: changes()
             .filter(|c| matches!(c.what, windlass::store::What::Lost { .. }))
+            .count(),
+        fenced: (world.witness.iter())
+            .filter(|l| matches!(l.said, Said::Fenced { .. }))
             .count(),
         kills: settings.kills,
         stops: settings.stops,

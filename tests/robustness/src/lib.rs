@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | the tasks of a run, drawn from a seed |
 //! | [`kinds`] | the handlers that the workers run |
+//! | [`late`] | writes that are under way for a while, so that stopped processes have some |
 //! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
 //! | [`workers`] | the processes: started, killed, stopped, continued |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries, commands to nodes |
@@ -16,6 +17,7 @@
 pub mod chaos;
 pub mod invariants;
 pub mod kinds;
+pub mod late;
 pub mod plan;
 pub mod traffic;
 pub mod witness;

@@ -65,6 +65,13 @@ pub enum Said {
         /// The count that is durable.
         n: u64,
     },
+    /// A write was refused because the claim is not the live one any more.
+    Fenced {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+    },
     /// The process was not run by the operating system since then.
     Stalled {
         /// Since when.

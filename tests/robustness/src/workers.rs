@@ -41,6 +41,8 @@ pub struct Site {
     pub journal: Arc<Journal>,
     /// How long leases last.
     pub ttl: Duration,
+    /// How long the writes of handlers take to reach the store, at the most.
+    pub late: Duration,
 }
 
 impl Site {
@@ -118,8 +120,13 @@ impl Worker {
                 let mut command = Command::new(site.programs.worker);
                 command.arg(site.file()).arg(&node).arg(site.witnesses());
                 // Now and then there is less room than work.
-                let slots = if self.lives % 2 == 0 { "10" } else { "48" };
-                command.args([&ttl, slots]);
+                let slots = if self.lives.is_multiple_of(2) {
+                    "10"
+                } else {
+                    "48"
+                };
+                let late = site.late.as_millis().to_string();
+                command.args([&ttl, slots, &late]);
                 (node, command)
             }
             Role::Exec => {

@@ -13,7 +13,7 @@ use std::{
 use windlass::{Client, Code, store::Store};
 use windlass_robustness::{
     BoxError,
-    chaos::{self, Scene, Settings},
+    chaos::{self, Scene, Settings, Summary},
     plan::Plan,
     workers::Programs,
     world::World,
@@ -23,6 +23,9 @@ const PROGRAMS: Programs = Programs {
     worker: env!("CARGO_BIN_EXE_windlass-robustness-worker"),
     cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
 };
+
+/// So long, at the most, writes are under way where there should always be some.
+const LATE: Duration = Duration::from_millis(120);
 
 /// The tests share the machine with nobody: each is heavy enough.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -45,14 +48,15 @@ fn settings(seed: u64) -> Settings {
         shutdowns: 2,
         over: Duration::from_secs(40),
         ttl: Duration::from_millis(1500),
+        late: Duration::ZERO,
         settle: Duration::from_secs(60),
     }
 }
 
-async fn play(settings: Settings) -> Result<(), BoxError> {
+async fn play(settings: Settings) -> Result<Summary, BoxError> {
     let summary = chaos::run(PROGRAMS, settings).await?;
     eprintln!("seed {}: {summary}", settings.seed);
-    Ok(())
+    Ok(summary)
 }
 
 fn told(error: BoxError) -> BoxError {
@@ -68,7 +72,9 @@ async fn workers_are_killed_thirty_times() -> Result<(), BoxError> {
         kills: 30,
         ..settings(seed()?)
     };
-    play(kills).await.map_err(told)
+    let summary = play(kills).await.map_err(told)?;
+    assert!(summary.lost > 0, "no claim was lost: nothing is shown");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,9 +82,15 @@ async fn workers_are_stopped_for_longer_than_their_lease() -> Result<(), BoxErro
     let _alone = ALONE.lock().await;
     let stops = Settings {
         stops: 10,
+        late: LATE,
         ..settings(seed()?)
     };
-    play(stops).await.map_err(told)
+    let summary = play(stops).await.map_err(told)?;
+    assert!(
+        summary.fenced > 0,
+        "no zombie tried to write: nothing is shown"
+    );
+    Ok(())
 }
 
 /// What was acknowledged is in a copy of the files that was made at a moment nobody chose, with a
@@ -92,7 +104,7 @@ async fn a_copy_of_the_files_has_everything_that_was_acknowledged() -> Result<()
 async fn copy(seed: u64) -> Result<(), BoxError> {
     const TASKS: usize = 300;
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut scene = Scene::new(PROGRAMS, Duration::from_millis(1500)).await?;
+    let mut scene = Scene::new(PROGRAMS, Duration::from_millis(1500), LATE).await?;
     let mut plan = Plan::new(seed, &scene.site.witnesses());
     let over = Duration::from_millis(rng.u64(2000..4000));
     let until = tokio::time::Instant::now() + over;
@@ -118,7 +130,7 @@ async fn copy(seed: u64) -> Result<(), BoxError> {
 
     let client = Client::new(&Store::open(&format!("sqlite:{}", copy.display())).await?);
     let promised = scene.traffic.promised();
-    assert_eq!(promised.tasks.len(), TASKS);
+    assert_eq!(promised.tasks.len() + promised.deleted.len(), TASKS);
     let world = World::load(&client, &scene.site.witnesses(), promised).await?;
     let violations = windlass_robustness::invariants::check_crashed(&world);
     if !violations.is_empty() {
@@ -154,6 +166,7 @@ async fn soak() -> Result<(), BoxError> {
             kills: 15,
             stops: 6,
             shutdowns: 4,
+            late: if runs % 2 == 0 { LATE } else { Duration::ZERO },
             ..settings(first.wrapping_add(runs))
         };
         play(both).await.map_err(told)?;

@@ -1,6 +1,6 @@
 //! A node with the handlers of the crash tests, to be killed.
 //!
-//! `windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS`
+//! `windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS LATE_MS`
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -8,14 +8,15 @@ use tracing_subscriber::EnvFilter;
 use windlass::{Runner, store::Store};
 use windlass_robustness::{
     BoxError, kinds,
+    late::Late,
     witness::{self, Journal},
 };
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [store, node, witnesses, ttl, slots] = &args[..] else {
-        return Err("usage: windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS".into());
+    let [store, node, witnesses, ttl, slots, late] = &args[..] else {
+        return Err("usage: see the head of the source".into());
     };
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_env("WINDLASS_LOG"))
@@ -26,6 +27,8 @@ async fn main() -> Result<(), BoxError> {
     witness::watch_stalls(journal.clone());
     let ttl = Duration::from_millis(ttl.parse()?);
     let store = Store::open(&format!("sqlite:{store}")).await?;
+    let late = Duration::from_millis(late.parse()?);
+    let store = Late::store(&store, &journal, late);
     let builder = Runner::builder(&store)
         .node(node)
         .lease_ttl(ttl)

@@ -185,12 +185,7 @@ mod tests {
         let (one, two) = (asked(2, 7, 2, 1), acked(3, 7, 2, 1));
         let lines = vec![start(1, 7, 2, 0), one.clone(), two.clone()];
         caught(check(&world_with(lines, 0)), "0 is stored");
-        let lines = vec![
-            start(1, 7, 2, 0),
-            one.clone(),
-            two.clone(),
-            start(4, 8, 5, 0),
-        ];
+        let lines = vec![start(1, 7, 2, 0), one.clone(), two, start(4, 8, 5, 0)];
         caught(check(&world_with(lines, 1)), "claim 5 started with 0");
         // The acknowledgement was written down late.
         let lines = vec![start(1, 7, 2, 0), one, start(3, 8, 5, 0), acked(4, 7, 2, 1)];
