@@ -165,3 +165,25 @@ fn a_name_that_is_taken_is_waited_for_and_then_refused() {
     let (code, _, err) = place.run(&["worker", "--name", "a", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "its own earlier life is waited for: {err}");
 }
+
+/// Its lease would hold for ten minutes more, which is longer than this test waits for anything.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_tasks_of_a_worker_that_was_killed_are_taken_over_at_once() {
+    let place = Place::new();
+    let props =
+        json!({"shell": "echo $WINDLASS_ATTEMPT >> runs; sleep 600", "cwd": place.path("")});
+    submit(&place, "t", &props);
+    let first = place.start(&["worker", "--name", "w", "--lease-ttl", "10m"]);
+    place.until_lines("runs", 1);
+    first.kill();
+    // The name is free again, too.
+    let second = place.start(&["worker", "--name", "w", "--lease-ttl", "10m"]);
+    place.until_lines("runs", 2);
+    assert_eq!(
+        place.read("runs"),
+        "1\n2\n",
+        "the second attempt, since the first was abandoned"
+    );
+    second.kill();
+}
