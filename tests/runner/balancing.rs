@@ -186,7 +186,8 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
         .unwrap();
     world
         .until("it answers", || async {
-            world.client.node_outcome(order).await.unwrap().as_deref() == Some("balancing")
+            world.client.node_outcome(order).await.unwrap().as_deref()
+                == Some("balanced: 0 tasks given back")
         })
         .await;
     world
@@ -200,4 +201,44 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
         1,
         "the sleeper is where it was"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_node_balances_when_it_is_told_to_and_takes_nothing_back() {
+    #[derive(Debug)]
+    struct All;
+    impl Balancer for All {
+        fn gives_back(
+            &self,
+            _: &Cluster<'_>,
+            mine: &[windlass::TaskId],
+            _: f64,
+        ) -> Vec<windlass::TaskId> {
+            mine.to_vec()
+        }
+    }
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .balancer(All)
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = world.running("k").await;
+    node.freeze();
+    let order = world
+        .client
+        .command_node(node.node(), NodeCommand::Balance)
+        .await
+        .unwrap();
+    world
+        .until("it is given back", || async {
+            world.client.get(&id).await.unwrap().node.is_none()
+        })
+        .await;
+    let answer = world.client.node_outcome(order).await.unwrap();
+    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks given back"));
+    tokio::time::sleep(secs(60)).await;
+    assert!(world.client.get(&id).await.unwrap().node.is_none());
 }

@@ -165,7 +165,8 @@ impl Engine {
 
     /// Gives back what the balancer says.
     pub(super) fn balance(&mut self) -> usize {
-        if self.mode != Mode::Normal {
+        if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
+            // Everything is given back already.
             return 0;
         }
         let mut mine: Vec<_> = self

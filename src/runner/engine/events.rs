@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep},
-};
+use tokio::{sync::Semaphore, time::sleep};
 use tracing::{debug, info, warn};
 use windlass_statemachine::{
     TaskId,
@@ -173,8 +170,9 @@ impl Engine {
                 }
             }
             NodeCommand::Balance => {
-                self.next_balance = Instant::now();
-                self.acknowledge(order, "balancing");
+                // Also while it is frozen: it then gives back, and takes nothing.
+                let given = self.balance();
+                self.acknowledge(order, format!("balanced: {given} tasks given back"));
             }
             NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
                 Some(id) => {

@@ -213,7 +213,9 @@ impl Engine {
             if Instant::now() >= self.next_balance {
                 // Nodes that were started together should not decide together.
                 self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
-                self.balance();
+                if self.mode == Mode::Normal {
+                    self.balance();
+                }
             }
             self.claim_pass();
             self.flush();
@@ -436,14 +438,15 @@ impl Engine {
         }
     }
 
-    fn acknowledge(&self, order: u64, outcome: &'static str) {
+    fn acknowledge(&self, order: u64, outcome: impl Into<String>) {
         let Some(lease) = self.lease.clone() else {
             return;
         };
+        let outcome = outcome.into();
         let coordinator = self.parts.coordinator.clone();
         tokio::spawn(async move {
             let mut wait = Duration::from_millis(20);
-            while let Err(e) = coordinator.acknowledge(&lease, order, outcome).await {
+            while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
                 if !e.is_retryable() || wait > Duration::from_secs(10) {
                     debug!(order, error = %e, "a node command could not be answered");
                     return;
