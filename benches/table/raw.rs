@@ -1,0 +1,100 @@
+//! [`Raw`]: SQLite without windlass, with the same settings, on one thread: what there is to reach.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+
+/// How many updates or inserts a transaction has.
+const GROUP: usize = 1000;
+
+/// One table with a text in each row.
+pub(crate) struct Raw {
+    conn: Connection,
+    text: String,
+    /// The rows that are updated.
+    hot: Vec<i64>,
+    next: usize,
+    inserted: i64,
+}
+
+impl Raw {
+    /// A file with `rows` rows of `size` bytes, of which `hot` are updated, evenly spread.
+    pub(crate) fn new(file: &Path, rows: usize, hot: usize, size: usize) -> Self {
+        let conn = Connection::open(file).unwrap();
+        // As the store sets its own connection up.
+        conn.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -204800;
+             PRAGMA wal_autocheckpoint = 10000; PRAGMA journal_size_limit = 67108864;
+             CREATE TABLE raw (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;
+             CREATE TABLE named (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+                 text TEXT NOT NULL) STRICT;
+             BEGIN",
+        )
+        .unwrap();
+        let mut raw = Self {
+            conn,
+            text: "x".repeat(size),
+            hot: (0..hot).map(|n| (n * rows / hot) as i64).collect(),
+            next: 0,
+            inserted: 0,
+        };
+        {
+            let mut insert = raw
+                .conn
+                .prepare("INSERT INTO raw (n, text) VALUES (?1, ?2)")
+                .unwrap();
+            for n in 0..rows {
+                insert.execute((n as i64, &raw.text)).unwrap();
+            }
+        }
+        raw.conn.execute_batch("COMMIT").unwrap();
+        raw.updates(Duration::from_millis(200));
+        raw
+    }
+
+    /// Updates rows for a while; answers how many a second.
+    pub(crate) fn updates(&mut self, time: Duration) -> f64 {
+        let sql = "UPDATE raw SET text = ?2 WHERE n = ?1";
+        let mut update = self.conn.prepare_cached(sql).unwrap();
+        let (begun, mut done) = (Instant::now(), 0);
+        while begun.elapsed() < time {
+            self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+            for _ in 0..GROUP {
+                self.next += 1;
+                // Another text each time: what stays the same is not written.
+                stamp(&mut self.text, self.next);
+                let n = self.hot[self.next % self.hot.len()];
+                update.execute((n, &self.text)).unwrap();
+            }
+            self.conn.execute_batch("COMMIT").unwrap();
+            done += GROUP;
+        }
+        done as f64 / begun.elapsed().as_secs_f64()
+    }
+
+    /// Inserts rows with a name of 20 bytes for a while; answers how many a second.
+    pub(crate) fn inserts(&mut self, time: Duration) -> f64 {
+        let sql = "INSERT INTO named (n, id, text) VALUES (?1, ?2, ?3)";
+        let mut insert = self.conn.prepare_cached(sql).unwrap();
+        let (begun, mut done) = (Instant::now(), 0);
+        while begun.elapsed() < time {
+            self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+            for _ in 0..GROUP {
+                self.inserted += 1;
+                let id = super::support::id(self.inserted as usize);
+                insert.execute((self.inserted, id, &self.text)).unwrap();
+            }
+            self.conn.execute_batch("COMMIT").unwrap();
+            done += GROUP;
+        }
+        done as f64 / begun.elapsed().as_secs_f64()
+    }
+}
+
+fn stamp(text: &mut String, n: usize) {
+    let n = format!("{n:012}");
+    text.replace_range(..n.len().min(text.len()), &n[..n.len().min(text.len())]);
+}

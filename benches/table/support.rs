@@ -1,0 +1,213 @@
+//! What the measurements share: files, other processes, clocks.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use hdrhistogram::Histogram;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use windlass::{NewTask, store::Store};
+
+use crate::report::{Goal, Report};
+
+/// How it is measured.
+#[derive(Debug, Default)]
+pub(crate) struct Setting {
+    pub(crate) quick: bool,
+    pub(crate) dir: Option<PathBuf>,
+}
+
+impl Setting {
+    /// `full`, or `quick` where only a glance is asked for.
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    fn place(&self) -> PathBuf {
+        let target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        self.dir.clone().unwrap_or_else(target)
+    }
+
+    /// A folder that is gone when it is dropped.
+    pub(crate) fn folder(&self) -> TempDir {
+        tempfile::Builder::new()
+            .prefix("windlass-bench-")
+            .tempdir_in(self.place())
+            .unwrap()
+    }
+
+    /// A file system in memory has no sync to wait for: its figures mean nothing.
+    pub(crate) fn warn_of_memory_disk(&self) {
+        let Ok(place) = self.place().canonicalize() else {
+            return;
+        };
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let mount = mounts
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split(' ').skip(1);
+                Some((words.next()?, words.next()?))
+            })
+            .filter(|(at, _)| place.starts_with(at))
+            .max_by_key(|(at, _)| at.len());
+        if let Some((at, "tmpfs" | "ramfs")) = mount {
+            eprintln!("warning: {at} is in memory; name a folder on a disk with --dir");
+        }
+    }
+}
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+pub(crate) async fn open(file: &Path) -> Store {
+    Store::open(&format!("sqlite:{}", file.display()))
+        .await
+        .unwrap()
+}
+
+/// An id of 20 bytes.
+pub(crate) fn id(n: usize) -> String {
+    format!("task-{n:015}")
+}
+
+/// Submits tasks in large batches.
+pub(crate) async fn fill(store: &Store, count: usize, task: impl Fn(usize) -> NewTask) {
+    const CHUNK: usize = 5000;
+    for from in (0..count).step_by(CHUNK) {
+        let tasks = (from..count.min(from + CHUNK)).map(|n| task(n).build().unwrap());
+        for answer in store.registry().submit(tasks.collect()).await {
+            answer.unwrap();
+        }
+    }
+}
+
+/// Nanoseconds of a clock that all processes share and nobody sets.
+pub(crate) fn monotonic() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    (now.tv_sec() as u64) * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// Times in microseconds, up to a minute.
+pub(crate) struct Times(Histogram<u64>);
+
+impl Times {
+    pub(crate) fn new() -> Self {
+        Self(Histogram::new_with_bounds(1, 60_000_000, 3).unwrap())
+    }
+
+    pub(crate) fn add(&mut self, time: Duration) {
+        self.0.saturating_record(time.as_micros().max(1) as u64);
+    }
+
+    fn ms(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64 / 1000.0
+    }
+
+    /// The rows p50 and p99 of `what`.
+    pub(crate) fn tell(&self, report: &mut Report, what: &str, p99: Option<Goal>) {
+        report.one(format!("{what}: p50"), self.ms(0.5), "ms", None);
+        report.one(format!("{what}: p99"), self.ms(0.99), "ms", p99);
+    }
+
+    pub(crate) fn max_ms(&self) -> f64 {
+        self.0.max() as f64 / 1000.0
+    }
+}
+
+const ROLE: &str = "WINDLASS_BENCH_CHILD";
+const FILE: &str = "WINDLASS_BENCH_FILE";
+
+/// Whether this process was started by a measurement.
+pub(crate) fn is_child() -> bool {
+    std::env::var_os(ROLE).is_some()
+}
+
+/// What a process does that was started by a measurement.
+pub(crate) fn child() {
+    let (role, file) = (std::env::var(ROLE).unwrap(), std::env::var(FILE).unwrap());
+    let file = Path::new(&file);
+    runtime().block_on(async {
+        match role.as_str() {
+            "obeys" => crate::commands::obeys(file).await,
+            "holds" => crate::parked::holds(file).await,
+            other => panic!("there is no role '{other}'"),
+        }
+    });
+}
+
+/// Tells the process that started this one.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    println!("{line}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Waits until the process that started this one asks for something, or (`false`) needs it no more.
+pub(crate) async fn asked() -> bool {
+    let read = || std::io::stdin().read_line(&mut String::new());
+    tokio::task::spawn_blocking(read)
+        .await
+        .unwrap()
+        .is_ok_and(|n| n > 0)
+}
+
+/// This program in another process.
+pub(crate) struct Other {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    pub(crate) fn start(role: &str, file: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .env(ROLE, role)
+            .env(FILE, file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    pub(crate) fn ask(&mut self) {
+        self.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// The next line that it says.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// Processor time that it has used.
+    pub(crate) fn used(&self) -> Duration {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let stat = std::fs::read_to_string(stat).unwrap();
+        // After the name, which is in brackets: state is field 3, utime 14 and stime 15.
+        let fields = stat.rsplit_once(") ").unwrap().1.split(' ');
+        let ticks = fields.skip(11).take(2).map(|n| n.parse::<u64>().unwrap());
+        // Linux counts in hundredths of a second here, whatever its own clock does.
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It ends when nobody can ask it any more.
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
