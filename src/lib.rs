@@ -1,11 +1,14 @@
 //! windlass: persistent state-machine task running.
 
+pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;
 pub mod runner;
 pub mod store;
 pub mod task;
+#[cfg(feature = "conformance")]
+pub mod testing;
 
 pub use async_trait::async_trait;
 pub use client::Client;

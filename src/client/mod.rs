@@ -202,6 +202,34 @@ impl Client {
         .await
     }
 
+    /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
+    /// that fails does not touch the others.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the command itself is wrong; those of single tasks are in the answer.
+    pub async fn command_many(
+        &self,
+        tasks: &[TaskId],
+        command: Command,
+    ) -> Result<Vec<Result<CommandId, Error>>, Error> {
+        command.check(self.store.clock().now())?;
+        let mut ids = Vec::with_capacity(tasks.len());
+        let mut sends = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
+            ids.push(id.clone());
+            sends.push(Send {
+                task: task.clone(),
+                id,
+                command: command.clone(),
+            });
+        }
+        let answers = self.store.registry().send(sends).await;
+        let answers = answers.into_iter().zip(ids);
+        Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
+    }
+
     /// What became of a command; `None` while it waits.
     ///
     /// # Errors

@@ -7,10 +7,51 @@ use tokio::time::sleep;
 use windlass_statemachine::{CommandId, Outcome, TaskId};
 
 use super::{Client, Done};
-use crate::store::{Change, Error, Filter, Page, TaskRecord, What};
+use crate::store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What};
 
 /// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// A store that is down for a moment is asked again, for some seconds.
+struct Retries {
+    wait: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_millis(50),
+        }
+    }
+}
+
+impl Retries {
+    /// Waits before the next try; the error itself when trying again is of no use (any more).
+    async fn after(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_retryable() || self.wait > LOOK_AGAIN {
+            return Err(error);
+        }
+        sleep(self.wait).await;
+        self.wait *= 2;
+        Ok(())
+    }
+}
+
+/// Waits for a change that matters, or until it is time to look again; false when the stream is of
+/// no use any more.
+async fn next(changes: &mut ChangeStream, matters: &impl Fn(&Change) -> bool) -> bool {
+    let mut again = std::pin::pin!(sleep(LOOK_AGAIN));
+    loop {
+        tokio::select! {
+            () = &mut again => return true,
+            batch = changes.next() => match batch {
+                Some(Ok(batch)) if batch.iter().any(matters) => return true,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return false,
+            },
+        }
+    }
+}
 
 impl Client {
     /// Asks again after every change that `matters`, until there is an answer. The changes are
@@ -23,34 +64,29 @@ impl Client {
     where
         Fut: Future<Output = Result<Option<T>, Error>>,
     {
-        let mut changes = self.changes(None).await?;
-        let mut retried = Duration::from_millis(50);
+        let mut retries = Retries::default();
         loop {
-            match look().await {
-                Ok(Some(answer)) => return Ok(answer),
-                Ok(None) => retried = Duration::from_millis(50),
-                Err(e) if e.is_retryable() && retried < LOOK_AGAIN => {
-                    sleep(retried).await;
-                    retried *= 2;
+            let mut changes = match self.changes(None).await {
+                Ok(changes) => changes,
+                Err(e) => {
+                    retries.after(e).await?;
                     continue;
                 }
-                Err(e) => return Err(e),
-            }
-            let mut again = Box::pin(sleep(LOOK_AGAIN));
+            };
             loop {
-                tokio::select! {
-                    () = &mut again => break,
-                    batch = changes.next() => match batch {
-                        Some(Ok(batch)) if batch.iter().any(&matters) => break,
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => {
-                            sleep(Duration::from_millis(100)).await;
-                            changes = self.changes(None).await?;
-                            break;
-                        }
-                    },
+                match look().await {
+                    Ok(Some(answer)) => return Ok(answer),
+                    Ok(None) => retries = Retries::default(),
+                    Err(e) => {
+                        retries.after(e).await?;
+                        continue;
+                    }
+                }
+                if !next(&mut changes, &matters).await {
+                    break;
                 }
             }
+            sleep(Retries::default().wait).await;
         }
     }
 

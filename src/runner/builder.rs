@@ -6,19 +6,21 @@ use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep},
 };
-use tracing::warn;
+use tracing::{debug, warn};
 use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
 
 use super::{
     Runner,
     config::{KindConfig, NodeConfig, check_slots},
     engine::{Engine, KindEntry, Parts},
+    input::In,
     lease::{self, Keeper, Wanted},
     maintain,
 };
 use crate::{
+    balancer::{Balancer, Everything},
     handler::StatefulHandler,
-    store::{Error, NodeSpec, NodeStatus, Store},
+    store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
 };
 
 /// Why a node did not start.
@@ -51,7 +53,7 @@ pub struct Builder {
     kinds: Vec<(String, KindEntry)>,
     default: Option<KindEntry>,
     selector: Labels,
-    labels: Labels,
+    balancer: Arc<dyn Balancer>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -71,7 +73,7 @@ impl Builder {
             kinds: Vec::new(),
             default: None,
             selector: Labels::new(),
-            labels: Labels::new(),
+            balancer: Arc::new(Everything),
         }
     }
 
@@ -124,9 +126,10 @@ impl Builder {
         self
     }
 
-    /// A label of the node itself, for operators.
-    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels.insert(name.into(), value.into());
+    /// What decides whether this node takes a task and which it gives back: by default
+    /// [`Everything`].
+    pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
+        self.balancer = Arc::new(balancer);
         self
     }
 
@@ -169,7 +172,7 @@ impl Builder {
             kinds,
             default,
             selector,
-            labels,
+            balancer,
         } = self;
         config.check()?;
         let node = NodeName::new(name.unwrap_or_else(default_name))
@@ -195,7 +198,7 @@ impl Builder {
         let spec = NodeSpec {
             name: node.clone(),
             kinds: default.is_none().then_some(listed),
-            labels,
+            labels: selector.clone(),
             slots: config.slots,
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -224,16 +227,19 @@ impl Builder {
             kinds: table,
             default: default.map(Arc::new),
             selector,
+            balancer,
             until: until_rx,
             wanted,
             tx: tx.clone(),
             rx,
         });
         let keeper = tokio::spawn(keeper.run(first));
+        let peers = tokio::spawn(peers(coordinator.clone(), tx.clone()));
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
         let ended = tokio::spawn(async move {
             engine.run().await;
             maintain.abort();
+            peers.abort();
             // The lease is ended when the keeper returns.
             let _ = keeper.await;
         });
@@ -269,6 +275,25 @@ async fn join(
         }
     }
 }
+
+/// Keeps the engine told of the other nodes.
+async fn peers(coordinator: Arc<dyn Coordinator>, tx: mpsc::UnboundedSender<In>) {
+    loop {
+        match coordinator.peers().await {
+            Ok(nodes) => {
+                if tx.send(In::Nodes(nodes)).is_err() {
+                    return;
+                }
+            }
+            // What was known stays; the lease tells of a store that is in trouble.
+            Err(e) => debug!(error = %e, "cannot list the nodes"),
+        }
+        sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+    }
+}
+
+/// How often a node looks who else is there, about.
+const PEERS_EVERY: Duration = Duration::from_secs(2);
 
 /// A name that no other node has: the process and a random part.
 fn default_name() -> String {

@@ -8,7 +8,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::engine::{In, SlotId};
+use super::input::{In, SlotId};
 use crate::store::{Commit, Coordinator, Error};
 
 /// Sends one batch of writes and tells the engine of each. A write that the store could not take

@@ -7,15 +7,16 @@ use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap, hash_map},
     hash::BuildHasher,
+    sync::Arc,
 };
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use jiff::Timestamp;
-use windlass_statemachine::{Kind, TaskId};
+use windlass_statemachine::{Kind, TaskId, task::Labels};
 
 use crate::store::TaskView;
 
-/// A kind, as a small number. (Labels are looked at before a task comes in here.)
+/// A kind, as a small number.
 type KindId = u32;
 
 /// When a paused task is due.
@@ -25,6 +26,10 @@ const NEVER: i64 = i64::MAX;
 struct Entry {
     id: TaskId,
     due: i64,
+    /// When it is ready: at once for a commanded one, when it is due for others, or when it has
+    /// been put off to.
+    wait: i64,
+    labels: Option<Arc<Labels>>,
     order: u64,
     kind: KindId,
     priority: i32,
@@ -99,11 +104,25 @@ impl DueIndex {
 
     /// Records a task as it is now.
     pub(super) fn upsert(&mut self, view: TaskView, now: Timestamp) {
+        let due = view.due.map_or(NEVER, millis);
+        let wait = if view.commanded { i64::MIN } else { due };
+        self.insert(view, due, wait, now);
+    }
+
+    /// Records a task that is left to others until a time, though it may be due.
+    pub(super) fn put_off(&mut self, view: TaskView, until: Timestamp, now: Timestamp) {
+        let due = view.due.map_or(NEVER, millis);
+        self.insert(view, due, millis(until), now);
+    }
+
+    fn insert(&mut self, view: TaskView, due: i64, wait: i64, now: Timestamp) {
         self.remove(&view.id);
         let kind = self.intern(view.kind);
         let entry = Entry {
-            due: view.due.map_or(NEVER, millis),
+            due,
+            wait,
             id: view.id,
+            labels: view.labels,
             order: view.order,
             kind,
             priority: view.priority,
@@ -133,12 +152,12 @@ impl DueIndex {
         let Some(entry) = self.entries[at as usize].as_mut() else {
             return;
         };
-        if entry.commanded || entry.due <= now.as_millisecond() {
+        if entry.wait <= now.as_millisecond() {
             entry.ready = true;
             let rank = rank(entry, at);
             self.ready.entry(entry.kind).or_default().insert(rank);
-        } else if entry.due != NEVER {
-            self.waiting.insert((entry.due, at));
+        } else if entry.wait != NEVER {
+            self.waiting.insert((entry.wait, at));
         }
     }
 
@@ -158,8 +177,8 @@ impl DueIndex {
             if let Some(set) = self.ready.get_mut(&entry.kind) {
                 set.remove(&rank(&entry, at));
             }
-        } else if entry.due != NEVER {
-            self.waiting.remove(&(entry.due, at));
+        } else if entry.wait != NEVER {
+            self.waiting.remove(&(entry.wait, at));
         }
         self.free.push(at);
         let due = match entry.due {
@@ -169,7 +188,7 @@ impl DueIndex {
         Some(TaskView {
             id: entry.id,
             kind: self.kind_list[entry.kind as usize].clone(),
-            labels: None,
+            labels: entry.labels,
             priority: entry.priority,
             order: entry.order,
             due,
@@ -200,7 +219,7 @@ impl DueIndex {
     }
 
     /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
-    /// for each kind, with whether its first task was commanded. The labels are not kept.
+    /// for each kind, with whether its first task was commanded.
     pub(super) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
         let mut best: Option<Rank> = None;
         for (kind, set) in &self.ready {
@@ -292,6 +311,20 @@ mod tests {
             at(0),
         );
         assert_eq!(drain(&mut index), ["a"]);
+    }
+
+    #[test]
+    fn one_that_is_put_off_waits_though_it_is_due_or_commanded() {
+        let mut index = DueIndex::default();
+        index.put_off(view("a", Some(0), 0, 1), at(5), at(1));
+        let commanded = TaskView {
+            commanded: true,
+            ..view("b", None, 0, 2)
+        };
+        index.put_off(commanded, at(6), at(1));
+        assert_eq!((index.ready_len(), index.next_due()), (0, Some(at(5))));
+        assert_eq!(index.advance(at(6)), 2);
+        assert_eq!(drain(&mut index), ["b", "a"], "the commanded one first");
     }
 
     #[test]

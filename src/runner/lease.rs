@@ -12,15 +12,8 @@ use tokio::{
 };
 use tracing::{error, info, warn};
 
-use super::engine::In;
+use super::input::{In, LeaseEvent};
 use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
-
-/// What the engine is told of the lease.
-#[derive(Debug)]
-pub(super) enum LeaseEvent {
-    Gained(Lease),
-    Lost,
-}
 
 /// What the lease is told by the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

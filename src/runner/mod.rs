@@ -6,6 +6,7 @@ mod config;
 mod due;
 mod engine;
 mod handle;
+mod input;
 mod lease;
 mod maintain;
 mod spawn;
@@ -24,7 +25,7 @@ pub use self::{
     config::KindConfig,
     handle::{RunningTask, Snapshot},
 };
-use self::{engine::In, handle::Control};
+use self::{handle::Control, input::In};
 use crate::store::Store;
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
@@ -135,27 +136,44 @@ impl Runner {
     /// # Errors
     ///
     /// When the process cannot listen for signals.
-    pub async fn run_until_signal(mut self) -> std::io::Result<()> {
+    pub async fn run_until_signal(self) -> std::io::Result<()> {
+        self.run_until(std::future::pending()).await.map(drop)
+    }
+
+    /// Runs until `done` resolves or the process is told to end, whichever comes first, then shuts
+    /// down. A signal that comes after that aborts. Answers the last signal, if there was one.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot listen for signals.
+    pub async fn run_until(
+        mut self,
+        done: impl Future<Output = ()>,
+    ) -> std::io::Result<Option<&'static str>> {
         let mut signals = Signals::listen()?;
+        let mut told = None;
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
-                _ = ended => return Ok(()),
+                _ = ended => return Ok(None),
+                () = done => {}
                 name = signals.next() => {
                     info!(node = %self.node, signal = name, "shutting down; a second signal aborts");
+                    told = Some(name);
                 }
             }
         }
         self.tell(Control::Shutdown);
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
-                _ = ended => return Ok(()),
+                _ = ended => return Ok(told),
                 name = signals.next() => {
-                    warn!(node = %self.node, signal = name, "a second signal: aborting");
+                    warn!(node = %self.node, signal = name, "another signal: aborting");
+                    told = Some(name);
                 }
             }
         }
         self.abort().await;
-        Ok(())
+        Ok(told)
     }
 
     fn tell(&self, control: Control) {

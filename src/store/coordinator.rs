@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::Stream;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{Claimed, Commit, Error, Event, Lease, Limits, NodeSpec, NodeStatus};
+use super::{Claimed, Commit, Error, Event, Lease, Limits, NodeRecord, NodeSpec, NodeStatus};
 
 /// A stream of batches of events. It ends only when the lease is gone; a fault of the store is
 /// overcome inside (with backoff), and tells [`Event::Reset`] if something may have been missed.
@@ -68,6 +68,8 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Lists every live task of these kinds (`None`: of all), then tells what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
+    /// Of a task that this lease has claimed only its commands and its end are told after the list:
+    /// the answer of [`claim`](Self::claim) has told the rest.
     ///
     /// # Errors
     ///
@@ -100,6 +102,15 @@ pub trait Coordinator: Send + Sync + 'static {
     /// after which the claim still stands: [`Error::TooLarge`], [`Error::Invalid`],
     /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::NotFound`] (effects).
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;
+
+    /// The nodes that live, as far as this process knows them without asking anybody if it can (a
+    /// copy that a watch keeps, say): runners look every few seconds. A store that has nothing to
+    /// tell answers with none; the nodes then claim without leaving tasks to each other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error>;
 
     /// Answers a node command: it leaves the queue and the outcome is kept for its sender.
     ///

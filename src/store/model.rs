@@ -31,7 +31,7 @@ pub struct NodeSpec {
     pub name: NodeName,
     /// The kinds it has handlers for; `None` when its default handler takes every kind.
     pub kinds: Option<Vec<Kind>>,
-    /// Its labels.
+    /// It takes only tasks that have all of these labels.
     #[serde(default)]
     pub labels: Labels,
     /// How many handlers it runs at once.

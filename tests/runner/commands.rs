@@ -7,7 +7,7 @@ use std::sync::{
 
 use windlass::{
     ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Status, Stop,
-    TaskContext, TaskId, store::Error,
+    TaskContext, store::Error,
 };
 
 use crate::support::{World, applied, secs};
@@ -20,16 +20,6 @@ async fn ignores(_: TaskContext) -> Message {
     std::future::pending().await
 }
 
-async fn running(world: &World, kind: &str) -> TaskId {
-    let id = world.client.submit(NewTask::new(kind)).await.unwrap();
-    world
-        .until("it is claimed", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
-    id
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_obeys_pauses_resumes_and_is_killed() {
     let world = World::new().await;
@@ -39,7 +29,7 @@ async fn a_handler_that_obeys_pauses_resumes_and_is_killed() {
         .start()
         .await
         .unwrap();
-    let id = running(&world, "obeys").await;
+    let id = world.running("obeys").await;
     assert_eq!(
         world.command(&id, Command::Pause).await,
         applied(Code::Runnable, Code::Paused)
@@ -74,7 +64,7 @@ async fn a_handler_that_ignores_a_command_is_aborted_after_its_grace() {
         .start()
         .await
         .unwrap();
-    let id = running(&world, "ignores").await;
+    let id = world.running("ignores").await;
     let before = world.now();
     assert_eq!(
         world.command(&id, Command::Pause).await,
@@ -96,7 +86,7 @@ async fn what_a_handler_returns_instead_overrides_the_command_but_never_a_kill()
         .start()
         .await
         .unwrap();
-    let id = running(&world, "completes").await;
+    let id = world.running("completes").await;
     let outcome = world.command(&id, Command::Pause).await;
     assert_eq!(
         outcome,
@@ -105,7 +95,7 @@ async fn what_a_handler_returns_instead_overrides_the_command_but_never_a_kill()
         }
     );
     assert_eq!(world.code(&id).await, Code::Completed);
-    let id = running(&world, "completes").await;
+    let id = world.running("completes").await;
     assert_eq!(
         world.command(&id, Command::Kill).await,
         applied(Code::Runnable, Code::Killed)
@@ -132,12 +122,12 @@ async fn a_checkpoint_command_does_not_stop_the_handler() {
         .await
         .unwrap();
     let still = applied(Code::Runnable, Code::Runnable);
-    let id = running(&world, "saves").await;
+    let id = world.running("saves").await;
     assert_eq!(world.command(&id, Command::Checkpoint).await, still);
     let record = world.client.get(&id).await.unwrap();
     assert_eq!(record.state.unwrap().data.unwrap().as_str(), "\"saved\"");
     // One that does not answer goes on all the same.
-    let id = running(&world, "ignores").await;
+    let id = world.running("ignores").await;
     let fence = world.client.get(&id).await.unwrap().fence;
     assert_eq!(world.command(&id, Command::Checkpoint).await, still);
     assert_eq!(world.client.get(&id).await.unwrap().fence, fence);
@@ -211,7 +201,7 @@ async fn a_command_completes_a_paused_task() {
         .start()
         .await
         .unwrap();
-    let id = running(&world, "obeys").await;
+    let id = world.running("obeys").await;
     world.command(&id, Command::Pause).await;
     let result = Some(serde_json::json!({"by": "hand"}).into());
     world
@@ -236,10 +226,10 @@ async fn a_kill_reaches_a_paused_task_though_every_slot_is_taken() {
         .start()
         .await
         .unwrap();
-    let paused = running(&world, "obeys").await;
+    let paused = world.running("obeys").await;
     world.command(&paused, Command::Pause).await;
     world.rest(&paused, Code::Paused).await;
-    let runs = running(&world, "obeys").await;
+    let runs = world.running("obeys").await;
     assert_eq!(
         world.command(&paused, Command::Kill).await,
         applied(Code::Paused, Code::Killed)
@@ -257,9 +247,9 @@ async fn one_that_is_resumed_beyond_the_limit_waits_its_turn() {
         .start()
         .await
         .unwrap();
-    let paused = running(&world, "obeys").await;
+    let paused = world.running("obeys").await;
     world.command(&paused, Command::Pause).await;
-    let runs = running(&world, "obeys").await;
+    let runs = world.running("obeys").await;
     assert_eq!(
         world.command(&paused, Command::Run).await,
         applied(Code::Paused, Code::Runnable)
@@ -268,11 +258,7 @@ async fn one_that_is_resumed_beyond_the_limit_waits_its_turn() {
     let running = node.snapshot().await.unwrap().tasks;
     assert_eq!(running.iter().map(|t| &t.id).collect::<Vec<_>>(), [&runs]);
     world.command(&runs, Command::Kill).await;
-    world
-        .until("the other runs", || async {
-            world.client.get(&paused).await.unwrap().node.is_some()
-        })
-        .await;
+    world.claimed(&paused).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +280,7 @@ async fn deleting_a_task_stops_its_handler() {
         .start()
         .await
         .unwrap();
-    let id = running(&world, "waits").await;
+    let id = world.running("waits").await;
     world.client.delete(&id).await.unwrap();
     world
         .until("the handler is gone", || async {

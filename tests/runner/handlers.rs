@@ -351,12 +351,7 @@ async fn a_blocking_handler_sees_that_it_should_stop() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("blocks")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("blocks").await;
     let outcome = world.command(&id, Command::Pause).await;
     assert!(outcome.is_applied(), "{outcome}");
 }

@@ -1,7 +1,15 @@
 //! The runner on the memory store, with tokio's paused time: what takes minutes passes at once, and
 //! nothing depends on how busy the machine is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
+mod balancing;
 mod commands;
+mod faults;
 mod handlers;
 mod limits;
 mod nodes;

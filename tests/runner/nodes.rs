@@ -72,12 +72,7 @@ async fn a_shutdown_waits_for_the_grace_and_an_abort_does_not() {
             .start()
             .await
             .unwrap();
-        let id = world.client.submit(NewTask::new("k")).await.unwrap();
-        world
-            .until("it runs", || async {
-                world.client.get(&id).await.unwrap().node.is_some()
-            })
-            .await;
+        let id = world.running("k").await;
         let before = world.now();
         if abort {
             node.abort().await;
@@ -102,12 +97,7 @@ async fn a_shutdown_waits_for_the_grace_and_an_abort_does_not() {
 async fn a_frozen_node_claims_nothing_and_goes_on_with_what_it_has() {
     let world = World::new().await;
     let node = world.node("n").handler("k", obeys).start().await.unwrap();
-    let has = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&has).await.unwrap().node.is_some()
-        })
-        .await;
+    let has = world.running("k").await;
     let name = node.node().clone();
     let order = world
         .client
@@ -125,23 +115,14 @@ async fn a_frozen_node_claims_nothing_and_goes_on_with_what_it_has() {
     assert!(world.client.get(&has).await.unwrap().node.is_some());
     assert!(world.client.nodes().await.unwrap()[0].status.frozen);
     node.unfreeze();
-    world
-        .until("it claims again", || async {
-            world.client.get(&waits).await.unwrap().node.is_some()
-        })
-        .await;
+    world.claimed(&waits).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drained_node_is_empty_and_stays() {
     let world = World::new().await;
     let node = world.node("n").handler("k", obeys).start().await.unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("k").await;
     let order = world
         .client
         .command_node(node.node(), NodeCommand::Drain)
@@ -156,11 +137,7 @@ async fn a_drained_node_is_empty_and_stays() {
     assert!(node.snapshot().await.unwrap().tasks.is_empty());
     assert_eq!(world.client.nodes().await.unwrap().len(), 1);
     node.unfreeze();
-    world
-        .until("it runs again", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    world.claimed(&id).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,12 +149,7 @@ async fn a_stopped_task_goes_to_another_node() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("k").await;
     let _second = world
         .node("second")
         .handler("k", obeys)
@@ -323,12 +295,7 @@ async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it runs", || async {
-            world.client.get(&id).await.unwrap().node.is_some()
-        })
-        .await;
+    let id = world.running("k").await;
     // Somebody ends the lease behind the node's back.
     let before = node.snapshot().await.unwrap().lease.unwrap();
     let lease = windlass::store::Lease {

@@ -2,26 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass::{
-    Client, Code, Command, Outcome, TaskId, clock::Clock, runner::Builder, store::Store,
+    Client, Code, Command, NewTask, Outcome, TaskId,
+    runner::Builder,
+    store::Store,
+    testing::{FaultyStore, TokioClock},
 };
 
-/// A clock that follows tokio's, paused or not.
-#[derive(Debug)]
-pub(crate) struct Virtual {
-    begun: Instant,
-    at: Timestamp,
-}
-
-impl Clock for Virtual {
-    fn now(&self) -> Timestamp {
-        self.at + SignedDuration::try_from(self.begun.elapsed()).unwrap()
-    }
-}
-
 pub(crate) struct World {
+    /// Fails on demand.
+    pub(crate) faults: FaultyStore,
     pub(crate) store: Store,
     pub(crate) client: Client,
 }
@@ -29,12 +21,11 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let at = "2030-01-01T00:00:00Z".parse().unwrap();
-        let clock = Arc::new(Virtual {
-            begun: Instant::now(),
-            at,
-        });
-        let store = Store::open_with_clock("memory:", clock).await.unwrap();
+        let clock = Arc::new(TokioClock::new(at));
+        let faults = FaultyStore::new(&Store::open_with_clock("memory:", clock).await.unwrap());
+        let store = faults.store();
         Self {
+            faults,
             client: Client::new(&store),
             store,
         }
@@ -59,6 +50,21 @@ impl World {
             record.state.unwrap().code() == code && record.node.is_none()
         })
         .await;
+    }
+
+    /// Waits until a node has the task.
+    pub(crate) async fn claimed(&self, id: &TaskId) {
+        self.until(&format!("{id} is claimed"), || async {
+            self.client.get(id).await.unwrap().node.is_some()
+        })
+        .await;
+    }
+
+    /// Submits a task of this kind and waits until a node has it.
+    pub(crate) async fn running(&self, kind: &str) -> TaskId {
+        let id = self.client.submit(NewTask::new(kind)).await.unwrap();
+        self.claimed(&id).await;
+        id
     }
 
     /// Waits for something that no signal tells, in virtual time.

@@ -207,6 +207,7 @@ fn soak(args: &[String]) -> Result<(), String> {
         "windlass-robustness",
         "--",
         "--ignored",
+        "--nocapture",
         "soak",
     ]);
     run("soak", soak.args(args))

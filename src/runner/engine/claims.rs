@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use tracing::{debug, error, warn};
+use jiff::{SignedDuration, Timestamp};
+use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
     Kind, Machine, RetryPolicy,
     machine::{Config, Input, StopReason},
@@ -12,7 +13,18 @@ use super::{
     CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, In, Mode, PendingClaim, SlotId,
     slot::Slot,
 };
-use crate::store::{Claimed, Error, TaskView};
+use crate::{
+    balancer::{self, Cluster},
+    store::{Claimed, Error, TaskView},
+};
+
+/// How long a task is left to each node that ranks before this one, and to all of them at the most.
+const STEP: Duration = Duration::from_millis(50);
+const LONGEST_STEP: Duration = Duration::from_millis(500);
+/// When a task that the balancer did not take is looked at again, about.
+const NOT_TAKEN: Duration = Duration::from_secs(1);
+/// How many tasks that were left to others are remembered before those of the past are forgotten.
+const WAITED_AT_MOST: usize = 100_000;
 
 impl Engine {
     fn kind_limit(&self, kind: &Kind) -> u32 {
@@ -85,6 +97,10 @@ impl Engine {
                         || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
                 });
                 let Some(view) = taken else { break };
+                if let Some(until) = self.left_to_others(&view, now) {
+                    self.due.put_off(view, until, now);
+                    continue;
+                }
                 self.take_room(&view.kind);
                 let claim = PendingClaim {
                     kind: Some(view.kind.clone()),
@@ -109,6 +125,78 @@ impl Engine {
                 ));
             });
         }
+    }
+
+    /// Until when this task is left to other nodes, if it is: to those that rank before this one,
+    /// a moment each, and for a while when the balancer does not take it.
+    fn left_to_others(&mut self, view: &TaskView, now: Timestamp) -> Option<Timestamp> {
+        let later = |wait: Duration| {
+            let wait = SignedDuration::try_from(wait).unwrap_or_default();
+            now.checked_add(wait).ok()
+        };
+        self.me.claims = u64::from(self.active);
+        let cluster = Cluster {
+            me: &self.me,
+            others: &self.others,
+        };
+        if !self.parts.balancer.takes(&cluster, view) {
+            self.waited.remove(&view.id);
+            return later(NOT_TAKEN.mul_f64(0.5 + fastrand::f64()));
+        }
+        if self.others.is_empty()
+            || self
+                .waited
+                .remove(&view.id)
+                .is_some_and(|until| until <= now)
+        {
+            return None;
+        }
+        let before = balancer::rank(&cluster, &view.id, &view.kind, view.labels.as_deref());
+        if before == 0 {
+            return None;
+        }
+        let until = later((STEP * before as u32).min(LONGEST_STEP))?;
+        if self.waited.len() >= WAITED_AT_MOST {
+            self.waited.retain(|_, at| *at > now);
+        }
+        self.waited.insert(view.id.clone(), until);
+        Some(until)
+    }
+
+    /// Gives back what the balancer says.
+    pub(super) fn balance(&mut self) -> usize {
+        if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
+            // Everything is given back already.
+            return 0;
+        }
+        let mut mine: Vec<_> = self
+            .slots
+            .values()
+            .filter(|slot| slot.run.is_some() && !slot.machine.is_ending())
+            .map(|slot| (slot.claim.fence, slot.task.id.clone()))
+            .collect();
+        mine.sort_unstable();
+        let mine: Vec<_> = mine.into_iter().map(|(_, task)| task).collect();
+        self.me.claims = u64::from(self.active);
+        let cluster = Cluster {
+            me: &self.me,
+            others: &self.others,
+        };
+        let back = self
+            .parts
+            .balancer
+            .gives_back(&cluster, &mine, fastrand::f64());
+        let mut given = 0;
+        for task in back {
+            if let Some(&slot) = self.by_task.get(&task) {
+                self.feed(slot, Input::Stop(StopReason::Balance));
+                given += 1;
+            }
+        }
+        if given > 0 {
+            info!(node = %self.parts.node, tasks = given, "gives tasks back for others");
+        }
+        given
     }
 
     pub(super) fn claimed(

@@ -326,6 +326,8 @@ impl Engine {
 
     fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
         match latest {
+            // The node's own claim is over, whatever was heard while it stood.
+            Some(Heard::View(view)) if view.claimed_by.is_some() => {}
             Some(Heard::View(view)) => self.view(view),
             Some(Heard::Gone) => {
                 self.ignored.remove(task);

@@ -110,11 +110,16 @@ impl Engine {
             slot.latest = Some(Heard::View(view));
             return;
         }
+        let now = self.now();
+        if view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id) {
+            // A claim of this node whose answer was lost: it is claimed anew.
+            view.claimed_by = None;
+            view.due = Some(now);
+        }
         if view.claimed_by.is_some() || !self.wanted(&view) {
             self.due.remove(&view.id);
             return;
         }
-        let now = self.now();
         if let Some(until) = self.ignored.get(&view.id).copied() {
             if until <= now || view.commanded {
                 self.ignored.remove(&view.id);
@@ -164,7 +169,11 @@ impl Engine {
                     self.drains.push(order);
                 }
             }
-            NodeCommand::Balance => self.acknowledge(order, "nothing to balance on one machine"),
+            NodeCommand::Balance => {
+                // Also while it is frozen: it then gives back, and takes nothing.
+                let given = self.balance();
+                self.acknowledge(order, format!("balanced: {given} tasks given back"));
+            }
             NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
                 Some(id) => {
                     if let Some(slot) = self.slots.get_mut(&id)

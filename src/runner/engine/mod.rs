@@ -17,7 +17,7 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, error, info};
@@ -32,29 +32,15 @@ use super::{
     config::{KindConfig, NodeConfig},
     due::DueIndex,
     handle::{Control, RunningTask, Snapshot},
-    lease::{LeaseEvent, Wanted},
-    spawn::Ended,
+    input::{In, LeaseEvent, SlotId},
+    lease::Wanted,
 };
 use crate::{
+    balancer::{Balancer, Peer},
     clock::Clock,
-    handler::{Ask, StatefulHandler},
-    store::{Claimed, Commit, Coordinator, Error, Event, Lease, NodeStatus, TaskView},
+    handler::StatefulHandler,
+    store::{Commit, Coordinator, Lease, NodeStatus, TaskView},
 };
-
-/// One claimed task of this node; never used twice.
-pub(super) type SlotId = u64;
-
-/// What the engine awaits.
-pub(super) enum In {
-    Lease(LeaseEvent),
-    Events(u64, Vec<Event>, OwnedSemaphorePermit),
-    WatchEnded(u64, Option<Error>),
-    Claimed(u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
-    Committed(Vec<(SlotId, Result<(), Error>)>),
-    Ended(SlotId, u64, Ended),
-    Ask(SlotId, Ask),
-    Control(Control),
-}
 
 /// A kind that this node has a handler for.
 pub(super) struct KindEntry {
@@ -71,6 +57,7 @@ pub(super) struct Parts {
     pub(super) kinds: HashMap<Kind, Arc<KindEntry>>,
     pub(super) default: Option<Arc<KindEntry>>,
     pub(super) selector: Labels,
+    pub(super) balancer: Arc<dyn Balancer>,
     pub(super) until: watch::Receiver<Instant>,
     pub(super) wanted: watch::Sender<Wanted>,
     pub(super) tx: mpsc::UnboundedSender<In>,
@@ -122,6 +109,13 @@ pub(super) struct Engine {
     active_by_kind: HashMap<Kind, u32>,
     /// Handlers that run.
     running: u32,
+    /// This node, as a balancer sees it.
+    me: Peer,
+    /// The other live nodes, as they were a few seconds ago at the most.
+    others: Vec<Peer>,
+    /// Tasks that were left to nodes that rank before this one, and until when.
+    waited: HashMap<TaskId, Timestamp>,
+    next_balance: Instant,
     /// Tasks that this node has just given back and leaves to others for a moment.
     ignored: HashMap<TaskId, Timestamp>,
     batch: Vec<(SlotId, Commit)>,
@@ -143,10 +137,23 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// The node looks at the wall clock at least so often, should it have jumped.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// How often the balancer is asked, about.
+const BALANCE_EVERY: Duration = Duration::from_secs(5);
+
 impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
+        let kinds = parts.kinds.keys().cloned().collect();
+        let me = Peer {
+            name: parts.node.clone(),
+            kinds: parts.default.is_none().then_some(kinds),
+            labels: parts.selector.clone(),
+            slots: parts.config.slots,
+            claims: 0,
+            claiming: true,
+        };
         Self {
             parts,
+            me,
             mode: Mode::Normal,
             lease: None,
             lease_id: watch::channel(None).0,
@@ -164,6 +171,9 @@ impl Engine {
             active: 0,
             active_by_kind: HashMap::new(),
             running: 0,
+            others: Vec::new(),
+            waited: HashMap::new(),
+            next_balance: Instant::now() + BALANCE_EVERY,
             ignored: HashMap::new(),
             batch: Vec::new(),
             effects: Vec::new(),
@@ -200,6 +210,13 @@ impl Engine {
                 self.input(input);
             }
             self.run_timers();
+            if Instant::now() >= self.next_balance {
+                // Nodes that were started together should not decide together.
+                self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
+                if self.mode == Mode::Normal {
+                    self.balance();
+                }
+            }
             self.claim_pass();
             self.flush();
             self.tell_status();
@@ -249,6 +266,11 @@ impl Engine {
             In::Ended(slot, run, ended) => self.ended(slot, run, ended),
             In::Ask(slot, ask) => self.ask(slot, ask),
             In::Control(control) => self.control(control),
+            In::Nodes(nodes) => {
+                let me = &self.parts.node;
+                let others = nodes.into_iter().filter(|n| n.spec.name != *me);
+                self.others = others.map(Peer::from).collect();
+            }
         }
     }
 
@@ -416,14 +438,15 @@ impl Engine {
         }
     }
 
-    fn acknowledge(&self, order: u64, outcome: &'static str) {
+    fn acknowledge(&self, order: u64, outcome: impl Into<String>) {
         let Some(lease) = self.lease.clone() else {
             return;
         };
+        let outcome = outcome.into();
         let coordinator = self.parts.coordinator.clone();
         tokio::spawn(async move {
             let mut wait = Duration::from_millis(20);
-            while let Err(e) = coordinator.acknowledge(&lease, order, outcome).await {
+            while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
                 if !e.is_retryable() || wait > Duration::from_secs(10) {
                     debug!(order, error = %e, "a node command could not be answered");
                     return;

@@ -7,7 +7,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus,
 };
 
 #[async_trait]
@@ -50,6 +51,11 @@ impl Coordinator for MemoryStore {
         let (mut world, now) = self.shared.lock();
         let commits = commits.into_iter();
         commits.map(|commit| world.commit(commit, now)).collect()
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        let (world, now) = self.shared.lock();
+        Ok(world.nodes(now))
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {

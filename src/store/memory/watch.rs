@@ -66,8 +66,15 @@ impl World {
         next.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 
-    /// Adds how a task is now, as this watcher sees it.
-    fn tell(&mut self, watcher: u64, id: TaskId, now: Timestamp, events: &mut Vec<Event>) {
+    /// Adds how a task is now, as this watcher sees it: what it has claimed itself only in a list.
+    fn tell(
+        &mut self,
+        watcher: u64,
+        id: TaskId,
+        listing: bool,
+        now: Timestamp,
+        events: &mut Vec<Event>,
+    ) {
         // One that cannot be read is set aside here, and then it is gone.
         let _ = self.read_state(&id, now);
         let row = self.tasks.get(&id);
@@ -79,7 +86,9 @@ impl World {
             return events.push(Event::Gone(id));
         };
         let ours = view.claimed_by == Some(watcher.lease);
-        events.push(Event::Task(view));
+        if listing || !ours {
+            events.push(Event::Task(view));
+        }
         if ours && !row.waiting.is_empty() {
             events.push(Event::Commands(id, row.waiting_commands()));
         }
@@ -96,7 +105,7 @@ impl World {
         if let Some(rest) = list {
             let at = rest.len().saturating_sub(BATCH);
             for task in rest.split_off(at) {
-                self.tell(id, task, now, &mut events);
+                self.tell(id, task, true, now, &mut events);
             }
             if rest.is_empty() {
                 *list = None;
@@ -124,7 +133,7 @@ impl World {
             }
         }
         for task in changed {
-            self.tell(id, task, now, &mut events);
+            self.tell(id, task, false, now, &mut events);
         }
         if events.is_empty() {
             Look::Nothing(self.wait(now))

@@ -14,8 +14,8 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
-    StateWrite,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus, StateWrite,
 };
 
 /// How long a claim waits for a state store that is unavailable, before each further try.
@@ -30,10 +30,28 @@ fn stripped(mut state: State) -> State {
     state
 }
 
-fn no_effects() -> Error {
-    let reason = "need tasks and states in one store, which a state store of your own is not; \
-        return a message without effects, and submit or send from the handler";
-    Invalid::new("effects", reason).into()
+/// What has to be refused before anything is written.
+fn check(write: &Write, limit: usize) -> Result<(), Error> {
+    if !write.effects.is_empty() {
+        let reason = "need tasks and states in one store, which a state store of your own is not; \
+            return a message without effects, and submit or send from the handler";
+        return Err(Invalid::new("effects", reason).into());
+    }
+    // The coordinator sees neither data nor result: its limit is kept here.
+    let data = write.state.data.as_ref().map_or(0, |d| d.len());
+    let result = match &write.state.status {
+        Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
+        _ => 0,
+    };
+    let bytes = data.saturating_add(result);
+    if bytes > limit {
+        return Err(Error::TooLarge {
+            field: if result > data { "result" } else { "data" },
+            bytes,
+            limit,
+        });
+    }
+    Ok(())
 }
 
 /// The one answer to a call with one item.
@@ -203,12 +221,14 @@ impl Coordinator for Split {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let mut answers: Vec<Result<(), Error>> = Vec::with_capacity(commits.len());
         let mut taken = Vec::new();
+        let limit = self.coordinator.limits().max_bytes;
         for commit in commits {
-            if commit.write.effects.is_empty() {
-                taken.push((answers.len(), commit));
-                answers.push(Ok(()));
-            } else {
-                answers.push(Err(no_effects()));
+            match check(&commit.write, limit) {
+                Ok(()) => {
+                    taken.push((answers.len(), commit));
+                    answers.push(Ok(()));
+                }
+                refused => answers.push(refused),
             }
         }
         let writes: Vec<StateWrite> = taken
@@ -241,6 +261,10 @@ impl Coordinator for Split {
             }
         }
         answers
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.coordinator.peers().await
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {

@@ -168,3 +168,29 @@ pub(super) fn path(from: Code, to: Code) -> Vec<Step> {
     }
     Vec::new()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_one_of_the_table() {
+        for from in Code::ALL {
+            for to in Code::ALL {
+                let steps = path(from, to);
+                if from == to || from.is_terminal() {
+                    assert!(steps.is_empty(), "{from} to {to}: {steps:?}");
+                    continue;
+                }
+                let mut at = from;
+                for step in &steps {
+                    assert_eq!(step.from, at);
+                    at = step.to;
+                    let next = TABLE[step.from as usize][step.message as usize];
+                    assert_eq!(next, Some(at), "{step:?}");
+                }
+                assert_eq!(at, to, "{from} to {to}: {steps:?}");
+            }
+        }
+    }
+}

@@ -43,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// - Effects need a common transaction: a write that brings some is refused with
 ///   [`Error::Invalid`], naming `effects`, before anything is written.
+/// - The coordinator's limit holds for data and result together; their task's props count only as
+///   far as the runner counts them in.
 /// - Of several commands that were settled in a write which crashed half-way, only the last has its
 ///   exact outcome; the earlier ones are recorded with the same.
 /// - A state that cannot be read makes its task fail, with the reason in its error log: it is listed

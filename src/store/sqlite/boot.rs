@@ -1,21 +1,52 @@
 //! [`LeaseClock`]: the clock by which leases end. All processes of one machine share it, and it
 //! never jumps when somebody sets the wall clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::process;
 
 /// Milliseconds since the machine was started, with the id of that start: a lease of another start
 /// has ended, whatever its number says. Where there is no such id, the wall clock has to do.
 #[derive(Debug, Clone)]
 pub(super) struct LeaseClock {
     boot: String,
+    process: Option<String>,
+    /// When it was last looked which processes live.
+    looked: Arc<AtomicI64>,
 }
+
+/// How often it is looked which processes live.
+const LOOK_EVERY_MS: i64 = 400;
 
 impl LeaseClock {
     pub(super) fn new() -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         Self {
             boot: boot.map_or_else(|_| String::new(), |id| id.trim().to_owned()),
+            process: process::own(),
+            looked: Arc::new(AtomicI64::new(i64::MIN)),
         }
+    }
+
+    /// This process; `None` where it cannot be told.
+    pub(super) fn process(&self) -> Option<&str> {
+        self.process.as_deref()
+    }
+
+    /// Whether it is time to look again which processes live.
+    pub(super) fn looks_at_processes(&self) -> bool {
+        let (now, last) = (self.now(), self.looked.load(Ordering::Relaxed));
+        let due = now.saturating_sub(last) >= LOOK_EVERY_MS || now < last;
+        if due {
+            self.looked.store(now, Ordering::Relaxed);
+        }
+        due
     }
 
     /// The id of the machine's start; empty where there is none.

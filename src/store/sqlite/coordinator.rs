@@ -15,7 +15,8 @@ use super::{
     watch::Message,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeSpec, NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus, Registry,
 };
 
 /// How many steps of pruning one call does at the most.
@@ -95,6 +96,10 @@ impl Coordinator for SqliteStore {
             commits.iter().map(commit).collect()
         });
         done.await.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        Registry::nodes(self).await
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {

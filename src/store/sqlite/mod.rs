@@ -13,7 +13,7 @@
 //!
 //! - What was answered with success is on the disk ([`Synchronous::Full`], the default).
 //! - A write whose transaction failed changed nothing, and is told as
-//!   [`Error::Unavailable`](super::Error::Unavailable): nothing is lost when the disk is full.
+//!   [`Error::Unavailable`]: nothing is lost when the disk is full.
 //! - Leases end by a clock that all processes of the machine share and that nobody can set. After
 //!   a restart of the machine all leases have ended.
 //!
@@ -25,7 +25,7 @@
 //!
 //! # Errors
 //!
-//! [`Error::Unusable`](super::Error::Unusable) when the file is not ours, is newer than this
+//! [`Error::Unusable`] when the file is not ours, is newer than this
 //! program, is damaged or cannot be written; its text says what to do.
 
 mod batch;
@@ -39,6 +39,7 @@ mod coordinator;
 mod errors;
 mod nodes;
 mod open;
+mod process;
 mod prune;
 mod reader;
 mod registry;

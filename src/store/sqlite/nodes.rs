@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use windlass_statemachine::NodeName;
 
 use super::{
@@ -11,31 +11,53 @@ use super::{
     boot::LeaseClock,
     codes::Log,
     errors::Stop,
+    process,
 };
 use crate::store::{Error, Lease, NodeSpec};
 
 const ENDED: &str = "SELECT id, node FROM leases
      WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
 
+const OF_PROCESSES: &str = "SELECT id, node, process FROM leases
+     WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
+
 /// Whether there is a lease to [`reap`].
 pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     let mut ended = conn.prepare_cached(ENDED)?;
-    ended.exists((clock.boot(), clock.now()))
+    if ended.exists((clock.boot(), clock.now()))? {
+        return Ok(true);
+    }
+    let mut of_processes = conn.prepare_cached(OF_PROCESSES)?;
+    let mut rows = of_processes.query([clock.boot()])?;
+    while let Some(row) = rows.next()? {
+        if process::has_ended(&row.get::<_, String>(2)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
-/// Ends the leases whose time is over. Every transaction begins with it, so that no write can
-/// follow the end of its lease.
+/// Ends the leases whose time is over, and now and then those of processes that have ended. Every
+/// transaction begins with it, so that no write can follow the end of its lease.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
-    let params = (batch.clock.boot(), batch.clock.now());
-    let ended = batch.all(ENDED, params, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let boot = batch.clock.boot();
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+    let mut ended = batch.all(ENDED, (boot, batch.clock.now()), read)?;
+    if batch.clock.looks_at_processes() {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?));
+        for (lease, node, process) in batch.all(OF_PROCESSES, [boot], read)? {
+            if !ended.iter().any(|(id, _)| *id == lease) && process::has_ended(&process) {
+                ended.push((lease, node));
+            }
+        }
+    }
     for (lease, node) in ended {
-        let node: String = node;
         let claims = end(batch, lease, Some(&node))?;
         tracing::warn!(
             node,
             lease,
             claims,
-            "a node's lease has ended: its claims are lost"
+            "a node is gone or its lease has ended: its claims are lost"
         );
     }
     Ok(())
@@ -96,19 +118,23 @@ pub(super) fn join(
             name: name.to_owned(),
         }));
     }
-    let ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+    // So that the end of the longest lease is still a number that SQLite can hold.
+    let ms = i64::try_from(ttl.as_millis())
+        .unwrap_or(i64::MAX)
+        .min(1 << 61);
     let clock = batch.clock;
     let joined = batch.all(
-        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id",
+        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at, process)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
         (
             name,
             spec,
             status,
             ms,
             clock.boot(),
-            clock.now().saturating_add(ms),
+            clock.now() + ms,
             batch.at,
+            clock.process(),
         ),
         |row| row.get::<_, i64>(0),
     )?;

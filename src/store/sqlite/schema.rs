@@ -10,7 +10,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 
 /// The steps from an empty file to this version; the version of a file is how many it has had.
 /// A step that was released is never changed: another is added.
-pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE];
+pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES];
 
 /// One counter numbers everything that happens: `changes.seq`. A task's `n`, a claim's fence, and
 /// the order of a command are each the number of the change that made it, so all of them grow and
@@ -115,6 +115,11 @@ CREATE TABLE states_alone (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Which process a lease belongs to: one that has certainly ended needs no waiting for.
+const PROCESSES: &str = "
+ALTER TABLE leases ADD COLUMN process TEXT;
+";
+
 /// Brings the file to the newest version, in one transaction: it is of the old version or of the
 /// new one, never between. `file` is its name in errors.
 pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
@@ -140,9 +145,13 @@ pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
 
 /// The version of a file of ours; 0 for an empty one.
 fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let (id, version) = (pragma("application_id")?, pragma("user_version")?);
-    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+    // One statement, so that it sees one moment: another process may be making the file.
+    let (id, version, tables): (i32, i32, i64) = conn.query_row(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+         FROM pragma_application_id, pragma_user_version",
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
     let unusable = |text| Err(Error::Unusable(text).into());
     if id == 0 && version == 0 && tables == 0 {
         return Ok(0);
@@ -193,7 +202,7 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate(&mut conn, "f", MIGRATIONS).unwrap();
         let text = told(migrate(&mut conn, "f", &MIGRATIONS[..1]));
-        assert!(text.contains("newer windlass (schema 2; this program knows up to 1)"));
+        assert!(text.contains("newer windlass (schema 3; this program knows up to 1)"));
     }
 
     #[test]

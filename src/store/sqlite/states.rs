@@ -137,15 +137,12 @@ fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<State>, Error>> {
 /// Stores a state unless a newer one is there.
 fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> {
     let (id, state) = (write.task.as_str(), &write.state);
-    let new = (
-        i64::from(state.incarnation),
-        state.fence.0 as i64,
-        state.version as i64,
-    );
+    // Not the incarnation: a late write of a task that was replaced may have a greater one.
+    let new = (state.fence.0 as i64, state.version as i64);
     let stored = batch.first(
-        "SELECT incarnation, fence, version FROM states_alone WHERE task = ?1",
+        "SELECT fence, version FROM states_alone WHERE task = ?1",
         [id],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     match stored {
         Some(stored) if stored > new => return Err(Stop::Told(Error::fenced(&write.task))),
@@ -156,7 +153,7 @@ fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> 
     batch.run(
         "INSERT OR REPLACE INTO states_alone (task, incarnation, fence, version, state)
          VALUES (?1, ?2, ?3, ?4, ?5)",
-        (id, new.0, new.1, new.2, text),
+        (id, i64::from(state.incarnation), new.0, new.1, text),
     )?;
     Ok(())
 }

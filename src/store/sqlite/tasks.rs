@@ -69,7 +69,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
                 forget(batch, existing.n, &task.id, batch.next())?;
                 fence = existing.fence;
             }
-            IfExists::Refuse if ended => {
+            _ if ended => {
                 return Err(Stop::Told(Error::AlreadyFinished(task.id.clone())));
             }
             _ => {

@@ -21,183 +21,24 @@
 //! - A command gets exactly one outcome, in the write in which it has its effect.
 //! - After [`Input::Fenced`] nothing is written any more.
 
+mod io;
 mod settle;
-use settle::Cause;
+
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use self::io::{Config, Effect, End, Env, Input, Signal, Step, StopReason, Timer, Write};
+use self::settle::Cause;
 use crate::{
-    ActionKind, Code, Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand,
-    RetryPolicy, State, Status,
+    Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand, State, Status,
     errors::{DEFAULT_KEPT, cut},
 };
 
 const CLAIM_GONE: &str = "the claim on this task is gone";
-
-/// What a machine is told of its task and of its kind.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// How long a handler may take to answer a command or a stop before it is aborted.
-    pub stop_grace: Duration,
-    /// A task that sleeps for longer than this gives its claim back.
-    pub park_after: Duration,
-    /// What follows a failed attempt.
-    pub retry: Arc<dyn RetryPolicy>,
-    /// How many bytes data and result may have (the limit of the store, less the props).
-    pub max_data_bytes: usize,
-}
-
-/// What comes from outside with every input, so that the machine needs no clock and no dice.
-#[derive(Debug, Clone, Copy)]
-pub struct Env {
-    /// The time.
-    pub now: Timestamp,
-    /// A random number from 0 (included) to 1 (excluded).
-    pub jitter: f64,
-}
-
-/// Why a handler should stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The node shuts down.
-    Shutdown,
-    /// The node was told to give all its tasks back.
-    Drain,
-    /// Another node should have the task.
-    Balance,
-    /// An operator told this node to give this task back.
-    StopTask,
-    /// The claim is lost, or about to be: nothing that the handler does now is kept.
-    LeaseLost,
-    /// The task was deleted.
-    Deleted,
-}
-
-/// The two timers of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Timer {
-    /// The wake-up of a sleep that is too short to give the claim back for.
-    Wake,
-    /// The end of the grace that a handler has.
-    Grace,
-}
-
-/// What the machine is fed.
-#[derive(Debug, Clone)]
-pub enum Input {
-    /// The task is claimed and the commands that waited for it have been fed.
-    Begin,
-    /// The handler returned (or panicked: then an Error message).
-    Returned(Message),
-    /// The handler was aborted and has ended.
-    Aborted,
-    /// The running handler asks to persist data and go on.
-    Checkpoint {
-        /// Comes back in [`Effect::CheckpointDone`].
-        ticket: u64,
-        /// The new data.
-        data: Json,
-    },
-    /// How far the handler is; kept with the next write.
-    Progress(Progress),
-    /// A command for the task. One that was seen before has no effect.
-    Command(QueuedCommand),
-    /// A timer went off.
-    Timer(Timer),
-    /// The last write is durable.
-    Stored,
-    /// The last write was refused for what it says (too large, a task to submit that exists …).
-    /// The claim still stands.
-    Refused(String),
-    /// The claim is lost.
-    Fenced(StopReason),
-    /// The node wants to give the task back, within the grace.
-    Stop(StopReason),
-    /// The node wants to give the task back without a grace.
-    StopNow(StopReason),
-}
-
-/// What a running handler is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Signal {
-    /// A command was sent to the task.
-    Command(Command),
-    /// The handler should stop.
-    Stop(StopReason),
-}
-
-/// One line of the task's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    /// The message.
-    pub message: ActionKind,
-    /// The state it met.
-    pub from: Code,
-    /// The state that followed.
-    pub to: Code,
-    /// The order of the command it was, if it was one.
-    pub command: Option<u64>,
-}
-
-/// What is to be written, atomically.
-#[derive(Debug, Clone)]
-pub struct Write {
-    /// The new state.
-    pub state: State,
-    /// How it came about, oldest first. Empty for a checkpoint of a running handler.
-    pub steps: Vec<Step>,
-    /// Commands that leave the queue with it, by their order.
-    pub outcomes: Vec<(u64, Outcome)>,
-    /// Whether the claim is given back with it.
-    pub drop_claim: bool,
-    /// What else is done with it, or none of it.
-    pub effects: Effects,
-}
-
-/// How a machine ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// The claim was given back in the last write; this is the state it left.
-    Dropped(Code),
-    /// The claim is lost.
-    Lost,
-}
-
-/// What the runner is to do.
-#[derive(Debug, Clone)]
-pub enum Effect {
-    /// Start the handler, for this attempt (1 for the first).
-    Start {
-        /// Its number.
-        attempt: u32,
-    },
-    /// Tell the running handler.
-    Signal(Signal),
-    /// Abort the running handler, and feed [`Input::Aborted`] when it has ended.
-    Abort,
-    /// Write this, and feed [`Input::Stored`], [`Input::Refused`] or [`Input::Fenced`].
-    Persist(Box<Write>),
-    /// Answer the handler that asked for a checkpoint.
-    CheckpointDone {
-        /// Which.
-        ticket: u64,
-        /// The error says why it was refused.
-        result: Result<(), String>,
-    },
-    /// Set a timer (again).
-    Arm(Timer, Timestamp),
-    /// The timer is of no use any more.
-    Disarm(Timer),
-    /// The machine is done: nothing more comes of it.
-    Done(End),
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {

@@ -204,6 +204,9 @@ impl Machine {
             }
             return;
         }
+        if message.kind() == ActionKind::Complete {
+            self.answer_before_complete(draft, env);
+        }
         let Message {
             action,
             data,
@@ -259,6 +262,31 @@ impl Machine {
                 outcome,
             );
             draft.settles.push(front);
+        }
+    }
+
+    /// A handler that was told of a `complete` command and completes has done what it asks, also when
+    /// it was told of other commands before: those are answered first, so that the completion is
+    /// not rejected by itself.
+    fn answer_before_complete(&mut self, draft: &mut Draft, env: Env) {
+        let told = |w: &Waiting| w.deadline.is_some();
+        let complete = self
+            .queue
+            .iter()
+            .position(|w| told(w) && matches!(w.command.command, Command::Complete { .. }));
+        for waiting in self.queue.drain(..complete.unwrap_or(0)) {
+            let order = waiting.command.order;
+            // What asks only to go on is done by this very write, before the end.
+            let applied = (!waiting.command.command.aborts())
+                .then(|| draft.apply(&waiting.command.command.to_message(), Some(order), env));
+            let outcome = match applied {
+                Some(Ok((from, to))) => Outcome::Applied { from, to },
+                Some(Err(_)) | None => Outcome::Overridden {
+                    by: ActionKind::Complete,
+                },
+            };
+            record(&mut draft.state, &mut draft.outcomes, order, outcome);
+            draft.settles.push(waiting);
         }
     }
 

@@ -363,6 +363,31 @@ fn several_commands_are_applied_in_order_in_one_write() {
 }
 
 #[test]
+fn a_complete_that_the_handler_obeys_is_applied_whatever_it_was_told_before() {
+    let complete = || Command::Complete { result: None };
+    let mut rig = Rig::running();
+    rig.command(Command::Checkpoint);
+    rig.command(complete());
+    assert_eq!(
+        rig.returned(complete().to_message()),
+        [
+            "disarm grace",
+            "write completed: checkpoint#1 complete#2; 1 applied runnable runnable; \
+             2 applied runnable completed; drop"
+        ]
+    );
+    let mut rig = Rig::running();
+    rig.command(Command::Pause);
+    rig.command(complete());
+    rig.command(Command::Run);
+    assert_eq!(
+        rig.returned(complete().to_message())[1],
+        "write completed: complete#2; 1 overridden by complete; 2 applied runnable completed; \
+         3 rejected: a completed task does not take `run`: completed is final (retry starts it anew); drop"
+    );
+}
+
+#[test]
 fn commands_after_a_complete_are_rejected_with_the_reason() {
     let mut rig = Rig::running();
     rig.command(Command::Complete { result: None });

@@ -1,0 +1,145 @@
+//! What is typed: the commands, and readers for durations, times and labels.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+
+use crate::{commands, commands::steer, exit, global::Global};
+
+/// Durable tasks on one SQLite file: submit them, watch them, steer them. Every step of a task is
+/// stored before the next one happens, so nothing that a crash does can take it back.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    after_help = exit::HELP,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Work through a list of commands; started again, it goes on where it was
+    Run(commands::run::Args),
+    /// Run commands that are submitted as tasks, until it is stopped
+    Worker(commands::worker::Args),
+    /// Submit a task, or many
+    Submit(commands::submit::Args),
+    /// List tasks
+    List(commands::list::Args),
+    /// Show everything about one task
+    Get(commands::get::Args),
+    /// Print what a task has printed
+    Logs(commands::logs::Args),
+    /// Show what happens, as it happens
+    Watch(commands::watch::Args),
+    /// Make tasks wait until they are resumed
+    #[command(after_help = steer::PAUSE)]
+    Pause(steer::Args),
+    /// Run tasks that are paused, or asleep (sends run)
+    #[command(after_help = steer::RESUME)]
+    Resume(steer::Args),
+    /// Send tasks to sleep
+    #[command(after_help = steer::SLEEP)]
+    Sleep(steer::SleepArgs),
+    /// Make nodes give tasks back, for others (or themselves) to go on
+    #[command(after_help = steer::RELEASE)]
+    Release(steer::Args),
+    /// Ask running tasks to persist what they have
+    #[command(after_help = steer::CHECKPOINT)]
+    Checkpoint(steer::Args),
+    /// End tasks as completed
+    #[command(after_help = steer::COMPLETE)]
+    Complete(steer::CompleteArgs),
+    /// End tasks for good
+    #[command(after_help = steer::KILL)]
+    Kill(steer::Args),
+    /// Start ended tasks anew, with the data they had
+    Retry(commands::retry::Args),
+    /// Delete tasks with all that belongs to them; one that runs is stopped
+    Delete(commands::delete::Args),
+    /// Delete what ended long ago
+    Purge(commands::purge::Args),
+    /// Count tasks by kind and state
+    Stats(commands::stats::Args),
+    /// List the nodes that live
+    Nodes(commands::nodes::Args),
+    /// Steer a node
+    Node(commands::node::Args),
+    /// Print a script that completes what you type, for your shell
+    Completions(commands::completions::Args),
+    /// Print this command line's reference as Markdown
+    #[command(hide = true)]
+    Reference(commands::reference::Args),
+}
+
+/// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
+    let span: Span = text.parse().map_err(|_| like())?;
+    let signed: SignedDuration = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| like())?;
+    Duration::try_from(signed).map_err(|_| like())
+}
+
+/// Reads a time as RFC 3339.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
+}
+
+/// Reads `name=value`.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!(
+            "'{text}' is not a label; write it like team=billing"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("1h30m", 5400),
+            ("7d", 604_800),
+            ("2w", 1_209_600),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for text in ["", "10", "soon", "-5s", "1y", "1mo"] {
+            assert!(
+                duration(text).unwrap_err().contains("write it like"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels() {
+        assert_eq!(label("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(label("a").is_err() && label("=b").is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! [`Report`]: what came of doing something to one task or to many.
+
+use std::collections::BTreeSet;
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use windlass::{CommandId, Outcome, TaskId, store};
+
+use crate::{
+    exit::{Exit, Failure},
+    output::Output,
+    select::count,
+};
+
+/// How many tasks a call to the store handles at a time.
+pub(crate) const CHUNK: usize = 500;
+
+/// What came of it for one task.
+#[derive(Debug, Serialize)]
+pub(crate) struct Item {
+    /// The task.
+    pub(crate) id: TaskId,
+    /// The command that was sent to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command_id: Option<CommandId>,
+    /// What came of the command, where that was waited for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) outcome: Option<Outcome>,
+    /// Why it was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// How the program would end for this task alone.
+    #[serde(skip)]
+    pub(crate) exit: Exit,
+}
+
+impl Item {
+    /// It was done.
+    pub(crate) fn done(id: TaskId) -> Self {
+        Self {
+            id,
+            command_id: None,
+            outcome: None,
+            error: None,
+            exit: Exit::Ok,
+        }
+    }
+
+    /// It was not done.
+    pub(crate) fn failed(id: TaskId, failure: impl Into<Failure>) -> Self {
+        let failure = failure.into();
+        let error = Some(failure.to_string());
+        Self {
+            error,
+            exit: failure.exit(),
+            ..Self::done(id)
+        }
+    }
+
+    /// Takes the outcome of its command.
+    pub(crate) fn settle(&mut self, outcome: Outcome) {
+        if !outcome.is_applied() {
+            self.exit = Exit::No;
+        }
+        self.outcome = Some(outcome);
+    }
+}
+
+/// What came of it for all of them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// What was to be done.
+    pub(crate) action: &'static str,
+    done: usize,
+    failed: usize,
+    /// Each task.
+    pub(crate) tasks: Vec<Item>,
+}
+
+impl Report {
+    /// Does it to the tasks, so many at a time, with a progress bar.
+    pub(crate) async fn run<F, Fut>(
+        action: &'static str,
+        ids: Vec<TaskId>,
+        bar: &ProgressBar,
+        act: F,
+    ) -> Self
+    where
+        F: Fn(Vec<TaskId>) -> Fut,
+        Fut: Future<Output = Vec<Result<Option<CommandId>, store::Error>>>,
+    {
+        let mut tasks = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(CHUNK) {
+            for (id, answer) in chunk.iter().zip(act(chunk.to_vec()).await) {
+                let id = id.clone();
+                tasks.push(match answer {
+                    Ok(command_id) => Item {
+                        command_id,
+                        ..Item::done(id)
+                    },
+                    Err(e) => Item::failed(id, e),
+                });
+            }
+            bar.inc(chunk.len() as u64);
+        }
+        bar.finish_and_clear();
+        Self {
+            action,
+            done: 0,
+            failed: 0,
+            tasks,
+        }
+    }
+
+    /// Prints it, with `did` for what was done (`deleted`); answers how the program ends.
+    pub(crate) fn print(mut self, out: &Output, did: &str) -> Result<Exit, Failure> {
+        self.failed = self.tasks.iter().filter(|t| t.exit != Exit::Ok).count();
+        self.done = self.tasks.len() - self.failed;
+        if out.is_json() {
+            out.json(&self)?;
+        } else {
+            self.print_text(out, did)?;
+        }
+        let exits: BTreeSet<u8> = self.tasks.iter().map(|t| t.exit.code()).collect();
+        Ok(match (exits.len(), self.tasks.first()) {
+            (0, _) | (_, None) => Exit::Ok,
+            (1, Some(first)) => first.exit,
+            _ => Exit::No,
+        })
+    }
+
+    fn print_text(&self, out: &Output, did: &str) -> Result<(), Failure> {
+        let mut silent = 0;
+        for task in &self.tasks {
+            let id = &task.id;
+            match (&task.outcome, &task.error) {
+                (_, Some(error)) if self.tasks.len() == 1 => out.complain(error),
+                (_, Some(error)) => out.complain(format!("{id}: {error}")),
+                (Some(outcome), None) => out.line(format!("{id}: {}: {outcome}", self.action))?,
+                (None, None) => silent += 1,
+            }
+        }
+        match (silent, self.tasks.first()) {
+            (0, _) => Ok(()),
+            (1, Some(only)) if self.tasks.len() == 1 => out.line(format!("{}: {did}", only.id)),
+            _ => out.line(format!("{}: {did}", count(silent))),
+        }
+    }
+}

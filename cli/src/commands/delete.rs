@@ -1,0 +1,42 @@
+//! `windlass delete`: tasks and all that belongs to them go.
+
+use crate::{
+    bulk::Report,
+    exit::{Exit, Failure},
+    global::Global,
+    select::{Choice, SelectArgs},
+};
+
+/// Which tasks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass delete report-7
+  windlass delete --kind scratch --dry-run
+  windlass delete --label run=2026-11-21 --yes")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    select: SelectArgs,
+}
+
+/// Deletes them.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let out = global.out();
+    let ids = match args
+        .select
+        .choose(&client, &out, "delete", |_| true)
+        .await?
+    {
+        Choice::Act(ids) => ids,
+        Choice::Done(exit) => return Ok(exit),
+    };
+    let bar = out.progress(ids.len() as u64, "delete");
+    let registry = client.store().registry();
+    Report::run("delete", ids, &bar, |ids| async {
+        let answers = registry.delete(ids).await;
+        answers.into_iter().map(|a| a.map(|()| None)).collect()
+    })
+    .await
+    .print(&out, "deleted")
+}

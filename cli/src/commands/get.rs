@@ -1,0 +1,160 @@
+//! `windlass get`: everything about one task.
+
+use serde::Serialize;
+use windlass::{
+    TaskId,
+    store::{Change, CommandRecord, TaskRecord},
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    output::{Output, one_line},
+    view::{View, age, change_text, due, progress_text, text},
+};
+
+/// Which task.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass get report-7
+  windlass get report-7 --history=50
+  windlass get report-7 -o json | jq .result")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+
+    /// What happened to it too: the last N changes
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100")]
+    history: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Full<'a> {
+    #[serde(flatten)]
+    task: View<'a>,
+    commands: &'a [CommandRecord],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<&'a [Change]>,
+}
+
+/// Shows it.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let out = global.out();
+    let record = client.get(&args.id).await?;
+    let commands = client.commands(&args.id).await?;
+    let history = match args.history {
+        Some(limit) => Some(client.history(&args.id, limit).await?),
+        None => None,
+    };
+    if out.is_json() {
+        out.json(&Full {
+            task: View::from(&record),
+            commands: &commands,
+            history: history.as_deref(),
+        })?;
+        return Ok(Exit::Ok);
+    }
+    show(&out, &record, client.store().clock().now())?;
+    show_commands(&out, &commands)?;
+    if let Some(history) = history {
+        out.line("\nhistory")?;
+        for change in &history {
+            out.line(format!("  {}", change_text(change, false)))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(out: &Output, record: &TaskRecord, now: jiff::Timestamp) -> Result<(), Failure> {
+    let view = View::from(record);
+    let mut lines: Vec<(&str, String)> = vec![
+        ("id", record.task.id.to_string()),
+        ("kind", record.task.kind.to_string()),
+    ];
+    let since = view.since.map(|s| format!(", for {}", age(s, now)));
+    lines.push((
+        "state",
+        format!("{}{}", view.state, since.unwrap_or_default()),
+    ));
+    let mut some = |name, value: Option<String>| lines.extend(value.map(|v| (name, v)));
+    some("quarantined", view.quarantined.clone());
+    some(
+        "wakes",
+        view.until.map(|u| format!("{u} ({})", due(u, now))),
+    );
+    some("node", view.node.map(ToString::to_string));
+    some("progress", view.progress.map(progress_text));
+    let failed = format!("{} failed in a row, {} claims", view.attempts, view.claims);
+    some("attempts", Some(failed));
+    some(
+        "incarnation",
+        (view.incarnation > 0).then(|| view.incarnation.to_string()),
+    );
+    some("fence", Some(view.fence.to_string()));
+    some(
+        "submitted",
+        Some(format!(
+            "{} ({} ago)",
+            view.submitted_at,
+            age(view.submitted_at, now)
+        )),
+    );
+    some("start at", view.start_at.map(|at| at.to_string()));
+    some(
+        "priority",
+        (view.priority != 0).then(|| view.priority.to_string()),
+    );
+    let labels: Vec<_> = view
+        .labels
+        .iter()
+        .map(|(n, v)| format!("{n}={v}"))
+        .collect();
+    some("labels", (!labels.is_empty()).then(|| labels.join(", ")));
+    some(
+        "retry",
+        view.retry.and_then(|r| serde_json::to_string(r).ok()),
+    );
+    some(
+        "props",
+        (!view.props.is_null()).then(|| view.props.to_string()),
+    );
+    some("data", view.data.map(ToString::to_string));
+    some("result", view.result.map(ToString::to_string));
+    some(
+        "commands",
+        (view.commands_waiting > 0).then(|| format!("{} wait", view.commands_waiting)),
+    );
+    for (name, value) in lines {
+        out.line(format!("{name:<12} {}", one_line(&value)))?;
+    }
+    if !view.errors.is_empty() {
+        out.line(format!("\nerrors ({} in all)", view.errors_total))?;
+        for entry in view.errors {
+            out.line(format!("  {}  {}", entry.timestamp, one_line(&entry.error)))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure> {
+    if commands.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let rows = commands.iter().map(|c| {
+        let outcome = c
+            .outcome
+            .as_ref()
+            .map_or("waits".into(), ToString::to_string);
+        vec![
+            text(c.order),
+            text(c.command.kind()),
+            text(c.sent_at),
+            text(outcome),
+        ]
+    });
+    out.table(&["ORDER", "COMMAND", "SENT", "OUTCOME"], rows.collect())
+}

@@ -1,0 +1,148 @@
+//! `windlass list`: the tasks that are meant.
+
+use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
+
+use futures::StreamExt;
+use windlass::{
+    Client, Invalid, TaskId,
+    store::{Error, Filter, Page, TaskRecord},
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    output::Output,
+    select::FilterArgs,
+    view,
+};
+
+/// Which tasks, and how many.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass list
+  windlass list --state failed,fault --kind report
+  windlass list --label team=billing --error timeout -o json | jq -r .id
+  windlass list --state runnable --watch")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// At most so many tasks: 1 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: u32,
+
+    /// Only those submitted after the task of this order (a page ends by saying it)
+    #[arg(long, value_name = "ORDER", default_value_t = 0)]
+    after: u64,
+
+    /// Go on: show the tasks again as they change
+    #[arg(long)]
+    watch: bool,
+}
+
+/// The most that one list shows.
+const MOST: u32 = 1_000_000;
+/// The largest page that is asked of a store.
+const PAGE: u32 = 1000;
+
+/// Lists them.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    if !(1..=MOST).contains(&args.limit) {
+        let reason = format!("{} is not from 1 to {MOST}", args.limit);
+        return Err(Invalid::new("limit", reason).into());
+    }
+    let client = global.client().await?;
+    let out = global.out();
+    let filter = args.filter.filter();
+    if args.watch {
+        return watch(&client, &out, &filter, args.limit).await;
+    }
+    let mut page = Page {
+        after: args.after,
+        limit: 0,
+    };
+    let mut left = args.limit;
+    let mut shown = 0;
+    // A table is laid out as a whole; JSON lines go out as they come.
+    let mut rows = Vec::new();
+    loop {
+        // One more than wanted tells whether there is more.
+        page.limit = left.min(PAGE) + 1;
+        let mut records = client.list(&filter, page).await?;
+        let more = records.len() > page.limit as usize - 1;
+        records.truncate(page.limit as usize - 1);
+        let Some(last) = records.last() else { break };
+        page.after = last.order;
+        left -= u32::try_from(records.len()).unwrap_or(left);
+        shown += records.len();
+        if out.is_json() {
+            view::records(&out, &records, now(&client))?;
+        } else {
+            rows.append(&mut records);
+        }
+        if !more {
+            break;
+        }
+        if left == 0 {
+            out.note(format!(
+                "there are more: --after {} shows the next",
+                page.after
+            ));
+            break;
+        }
+    }
+    view::records(&out, &rows, now(&client))?;
+    if shown == 0 {
+        let is_all = filter.is_all() && args.after == 0;
+        out.note(if is_all {
+            "there are no tasks"
+        } else {
+            "there are no such tasks"
+        });
+    }
+    Ok(Exit::Ok)
+}
+
+fn now(client: &Client) -> jiff::Timestamp {
+    client.store().clock().now()
+}
+
+/// On a terminal the table is drawn anew; elsewhere each task that changed is printed again.
+async fn watch(
+    client: &Client,
+    out: &Output,
+    filter: &Filter,
+    limit: u32,
+) -> Result<Exit, Failure> {
+    let redraw = !out.is_json() && std::io::stdout().is_terminal();
+    loop {
+        let mut changes = client.changes(None).await?;
+        // A terminal shows a screenful; that is what a watch is for.
+        let page = Page {
+            after: 0,
+            limit: limit.min(PAGE),
+        };
+        view::records_of(out, &client.list(filter, page).await?, now(client), redraw)?;
+        while let Some(Ok(batch)) = changes.next().await {
+            let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
+            if redraw {
+                // What changes often is drawn a few times a second.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                view::records_of(out, &client.list(filter, page).await?, now(client), true)?;
+                continue;
+            }
+            let mut records: Vec<TaskRecord> = Vec::new();
+            for id in ids {
+                match client.get(&id).await {
+                    Ok(record) if filter.matches(&record) => records.push(record),
+                    Ok(_) | Err(Error::NotFound { .. }) => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            view::records(out, &records, now(client))?;
+        }
+        // The stream broke: what happened meanwhile is listed again.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

@@ -1,0 +1,112 @@
+//! `windlass node`: commands to nodes.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::json;
+use windlass::{Client, NodeName, TaskId, store::NodeCommand};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    waiting::{Deadline, WaitArgs},
+};
+
+/// What is asked of the node.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass node freeze build-1
+  windlass node drain build-1 --wait --timeout 1m
+  windlass node stop-task build-1 report-7")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Ask,
+}
+
+#[derive(Debug, Subcommand)]
+enum Ask {
+    /// Claim and balance nothing more; what runs goes on
+    Freeze(Which),
+    /// Work again, after a freeze or a drain
+    Unfreeze(Which),
+    /// Claim nothing more and give every task back, but stay
+    Drain(Which),
+    /// Balance now
+    Balance(Which),
+    /// Give one task back
+    StopTask(WhichTask),
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The node
+    #[arg(value_name = "NODE")]
+    node: NodeName,
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct WhichTask {
+    /// The node
+    #[arg(value_name = "NODE")]
+    node: NodeName,
+    /// The task
+    #[arg(value_name = "ID")]
+    task: TaskId,
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+/// Sends it.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let (name, which, command) = match args.command {
+        Ask::Freeze(which) => ("freeze", which, NodeCommand::Freeze),
+        Ask::Unfreeze(which) => ("unfreeze", which, NodeCommand::Unfreeze),
+        Ask::Drain(which) => ("drain", which, NodeCommand::Drain),
+        Ask::Balance(which) => ("balance", which, NodeCommand::Balance),
+        Ask::StopTask(WhichTask { node, task, wait }) => (
+            "stop-task",
+            Which { node, wait },
+            NodeCommand::StopTask { task },
+        ),
+    };
+    let Which { node, wait } = which;
+    let client = global.client().await?;
+    let out = global.out();
+    let order = client.command_node(&node, command).await?;
+    let answer = if wait.wait {
+        let what = format!("node '{node}' has not answered {name}");
+        Some(
+            Deadline::after(wait.timeout)
+                .within(&what, answer(&client, order))
+                .await?,
+        )
+    } else {
+        None
+    };
+    // Of a task that was not there it cannot be said that it was given back.
+    let is_done = answer
+        .as_deref()
+        .is_none_or(|a| name != "stop-task" || a == "released");
+    if out.is_json() {
+        out.json(&json!({ "node": node, "action": name, "order": order, "answer": answer }))?;
+    } else {
+        let answer = answer.unwrap_or_else(|| "sent".into());
+        out.line(format!("{node}: {name}: {answer}"))?;
+    }
+    Ok(if is_done { Exit::Ok } else { Exit::No })
+}
+
+/// Waits for what the node answers. Nodes are few and answer soon, so it looks again and again.
+async fn answer(client: &Client, order: u64) -> Result<String, Failure> {
+    let mut pause = Duration::from_millis(5);
+    loop {
+        if let Some(answer) = client.node_outcome(order).await? {
+            return Ok(answer);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,147 @@
+//! `windlass purge`: what ended long ago goes.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use windlass::{
+    Client, Code,
+    store::{Filter, Page},
+};
+
+use crate::{
+    args::duration,
+    exit::{Exit, Failure},
+    global::Global,
+    output::Output,
+    select::{ask, can_ask, count, unasked},
+    view,
+};
+
+/// What is old enough.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass purge --older-than 7d --dry-run
+  windlass purge --older-than 30d --state completed --yes")]
+pub(crate) struct Args {
+    /// Ended longer ago than this: 12h, 7d
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    older_than: Duration,
+
+    /// Ended in this state (completed, failed, killed); several, with commas, for any of them
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ended)]
+    states: Vec<Code>,
+
+    /// Show which tasks are meant, and touch none
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask whether so many tasks are meant
+    #[arg(short, long)]
+    yes: bool,
+}
+
+fn ended(text: &str) -> Result<Code, String> {
+    match text.parse::<Code>() {
+        Ok(code) if code.is_terminal() => Ok(code),
+        _ => Err(format!("'{text}' is none of completed, failed, killed")),
+    }
+}
+
+/// How many tasks a step deletes.
+const STEP: u32 = 1000;
+
+/// Deletes them.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    if !args.dry_run && !args.yes && !can_ask() {
+        return Err(unasked());
+    }
+    let client = global.client().await?;
+    let out = global.out();
+    let now = client.store().clock().now();
+    let before = SignedDuration::try_from(args.older_than)
+        .ok()
+        .and_then(|age| now.checked_sub(age).ok())
+        .unwrap_or(Timestamp::MIN);
+    let all = vec![Code::Completed, Code::Failed, Code::Killed];
+    let states = if args.states.is_empty() {
+        all
+    } else {
+        args.states
+    };
+    let filter = Filter {
+        states: states.clone(),
+        ..Filter::default()
+    };
+
+    // With --yes nobody wants to know beforehand.
+    let meant = if args.dry_run || !args.yes {
+        meant(&client, &out, &filter, before, args.dry_run).await?
+    } else {
+        0
+    };
+    if args.dry_run {
+        out.note(format!(
+            "purge: {} meant; nothing was changed (dry run)",
+            count(meant)
+        ));
+        return Ok(Exit::Ok);
+    }
+    if !args.yes && meant == 0 {
+        out.note("purge: no such task is meant");
+        return Ok(Exit::Ok);
+    }
+    if !args.yes && !ask(&format!("purge {}?", count(meant)))? {
+        out.note("nothing was changed");
+        return Ok(Exit::No);
+    }
+    let bar = out.progress(meant as u64, "purge");
+    let mut purged = 0;
+    loop {
+        let step = client
+            .store()
+            .registry()
+            .purge(&states, before, STEP)
+            .await?;
+        purged += step;
+        bar.inc(step);
+        if step < u64::from(STEP) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    if out.is_json() {
+        out.json(&json!({ "action": "purge", "purged": purged }))?;
+    } else {
+        out.line(format!(
+            "{}: purged",
+            count(usize::try_from(purged).unwrap_or(usize::MAX))
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Counts the tasks that are meant, and shows them on request.
+async fn meant(
+    client: &Client,
+    out: &Output,
+    filter: &Filter,
+    before: Timestamp,
+    show: bool,
+) -> Result<usize, Failure> {
+    let mut meant = 0;
+    let mut page = Page::default();
+    loop {
+        let mut records = client.list(filter, page).await?;
+        let Some(last) = records.last() else {
+            return Ok(meant);
+        };
+        page.after = last.order;
+        records.retain(|r| r.state.as_ref().is_ok_and(|s| s.since < before));
+        meant += records.len();
+        if show {
+            view::records(out, &records, client.store().clock().now())?;
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! [`Maker`]: what task a line is.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use windlass::{Invalid, Json, NewTask, store::Submit};
+
+use super::Args;
+use crate::{
+    exec::{self, KIND, Props},
+    exit::Failure,
+    hash,
+    line::TaskLine,
+};
+
+/// The label by which the tasks of a batch are found.
+pub(super) const BATCH: &str = "batch";
+
+/// The digits of a hash in an id: enough for thousands of millions of lines.
+const ID_DIGITS: usize = 20;
+/// The longest part of an id that is there to be read.
+const READABLE: usize = 40;
+
+/// A task to submit.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) submit: Submit,
+    /// Its id was made of its content: a task of that id is the same, whatever its options.
+    pub(super) derived: bool,
+}
+
+enum What {
+    /// A line is a task.
+    Task,
+    /// A line is a word of this command.
+    Words(Vec<String>),
+    /// A line is put, quoted, into this line for sh.
+    Shell(String),
+}
+
+/// Makes tasks of lines.
+pub(super) struct Maker {
+    what: What,
+    batch: String,
+    cwd: String,
+    timeout: Option<String>,
+    retry: Option<windlass::Retry>,
+}
+
+impl Maker {
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let what = match &args.each {
+            None => What::Task,
+            Some(text) if args.shell => What::Shell(text.clone()),
+            Some(text) => {
+                let words = shell_words::split(text).map_err(|e| {
+                    Failure::Usage(format!("--each: '{text}' cannot be split into words: {e}"))
+                })?;
+                What::Words(words)
+            }
+        };
+        if args
+            .each
+            .as_ref()
+            .is_some_and(|text| text.trim().is_empty())
+        {
+            return Err(Failure::Usage("--each: is empty; give a command".into()));
+        }
+        let cwd = std::env::current_dir()
+            .ok()
+            .and_then(|dir| dir.into_os_string().into_string().ok())
+            .ok_or_else(|| {
+                Failure::Usage("the current folder is gone, or its name is not UTF-8".into())
+            })?;
+        let batch = match &args.batch {
+            Some(name) => name.clone(),
+            None => default_batch(args, &cwd),
+        };
+        let maker = Self {
+            what,
+            batch,
+            cwd,
+            timeout: args.timeout.map(|t| format!("{}ms", t.as_millis())),
+            retry: args.retry.clone(),
+        };
+        // What is wrong with the options is told as such, not for every line.
+        let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
+        maker.finish(NewTask::new(KIND).props(&props))?;
+        Ok(maker)
+    }
+
+    /// The name of the batch.
+    pub(super) fn batch(&self) -> &str {
+        &self.batch
+    }
+
+    /// The task of a line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the line.
+    pub(super) fn make(&self, line: &str) -> Result<Entry, String> {
+        match &self.what {
+            // The line's own number is told beside it.
+            What::Task => self
+                .task(line)
+                .map_err(|e| e.to_string().replace(" at line 1 column ", " at column ")),
+            What::Words(words) => {
+                let mut words: Vec<String> =
+                    words.iter().map(|word| word.replace("{}", line)).collect();
+                if !self.has_place() {
+                    words.push(line.to_owned());
+                }
+                let args = words.split_off(1);
+                self.each(line, json!({"command": words[0], "args": args}))
+            }
+            What::Shell(text) => {
+                let quoted = shell_words::quote(line);
+                let script = if self.has_place() {
+                    text.replace("{}", &quoted)
+                } else {
+                    format!("{text} {quoted}")
+                };
+                self.each(line, json!({"shell": script}))
+            }
+        }
+    }
+
+    fn has_place(&self) -> bool {
+        match &self.what {
+            What::Task => false,
+            What::Words(words) => words.iter().any(|word| word.contains("{}")),
+            What::Shell(text) => text.contains("{}"),
+        }
+    }
+
+    fn each(&self, line: &str, props: Value) -> Result<Entry, String> {
+        let make = || {
+            let Value::Object(props) = props else {
+                return Err(Invalid::new("props", "are no object"));
+            };
+            // The identity is what is done, not how: another timeout is not another task.
+            let what = Value::Object(props.clone()).to_string();
+            let id = self.derive(line, &["each", &what, line]);
+            let props = self.exec_props(props)?;
+            self.finish(NewTask::new(KIND).id(id).props(&props))
+        };
+        let submit = make().map_err(|e| e.to_string())?;
+        Ok(Entry {
+            submit,
+            derived: true,
+        })
+    }
+
+    /// An id that the same content has again.
+    fn derive(&self, readable: &str, parts: &[&str]) -> String {
+        let mut all = vec![self.batch.as_bytes(), self.cwd.as_bytes()];
+        all.extend(parts.iter().map(|part| part.as_bytes()));
+        format!("{}-{}", slug(readable), hash::hex(&all, ID_DIGITS))
+    }
+
+    /// A line that is a task: with the fields of one, or of a command.
+    fn task(&self, line: &str) -> Result<Entry, Invalid> {
+        let not_json = |e: serde_json::Error| Invalid::new("task", e.to_string());
+        let mut fields: Map<String, Value> = serde_json::from_str(line).map_err(not_json)?;
+        let mut command = Map::new();
+        for name in exec::FIELDS {
+            if let Some(value) = fields.remove(name) {
+                command.insert(name.to_owned(), value);
+            }
+        }
+        let mut task = if command.is_empty() {
+            // Read from the text itself, which keeps every digit of its numbers.
+            TaskLine::parse(line)?
+        } else {
+            if fields.contains_key("props") {
+                let reason = "stand beside the fields of a command; put these into them";
+                return Err(Invalid::new("props", reason));
+            }
+            TaskLine::parse(&Value::Object(fields.clone()).to_string())?
+        };
+        let kind = task.kind.get_or_insert_with(|| KIND.to_owned()).clone();
+        if kind == KIND {
+            if command.is_empty() {
+                command = task.props.get("props")?;
+            }
+            task.props = Json::new("props", &self.exec_props(command)?)?;
+        } else if !command.is_empty() {
+            let reason = format!("'{kind}' takes props, not the fields of a command");
+            return Err(Invalid::new("kind", reason));
+        }
+        if task.labels.contains_key(BATCH) {
+            let reason = "'batch' is set by --batch; leave it out";
+            return Err(Invalid::new("labels", reason));
+        }
+        let derived = task.id.is_none();
+        if derived {
+            // Members are in the order of their names: how the line is written makes no difference.
+            let text = serde_json::from_str::<Value>(line).map_err(not_json)?;
+            task.id = Some(self.derive(&kind, &["task", &text.to_string()]));
+        }
+        let submit = self.finish(task.into_task(&TaskLine::default())?)?;
+        Ok(Entry { submit, derived })
+    }
+
+    /// The props of a command, with what the options say for those that do not say it themselves.
+    fn exec_props(&self, mut props: Map<String, Value>) -> Result<Value, Invalid> {
+        props
+            .entry("cwd")
+            .and_modify(|cwd| {
+                if let Some(text) = cwd.as_str() {
+                    *cwd = json!(Path::new(&self.cwd).join(text));
+                }
+            })
+            .or_insert_with(|| json!(self.cwd));
+        if let Some(timeout) = &self.timeout {
+            props.entry("timeout").or_insert_with(|| json!(timeout));
+        }
+        let props = Value::Object(props);
+        Props::parse(&props.clone().into())?;
+        Ok(props)
+    }
+
+    fn finish(&self, task: NewTask) -> Result<Submit, Invalid> {
+        let mut submit = task.label(BATCH, &self.batch).idempotent().build()?;
+        if submit.task.retry.is_none() {
+            submit.task.retry.clone_from(&self.retry);
+        }
+        Ok(submit)
+    }
+}
+
+/// What of a text can stand in an id, from its end: that is where paths differ.
+fn slug(text: &str) -> String {
+    let plain: String = text
+        .chars()
+        .map(|c| match c {
+            'a'..='z' | '0'..='9' | '.' => c,
+            'A'..='Z' => c.to_ascii_lowercase(),
+            _ => '-',
+        })
+        .collect();
+    // Only ASCII is left: a byte is a character.
+    let end = &plain[plain.len().saturating_sub(READABLE)..];
+    match end.trim_matches(['-', '.']) {
+        "" => "line".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// A name that the same call has again.
+fn default_batch(args: &Args, cwd: &str) -> String {
+    let file = args
+        .file
+        .canonicalize()
+        .unwrap_or_else(|_| args.file.clone());
+    let file = file.to_string_lossy();
+    let each = args.each.as_deref().unwrap_or_default();
+    let how = format!("{} {}", args.shell, args.null);
+    let parts = [cwd, &file, each, &how].map(str::as_bytes);
+    let readable = match &args.each {
+        Some(each) => each.split_whitespace().next().unwrap_or("each").to_owned(),
+        None if file == "-" => "stdin".to_owned(),
+        None => Path::new(&*file)
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
+    };
+    format!("{}-{}", slug(&readable), hash::hex(&parts, 8))
+}

@@ -1,0 +1,154 @@
+//! `windlass run`: works through a list of tasks, and goes on where it was when it is started again.
+//!
+//! | module | what |
+//! |---|---|
+//! | `source` | where the lines come from, how often they can be read |
+//! | `entry` | what task a line is |
+//! | `batch` | submitting them, and following what becomes of them |
+//! | `report` | progress, failures, the summary |
+
+mod batch;
+mod entry;
+mod report;
+mod source;
+
+use std::{path::PathBuf, time::Duration};
+
+use windlass::Retry;
+
+use self::{
+    batch::Batch,
+    entry::Maker,
+    report::Report,
+    source::{Checked, Source},
+};
+use super::worker::{NodeArgs, default_slots, folders, signals};
+use crate::{
+    args,
+    exec::{self, Policy},
+    exit::{Exit, Failure},
+    global::Global,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  find . -type f | windlass run --each 'sha256sum {}' --print-output
+  windlass run --each 'convert {} {}.png' -j 8 --timeout 5m --retry 3 images.txt
+  windlass run --each 'gzip -k {} && echo done' --shell files.txt
+  windlass run tasks.jsonl
+
+A line of tasks.jsonl is a task, with the fields of one or with those of a command:
+  {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
+  {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
+
+Started again, with the same input (and in the same folder), it goes on where it was: what has
+completed is not run again, and what has failed only with --retry-failed. A task's identity is its
+id, or else its batch, its command and its line: equal lines are one task (to run one twice, give
+the lines ids or numbers). It does not matter where in the input a line stands. A worker on the
+same store that prunes finished tasks ends what is remembered of them after its --retention.
+
+It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
+interrupted: ctrl-c or SIGTERM gives the running tasks back, a second one kills their commands.";
+
+/// What `run` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A file of lines, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+
+    /// Run this command for each line: {} is the line, or it is added at the end
+    #[arg(long, value_name = "COMMAND")]
+    each: Option<String>,
+
+    /// Have sh run the command of --each; {} is the line, quoted for it
+    #[arg(long, requires = "each")]
+    shell: bool,
+
+    /// The lines of --each end with NUL instead of a line break
+    #[arg(short = '0', long, requires = "each")]
+    null: bool,
+
+    /// How many run at once [default: one for each core]
+    #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
+    jobs: u32,
+
+    /// The name under which the tasks are found again, also as their label 'batch' [default: made of
+    /// the file and the command]
+    #[arg(long, value_name = "NAME")]
+    batch: Option<String>,
+
+    /// What follows a failed attempt: a number of attempts, 'never' or JSON [default: a command that
+    /// fails has failed; one whose worker died is run again]
+    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
+    retry: Option<Retry>,
+
+    /// How long an attempt may take
+    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    timeout: Option<Duration>,
+
+    /// Run those again that failed or were killed in an earlier run
+    #[arg(long)]
+    retry_failed: bool,
+
+    /// Stop at the first failure
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// Leave out lines that are wrong, and begin before the input has ended
+    #[arg(long)]
+    keep_going: bool,
+
+    /// Print what the commands print, as they complete; also of those that had completed before
+    #[arg(long)]
+    print_output: bool,
+
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Works through the list.
+///
+/// # Errors
+///
+/// What kept it from starting, or the store's.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let maker = Maker::new(&args)?;
+    let mut source = Source::open(&args.file, if args.null { 0 } else { b'\n' })?;
+    let checked = if args.keep_going {
+        Checked::default()
+    } else {
+        source.keep()?;
+        source.check(&maker, &global.out())?
+    };
+    let client = global.client().await?;
+    let folders = folders(global, &client)?;
+    let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
+    let runner = args
+        .node
+        .builder(&client, &folders, policy)
+        .slots(args.jobs)
+        // What has completed is remembered: that is what another run skips.
+        .retention(None)
+        .select("batch", maker.batch())
+        .start()
+        .await?;
+    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
+    let mut batch = Batch::new(
+        client,
+        report,
+        maker.batch(),
+        args.retry_failed,
+        args.fail_fast,
+    );
+    let lines = source.stream(maker)?;
+    let mut ended = Ok(());
+    let signal = runner
+        .run_until(async { ended = batch.work(lines).await })
+        .await
+        .map_err(signals)?;
+    folders.settle().await;
+    ended?;
+    batch.conclude(signal.is_some()).await
+}

@@ -1,0 +1,195 @@
+//! [`Source`]: where the lines come from. They are read one after the other, never all at once.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, IsTerminal, Seek},
+    path::Path,
+};
+
+use tokio::sync::mpsc;
+
+use super::entry::{Entry, Maker};
+use crate::{exit::Failure, input, output::Output};
+
+/// How many lines are submitted at a time.
+const CHUNK: usize = 256;
+/// How many wrong lines are told of before nothing is run.
+const TOLD: u64 = 20;
+
+/// A line, with its number.
+pub(super) struct Numbered {
+    pub(super) line: u64,
+    pub(super) entry: Result<Entry, String>,
+}
+
+/// Lines in chunks.
+pub(super) type Lines = mpsc::Receiver<io::Result<Vec<Numbered>>>;
+
+/// What a first reading showed.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// How many tasks there are.
+    pub(super) lines: Option<u64>,
+}
+
+/// An input.
+pub(super) struct Source {
+    name: String,
+    /// The file, when it can be read again from the beginning; otherwise a stream.
+    file: Option<File>,
+    stream: Option<Box<dyn io::Read + Send>>,
+    end: u8,
+}
+
+impl Source {
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(path: &Path, end: u8) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let failed = |e: io::Error| Failure::file(&name, &e);
+        let (file, stream): (_, Option<Box<dyn io::Read + Send>>) = if name == "-" {
+            if io::stdin().is_terminal() {
+                let text = "FILE: is missing, and standard input is a terminal; see --help";
+                return Err(Failure::Usage(text.into()));
+            }
+            (None, Some(Box::new(io::stdin())))
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            let kind = file.metadata().map_err(failed)?.file_type();
+            if kind.is_dir() {
+                return Err(Failure::Usage(format!(
+                    "{name}: is a folder, not a file of lines"
+                )));
+            }
+            if kind.is_file() {
+                (Some(file), None)
+            } else {
+                (None, Some(Box::new(file)))
+            }
+        };
+        Ok(Self {
+            name: if name == "-" {
+                "standard input".into()
+            } else {
+                name
+            },
+            file,
+            stream,
+            end,
+        })
+    }
+
+    /// Makes it one that can be read twice: a stream is copied to a file that has no name.
+    pub(super) fn keep(&mut self) -> Result<(), Failure> {
+        if let Some(mut stream) = self.stream.take() {
+            let mut copy = || {
+                let mut file = tempfile::tempfile()?;
+                io::copy(&mut stream, &mut file)?;
+                Ok(file)
+            };
+            self.file = Some(copy().map_err(|e| Failure::file(&self.name, &e))?);
+        }
+        Ok(())
+    }
+
+    fn reader(&mut self) -> io::Result<Box<dyn io::Read + Send>> {
+        match (&mut self.file, self.stream.take()) {
+            (Some(file), _) => {
+                file.rewind()?;
+                Ok(Box::new(file.try_clone()?))
+            }
+            (None, Some(stream)) => Ok(stream),
+            (None, None) => Err(io::Error::other("it was read before")),
+        }
+    }
+
+    /// Reads every line and keeps none.
+    ///
+    /// # Errors
+    ///
+    /// The lines that are wrong, by number.
+    pub(super) fn check(&mut self, maker: &Maker, out: &Output) -> Result<Checked, Failure> {
+        let name = self.name.clone();
+        let failed = |e: io::Error| Failure::file(&name, &e);
+        let end = self.end;
+        let mut reader = BufReader::new(self.reader().map_err(failed)?);
+        let (mut lines, mut wrong, mut number) = (0, 0, 0);
+        while let Some(next) = next(&mut reader, end, &mut number, maker).map_err(failed)? {
+            match next.entry {
+                Ok(_) => lines += 1,
+                Err(reason) => {
+                    wrong += 1;
+                    if wrong <= TOLD {
+                        out.complain(format_args!("{name}: line {}: {reason}", next.line));
+                    }
+                }
+            }
+        }
+        match wrong {
+            0 => Ok(Checked { lines: Some(lines) }),
+            wrong => Err(Failure::Usage(format!(
+                "{name}: {wrong} of {} lines are wrong and nothing was run; --keep-going leaves them out",
+                lines + wrong
+            ))),
+        }
+    }
+
+    /// Reads the lines on a thread of its own, no further ahead than is asked for.
+    pub(super) fn stream(mut self, maker: Maker) -> Result<Lines, Failure> {
+        let failed = |e: io::Error| Failure::Store(format!("the input cannot be read: {e}"));
+        let reader = self.reader().map_err(failed)?;
+        let (tx, rx) = mpsc::channel(2);
+        let read = move || {
+            let mut reader = BufReader::with_capacity(64 * 1024, reader);
+            let mut number = 0;
+            let mut chunk = Vec::new();
+            loop {
+                let last = match next(&mut reader, self.end, &mut number, &maker) {
+                    Ok(Some(numbered)) => {
+                        chunk.push(numbered);
+                        // What is there is not kept waiting for what is not.
+                        if chunk.len() < CHUNK && !reader.buffer().is_empty() {
+                            continue;
+                        }
+                        false
+                    }
+                    Ok(None) => true,
+                    Err(e) => {
+                        let _ = tx.blocking_send(Err(e));
+                        true
+                    }
+                };
+                let full = std::mem::take(&mut chunk);
+                if tx.blocking_send(Ok(full)).is_err() || last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("input".into());
+        thread.spawn(read).map_err(failed)?;
+        Ok(rx)
+    }
+}
+
+/// The next line that is not blank.
+fn next(
+    from: &mut dyn BufRead,
+    end: u8,
+    number: &mut u64,
+    maker: &Maker,
+) -> io::Result<Option<Numbered>> {
+    loop {
+        let Some(line) = input::next_item(from, end)? else {
+            return Ok(None);
+        };
+        *number += 1;
+        let entry = match line {
+            Ok(line) if line.trim().is_empty() => continue,
+            Ok(line) => maker.make(&line),
+            Err(e) => Err(e.to_string()),
+        };
+        return Ok(Some(Numbered {
+            line: *number,
+            entry,
+        }));
+    }
+}

@@ -1,0 +1,208 @@
+//! `pause`, `resume`, `sleep`, `release`, `checkpoint`, `complete`, `kill`: commands to tasks.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use windlass::{Client, Command, Invalid, Kind};
+
+use crate::{
+    args::{duration, time},
+    bulk::{Item, Report},
+    exit::{Exit, Failure},
+    global::Global,
+    input,
+    output::Output,
+    select::{Choice, SelectArgs, is_live},
+    waiting::{Deadline, WaitArgs, note_unhandled},
+};
+
+/// Examples of `pause`.
+pub(crate) const PAUSE: &str = "\
+Examples:
+  windlass pause report-7
+  windlass pause report-7 --wait --timeout 30s
+  windlass pause --kind report --label team=billing --dry-run";
+/// Examples of `resume`.
+pub(crate) const RESUME: &str = "\
+Examples:
+  windlass resume report-7
+  windlass resume --state paused --kind report --yes";
+/// Examples of `sleep`.
+pub(crate) const SLEEP: &str = "\
+Examples:
+  windlass sleep poll-3 --for 2h
+  windlass sleep poll-3 --until 2030-01-02T03:04:05Z --wait";
+/// Examples of `release`.
+pub(crate) const RELEASE: &str = "\
+Examples:
+  windlass release report-7
+  windlass release --node build-1 --yes";
+/// Examples of `checkpoint`.
+pub(crate) const CHECKPOINT: &str = "\
+Examples:
+  windlass checkpoint report-7 --wait";
+/// Examples of `complete`.
+pub(crate) const COMPLETE: &str = "\
+Examples:
+  windlass complete report-7 --result '{\"rows\": 12}'
+  windlass complete report-7 --result @result.json --wait";
+/// Examples of `kill`.
+pub(crate) const KILL: &str = "\
+Examples:
+  windlass kill report-7 --wait
+  windlass kill --state runnable --prefix report- --dry-run
+  windlass kill --error 'no such host' --yes";
+
+/// The tasks, and whether to wait.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+/// The tasks, and until when.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SleepArgs {
+    #[command(flatten)]
+    tasks: Args,
+    #[command(flatten)]
+    when: When,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct When {
+    /// Until this time, as RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<Timestamp>,
+
+    /// For so long from now: 90s, 15m, 1h30m, 7d
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    span: Option<Duration>,
+}
+
+/// The tasks, and with which result.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompleteArgs {
+    #[command(flatten)]
+    tasks: Args,
+    /// What came of it: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    result: Option<String>,
+}
+
+/// Sends sleep.
+pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Failure> {
+    let until = match (args.when.until, args.when.span) {
+        (Some(until), _) => until,
+        (None, span) => after(Timestamp::now(), span.unwrap_or_default(), "--for")?,
+    };
+    execute(Command::Sleep { until }, args.tasks, global).await
+}
+
+/// The time so long after another.
+pub(crate) fn after(
+    now: Timestamp,
+    wait: Duration,
+    field: &'static str,
+) -> Result<Timestamp, Invalid> {
+    SignedDuration::try_from(wait)
+        .ok()
+        .and_then(|wait| now.checked_add(wait).ok())
+        .ok_or_else(|| Invalid::new(field, "ends beyond the year 9999; give a shorter time"))
+}
+
+/// Sends complete.
+pub(crate) async fn complete(args: CompleteArgs, global: &Global) -> Result<Exit, Failure> {
+    let result = args
+        .result
+        .as_deref()
+        .map(|r| input::json("result", r))
+        .transpose()?;
+    execute(Command::Complete { result }, args.tasks, global).await
+}
+
+/// Sends a command to the tasks that are meant.
+pub(crate) async fn execute(
+    command: Command,
+    args: Args,
+    global: &Global,
+) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let out = global.out();
+    let action = command.kind().as_str();
+    command.check(client.store().clock().now())?;
+    let ids = match args.select.choose(&client, &out, action, is_live).await? {
+        Choice::Act(ids) => ids,
+        Choice::Done(exit) => return Ok(exit),
+    };
+    let bar = out.progress(ids.len() as u64, action);
+    let mut report = Report::run(action, ids, &bar, |ids| {
+        let (client, command) = (&client, command.clone());
+        async move {
+            match client.command_many(&ids, command).await {
+                Ok(answers) => answers.into_iter().map(|a| a.map(Some)).collect(),
+                Err(e) => ids.iter().map(|_| Err(e.clone())).collect(),
+            }
+        }
+    })
+    .await;
+    note_waiting(&client, &out, &report.tasks).await?;
+    if args.wait.wait {
+        settle(&client, &out, &mut report.tasks, args.wait.timeout, action).await;
+    }
+    report.print(&out, &format!("{action} sent"))
+}
+
+/// Says of which commands nobody is there to apply them.
+async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) -> Result<(), Failure> {
+    let nodes = client.nodes().await?;
+    if nodes.iter().any(|n| n.spec.kinds.is_none()) {
+        return Ok(());
+    }
+    let mut kinds: BTreeSet<Kind> = BTreeSet::new();
+    // A few of them tell enough; a look at each of a million would not be worth it.
+    for task in tasks.iter().filter(|t| t.error.is_none()).take(100) {
+        if let Ok(record) = client.get(&task.id).await
+            && record.commands > 0
+        {
+            kinds.insert(record.task.kind);
+        }
+    }
+    Ok(note_unhandled(client, out, &kinds, "it is applied").await?)
+}
+
+/// Waits for the outcomes.
+async fn settle(
+    client: &Client,
+    out: &Output,
+    tasks: &mut [Item],
+    timeout: Option<Duration>,
+    action: &str,
+) {
+    let bar = out.progress(tasks.len() as u64, "waiting");
+    let deadline = Deadline::after(timeout);
+    futures::stream::iter(tasks.iter_mut())
+        .for_each_concurrent(64, |task| {
+            let bar = bar.clone();
+            async move {
+                if let Some(id) = task.command_id.clone() {
+                    let what = format!("{action} is sent, and has no outcome yet");
+                    let wait = async { Ok(client.wait_outcome(&id).await?) };
+                    match deadline.within(&what, wait).await {
+                        Ok(outcome) => task.settle(outcome),
+                        Err(failure) => {
+                            task.error = Some(failure.to_string());
+                            task.exit = failure.exit();
+                        }
+                    }
+                }
+                bar.inc(1);
+            }
+        })
+        .await;
+    bar.finish_and_clear();
+}

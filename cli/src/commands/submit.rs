@@ -1,0 +1,213 @@
+//! `windlass submit`: one task, or many as JSON lines.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::json;
+use windlass::{
+    Client, Invalid, NewTask, Retry, TaskId,
+    client::Done,
+    store::{Submit, Submitted},
+};
+
+use crate::{
+    args::{duration, label, time},
+    commands::{steer::after, submit_lines},
+    exec,
+    exit::{Exit, Failure},
+    global::Global,
+    input,
+    line::TaskLine,
+    waiting::{Deadline, WaitArgs, note_unhandled},
+};
+
+/// What to submit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass submit exec --id backup-7 --props '{\"command\":\"tar\",\"args\":[\"czf\",\"/tmp/home.tgz\",\"home\"]}'
+  windlass submit report --props @report.json --in 2h --label team=billing --priority 5
+  windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
+  windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
+pub(crate) struct Args {
+    /// The kind: which handler runs it
+    #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines"])]
+    kind_given: Option<String>,
+
+    /// The same; for --lines that of lines which say none
+    #[arg(long, value_name = "KIND", conflicts_with = "kind_given")]
+    kind: Option<String>,
+
+    /// Its id: 1 to 256 bytes of printable text without '/'; a UUID by default
+    #[arg(long, value_name = "ID", conflicts_with = "lines")]
+    id: Option<String>,
+
+    /// What it is to work on: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    props: Option<String>,
+
+    /// Not before this time, as RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
+    start_at: Option<Timestamp>,
+
+    /// Not before so long from now: 90s, 15m, 1h30m, 7d
+    #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration)]
+    wait_in: Option<Duration>,
+
+    /// Tasks with a greater one are claimed first; 0 by default
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    priority: Option<i32>,
+
+    /// A label
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+
+    /// What follows a failed attempt, as JSON: {"policy":"strikes"|"exponential"|"never", …}
+    #[arg(long, value_name = "JSON")]
+    retry: Option<String>,
+
+    /// A task that is there already, with the same kind and props, is as good as submitted
+    #[arg(long)]
+    pub(crate) idempotent: bool,
+
+    /// Take the place of a task of this id that has ended
+    #[arg(long, conflicts_with = "idempotent")]
+    pub(crate) replace: bool,
+
+    /// Read tasks as JSON lines from this file, or - for standard input; the other options are what
+    /// a line leaves out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<String>,
+
+    /// Go on after a line that is wrong
+    #[arg(long, requires = "lines")]
+    pub(crate) keep_going: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+impl Args {
+    /// The task that the options describe.
+    fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
+        let props = self.props.as_deref().map(|p| input::json("props", p));
+        let retry = self.retry.as_deref().map(|text| {
+            serde_json::from_str::<Retry>(text).map_err(|e| {
+                let example = r#"write it like {"policy":"exponential","attempts":5}"#;
+                Invalid::new("retry", format!("{e}; {example}"))
+            })
+        });
+        let start_at = match self.wait_in {
+            Some(wait) => Some(after(now, wait, "--in")?),
+            None => self.start_at,
+        };
+        Ok(TaskLine {
+            id: self.id.clone(),
+            kind: self.kind_given.clone().or_else(|| self.kind.clone()),
+            props: props.transpose()?.unwrap_or_default(),
+            start_at,
+            priority: self.priority,
+            labels: self.labels.iter().cloned().collect(),
+            retry: retry.transpose()?,
+        })
+    }
+
+    /// The task, ready to be submitted.
+    pub(crate) fn submit(&self, task: NewTask) -> Result<Submit, Invalid> {
+        let task = if self.idempotent {
+            task.idempotent()
+        } else {
+            task
+        };
+        let task = if self.replace {
+            task.replace_finished()
+        } else {
+            task
+        };
+        let submit = task.build()?;
+        if submit.task.kind.as_str() == exec::KIND {
+            // What a command cannot be made of is told now, not by a task that failed.
+            exec::Props::parse(&submit.task.props)?;
+        }
+        Ok(submit)
+    }
+}
+
+/// Submits.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    // What is wrong with the options is told before a store is opened.
+    if args.lines.as_deref() == Some("-") && args.props.as_deref() == Some("-") {
+        let text = "--lines and --props cannot both read standard input; put one into a file";
+        return Err(Failure::Usage(text.into()));
+    }
+    let task = args.task(Timestamp::now())?;
+    if let Some(path) = &args.lines {
+        let lines = input::lines("lines", path)?;
+        return submit_lines::execute(lines, &task, &args, global).await;
+    }
+    let submit = args.submit(task.into_task(&TaskLine::default())?)?;
+    let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
+    let client = global.client().await?;
+    let out = global.out();
+    let answer = client.submit_many(vec![submit]).await.pop();
+    let Some(answer) = answer else {
+        return Err(Failure::Store("the store gave no answer".into()));
+    };
+    let answer = answer?;
+    if !out.is_json() {
+        out.line(&id)?;
+    }
+    let is_over = matches!(answer, Submitted::Existing(code) if code.is_terminal());
+    if !is_over {
+        note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await?;
+    }
+    let done = if args.wait.wait {
+        Some(ended(&client, &id, Deadline::after(args.wait.timeout)).await?)
+    } else {
+        None
+    };
+    if out.is_json() {
+        let (submitted, existing) = match answer {
+            Submitted::New => ("new", None),
+            Submitted::Existing(code) => ("existing", Some(code)),
+        };
+        let result: Option<windlass::Json> = done.as_ref().map(Done::result).transpose()?.flatten();
+        out.json(&json!({
+            "id": id,
+            "submitted": submitted,
+            "state": done.as_ref().map(Done::code).or(existing),
+            "result": result,
+            "error": done.as_ref().filter(|d| !d.is_completed()).and_then(Done::error),
+        }))?;
+    } else if let Some(done) = &done {
+        let result: Option<windlass::Json> = done.result()?;
+        match (result, done.error().filter(|_| !done.is_completed())) {
+            (Some(result), _) => out.line(format!("{}: {result}", done.code()))?,
+            (None, Some(error)) => {
+                out.line(format!(
+                    "{}: {}",
+                    done.code(),
+                    crate::output::one_line(error)
+                ))?;
+            }
+            (None, None) => out.line(done.code())?,
+        }
+    }
+    Ok(if done.is_none_or(|d| d.is_completed()) {
+        Exit::Ok
+    } else {
+        Exit::No
+    })
+}
+
+/// Waits until a task has ended.
+pub(crate) async fn ended(
+    client: &Client,
+    id: &TaskId,
+    deadline: Deadline,
+) -> Result<Done, Failure> {
+    let wait = async { Ok(client.wait(id).await?) };
+    deadline
+        .within(&format!("task '{id}' has not ended"), wait)
+        .await
+}

@@ -1,0 +1,206 @@
+//! `windlass submit --lines`: tasks as JSON lines.
+
+use std::{collections::BTreeSet, io::BufRead};
+
+use futures::StreamExt;
+use serde::Serialize;
+use windlass::{
+    Client, Invalid, Kind, TaskId,
+    store::{Submit, Submitted},
+};
+
+use crate::{
+    bulk::CHUNK,
+    commands::submit::{Args, ended},
+    exit::{Exit, Failure},
+    global::Global,
+    input::next_line,
+    line::TaskLine,
+    output::Output,
+    select::count,
+    waiting::{Deadline, note_unhandled},
+};
+
+/// What came of the lines.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    submitted: usize,
+    existing: usize,
+    failed: Vec<Bad>,
+    ids: Vec<TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed: Option<usize>,
+    #[serde(skip)]
+    kinds: BTreeSet<Kind>,
+    #[serde(skip)]
+    exits: BTreeSet<u8>,
+}
+
+/// A line that was not submitted.
+#[derive(Debug, Serialize)]
+struct Bad {
+    line: u64,
+    error: String,
+}
+
+impl Report {
+    fn fail(&mut self, out: &Output, line: u64, failure: &Failure) {
+        let error = failure.to_string();
+        out.complain(format!("line {line}: {error}"));
+        self.failed.push(Bad { line, error });
+        self.exits.insert(failure.exit().code());
+    }
+
+    /// Submits what has been read. The answer to one says nothing of the others.
+    async fn flush(
+        &mut self,
+        client: &Client,
+        out: &Output,
+        batch: &mut Vec<(u64, Submit)>,
+    ) -> Result<(), Failure> {
+        let lines: Vec<(u64, TaskId, Kind)> = batch
+            .iter()
+            .map(|(line, s)| (*line, s.task.id.clone(), s.task.kind.clone()))
+            .collect();
+        let submits = batch.drain(..).map(|(_, submit)| submit).collect();
+        for ((line, id, kind), answer) in lines.into_iter().zip(client.submit_many(submits).await) {
+            match answer {
+                Ok(submitted) => {
+                    match submitted {
+                        Submitted::New => self.submitted += 1,
+                        Submitted::Existing(_) => self.existing += 1,
+                    }
+                    self.ids.push(id);
+                    self.kinds.insert(kind);
+                }
+                Err(e) => {
+                    let failure = Failure::from(e);
+                    self.fail(out, line, &failure);
+                    if failure.exit() == Exit::Store {
+                        // The store is gone: the next lines would fare no better.
+                        return Err(Failure::Store("the rest was not submitted".into()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Submits the lines. One that is wrong ends it, unless it is to go on; what stands before it has
+/// been submitted, and nothing after it.
+pub(crate) async fn execute(
+    mut lines: Box<dyn BufRead>,
+    default: &TaskLine,
+    args: &Args,
+    global: &Global,
+) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let out = global.out();
+    let limit = client.store().registry().limits().max_bytes;
+    let mut report = Report::default();
+    let mut batch = Vec::with_capacity(CHUNK);
+    let mut number = 0;
+    let mut stopped = false;
+    let spinner = out.count_up("submitted");
+    loop {
+        let line = next_line(&mut *lines)
+            .map_err(|e| Failure::Usage(format!("lines: line {}: {e}", number + 1)))?;
+        let Some(line) = line else { break };
+        number += 1;
+        let read = line.and_then(|text| {
+            if text.trim().is_empty() {
+                return Ok(None);
+            }
+            let submit = args.submit(TaskLine::parse(&text)?.into_task(default)?)?;
+            submit.task.check(limit)?;
+            Ok::<_, Invalid>(Some(submit))
+        });
+        match read {
+            Ok(None) => {}
+            Ok(Some(submit)) => batch.push((number, submit)),
+            Err(e) => {
+                report.flush(&client, &out, &mut batch).await?;
+                report.fail(&out, number, &e.into());
+                if !args.keep_going {
+                    stopped = true;
+                    break;
+                }
+            }
+        }
+        if batch.len() == CHUNK {
+            report.flush(&client, &out, &mut batch).await?;
+            spinner.inc(CHUNK as u64);
+        }
+    }
+    report.flush(&client, &out, &mut batch).await?;
+    spinner.finish_and_clear();
+    if stopped {
+        out.note("nothing after that line was submitted; --keep-going goes on");
+    }
+    note_unhandled(&client, &out, &report.kinds, "they run").await?;
+    if args.wait.wait {
+        wait(
+            &client,
+            &out,
+            &mut report,
+            Deadline::after(args.wait.timeout),
+        )
+        .await;
+    }
+    print(&out, &report)?;
+    Ok(match (report.exits.len(), report.exits.first()) {
+        (0, _) => Exit::Ok,
+        // Input that ended it is bad input; otherwise some of a bulk failed.
+        (1, Some(code)) if stopped || report.ids.is_empty() => Exit::from_code(*code),
+        _ => Exit::No,
+    })
+}
+
+async fn wait(client: &Client, out: &Output, report: &mut Report, deadline: Deadline) {
+    let bar = out.progress(report.ids.len() as u64, "ended");
+    let mut completed = 0;
+    let mut answers = futures::stream::iter(report.ids.clone())
+        .map(|id| async move { (ended(client, &id, deadline).await, id) })
+        .buffer_unordered(64);
+    while let Some((answer, id)) = answers.next().await {
+        bar.inc(1);
+        match answer {
+            Ok(done) if done.is_completed() => completed += 1,
+            Ok(done) => {
+                let why = done.error().map_or(String::new(), |e| format!(": {e}"));
+                out.complain(format!("{id}: {}{why}", done.code()));
+                report.exits.insert(Exit::No.code());
+            }
+            Err(failure) => {
+                out.complain(&failure);
+                report.exits.insert(failure.exit().code());
+            }
+        }
+    }
+    bar.finish_and_clear();
+    report.completed = Some(completed);
+}
+
+fn print(out: &Output, report: &Report) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(report);
+    }
+    let mut text = format!("{} submitted", count(report.submitted));
+    for (n, what) in [
+        (
+            Some(report.existing).filter(|n| *n > 0),
+            "were there already",
+        ),
+        (
+            Some(report.failed.len()).filter(|n| *n > 0),
+            "not submitted",
+        ),
+        (report.completed, "completed"),
+    ] {
+        if let Some(n) = n {
+            text.push_str(&format!(", {n} {what}"));
+        }
+    }
+    out.line(text)
+}

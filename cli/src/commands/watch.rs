@@ -1,0 +1,116 @@
+//! `windlass watch`: what happens, as it happens.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use windlass::{
+    Client, Code, TaskId,
+    store::{Change, Error, What},
+};
+
+use crate::{
+    args::duration,
+    exit::{Exit, Failure},
+    global::Global,
+    view::change_text,
+    waiting::Deadline,
+};
+
+/// What to watch.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass watch
+  windlass watch report-7 --until-ended --timeout 10m
+  windlass watch --after 1200 -o json | jq 'select(.what == \"moved\")'")]
+pub(crate) struct Args {
+    /// Only this task
+    #[arg(value_name = "ID")]
+    id: Option<TaskId>,
+
+    /// Begin after the change of this number, instead of now
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+
+    /// End after so many changes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+
+    /// End when the task has ended: exit code 0 if it completed, 1 if not
+    #[arg(long, requires = "id")]
+    until_ended: bool,
+
+    /// End after so long (30s, 5m, …) with exit code 5
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+/// Watches.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let deadline = Deadline::after(args.timeout);
+    deadline
+        .within("the watch ended", follow(&args, global, &client))
+        .await
+}
+
+async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, Failure> {
+    let out = global.out();
+    let mut after = args.after;
+    let mut left = args.limit;
+    let mut changes = client.changes(after).await?;
+    if let Some(id) = &args.id {
+        // After the stream has begun, so that its end is seen here or there.
+        let record = client.get(id).await?;
+        let code = record.state.as_ref().map(windlass::State::code);
+        if args.until_ended && code.as_ref().map_or(true, |c| c.is_terminal()) {
+            return Ok(ended(code.ok()));
+        }
+    }
+    loop {
+        match changes.next().await {
+            Some(Ok(batch)) => {
+                for change in &batch {
+                    after = Some(change.seq);
+                    if args.id.as_ref().is_some_and(|id| *id != change.task) {
+                        continue;
+                    }
+                    if out.is_json() {
+                        out.json(change)?;
+                    } else {
+                        out.line(change_text(change, true))?;
+                    }
+                    left = left.map(|n| n - 1);
+                    if let Some(exit) = end(change).filter(|_| args.until_ended) {
+                        return Ok(exit);
+                    }
+                    if left == Some(0) {
+                        return Ok(Exit::Ok);
+                    }
+                }
+            }
+            Some(Err(e @ Error::Invalid(_))) => return Err(e.into()),
+            Some(Err(_)) | None => {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                changes = client.changes(after).await?;
+            }
+        }
+    }
+}
+
+/// How the task ended with this change, if it did.
+fn end(change: &Change) -> Option<Exit> {
+    match &change.what {
+        What::Moved { to, .. } if to.is_terminal() => Some(ended(Some(*to))),
+        What::Deleted | What::Quarantined => Some(Exit::No),
+        _ => None,
+    }
+}
+
+fn ended(code: Option<Code>) -> Exit {
+    if code == Some(Code::Completed) {
+        Exit::Ok
+    } else {
+        Exit::No
+    }
+}

@@ -1,0 +1,199 @@
+//! `windlass worker`: a node that stays.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::time::{sleep, timeout};
+use tracing::info;
+use windlass::{
+    Client, Code, KindConfig, Retry, Runner, runner,
+    store::{Filter, Page},
+};
+
+use crate::{
+    args,
+    exec::{self, Exec, Folders, Policy},
+    exit::{Exit, Failure},
+    global::Global,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  windlass worker                          works until it is stopped
+  windlass worker --slots 4 --until-idle   works through what there is
+  windlass worker --name a --select site=berlin
+
+The commands of the tasks run in process groups of their own, with WINDLASS_TASK_ID,
+WINDLASS_ATTEMPT, WINDLASS_INCARNATION, WINDLASS_FENCE and WINDLASS_STATE_DIR in their
+environment. The last is a folder for the command's own progress: it is kept from attempt to
+attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
+
+ctrl-c or SIGTERM gives every task back: its command gets SIGTERM, and SIGKILL after the grace.
+A second one kills the commands at once.";
+
+/// What `worker` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    node: NodeArgs,
+
+    /// The node's name; a live node with that name is waited for until its lease is over [default:
+    /// one that no other process has]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// How many commands run at once [default: one for each core]
+    #[arg(long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
+    slots: u32,
+
+    /// A task that sleeps longer than this is given back meanwhile
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = args::duration)]
+    park_after: Duration,
+
+    /// How long finished tasks are kept, or 'forever'
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = retention)]
+    retention: Retention,
+
+    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never'
+    /// or JSON [default: 8 failures within 4h fail it; 10m between two]
+    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
+    retry: Option<Retry>,
+
+    /// Take only tasks with this label; may be given again, and then each has to be there
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = args::label)]
+    select: Vec<(String, String)>,
+
+    /// End when no task is left that runs, is due or sleeps
+    #[arg(long)]
+    until_idle: bool,
+}
+
+/// What every command takes that is a node for a while.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NodeArgs {
+    /// After this long without a word from this process others take its tasks
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = args::duration)]
+    lease_ttl: Duration,
+
+    /// How long a command may take to end when it is told to, whatever longer grace its task has
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]
+    grace: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Retention(Option<Duration>);
+
+fn retention(text: &str) -> Result<Retention, String> {
+    match text {
+        "forever" => Ok(Retention(None)),
+        text => args::duration(text).map(|keep| Retention(Some(keep))),
+    }
+}
+
+/// As many commands at once as there are cores.
+pub(crate) fn default_slots() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
+}
+
+impl NodeArgs {
+    /// Begins to put a node together that runs commands.
+    pub(crate) fn builder(
+        &self,
+        client: &Client,
+        folders: &Folders,
+        policy: Policy,
+    ) -> runner::Builder {
+        let store = client.store();
+        let config = KindConfig::default().stop_grace(self.grace).retry(policy);
+        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes);
+        Runner::builder(store)
+            .lease_ttl(self.lease_ttl)
+            .wait_for_name(self.lease_ttl + Duration::from_secs(2))
+            .handler_with(exec::KIND, config, exec)
+    }
+}
+
+/// The folders of the tasks of the store that is meant.
+///
+/// # Errors
+///
+/// When there is no place for them.
+pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
+    let folders = Folders::of_store(&global.store_url()?, client)
+        .map_err(|e| Failure::Store(format!("the folder of the tasks cannot be made: {e}")))?;
+    folders.sweep();
+    Ok(folders)
+}
+
+/// Works.
+///
+/// # Errors
+///
+/// What kept the node from starting.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.client().await?;
+    let folders = folders(global, &client)?;
+    let policy = Policy::As(args.retry.unwrap_or_default());
+    let mut builder = args
+        .node
+        .builder(&client, &folders, policy)
+        .slots(args.slots)
+        .park_after(args.park_after)
+        .retention(args.retention.0);
+    if let Some(name) = args.name {
+        builder = builder.node(name);
+    }
+    for (name, value) in &args.select {
+        builder = builder.select(name, value);
+    }
+    let runner = builder.start().await?;
+    info!(node = %runner.node(), slots = args.slots, store = global.store_url()?, "working");
+    let filter = Filter {
+        states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
+        kind: Some(exec::KIND.parse()?),
+        labels: (args.select.into_iter())
+            .map(|(name, value)| (name, Some(value)))
+            .collect(),
+        ..Filter::default()
+    };
+    let mut failed = None;
+    let done = async {
+        if args.until_idle {
+            failed = idle(&client, &filter).await.err();
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    let signal = runner.run_until(done).await.map_err(signals)?;
+    folders.settle().await;
+    info!(signal, "stopped");
+    match failed {
+        Some(e) => Err(e.into()),
+        None => Ok(Exit::Ok),
+    }
+}
+
+/// Signals cannot be listened for.
+pub(crate) fn signals(error: std::io::Error) -> Failure {
+    Failure::Store(format!("signals cannot be listened for: {error}"))
+}
+
+/// Waits until no task is meant any more.
+async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
+    let first = Page { after: 0, limit: 1 };
+    let mut changes = client.changes(None).await?;
+    loop {
+        match client.list(filter, first).await {
+            Ok(tasks) if tasks.is_empty() => return Ok(()),
+            Err(e) if !e.is_retryable() => return Err(e),
+            Ok(_) | Err(_) => {}
+        }
+        // Not more often than it can matter to anyone, and now and then should a change be missed.
+        sleep(Duration::from_millis(100)).await;
+        match timeout(Duration::from_secs(2), changes.next()).await {
+            Ok(Some(Ok(_))) | Err(_) => {}
+            Ok(Some(Err(_)) | None) => changes = client.changes(None).await?,
+        }
+    }
+}

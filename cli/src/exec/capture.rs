@@ -1,0 +1,161 @@
+//! [`Capture`]: the last of what a command writes, and [`Output`], the form in which it is kept.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::JoinHandle,
+};
+
+/// What is kept of an attempt: the result of a completed task, and the data of any other.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Output {
+    /// The exit code; none while it runs, and when a signal ended it.
+    pub(crate) exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    /// The last of its standard output.
+    #[serde(default)]
+    pub(crate) stdout: String,
+    /// The last of its standard error.
+    #[serde(default)]
+    pub(crate) stderr: String,
+    /// Whether more was written than is kept.
+    #[serde(default)]
+    pub(crate) truncated: bool,
+    /// How long it has run.
+    #[serde(default)]
+    pub(crate) duration_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+    total: u64,
+}
+
+/// One stream of a command, read to its end in the background; the last bytes are kept.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    tail: Arc<Mutex<Tail>>,
+    reader: JoinHandle<()>,
+}
+
+impl Capture {
+    /// Begins to read. At most `keep` bytes are kept.
+    pub(crate) fn start(mut from: impl AsyncRead + Send + Unpin + 'static, keep: usize) -> Self {
+        let tail = Arc::new(Mutex::new(Tail::default()));
+        let into = tail.clone();
+        let reader = tokio::spawn(async move {
+            let mut buffer = vec![0; 16 * 1024];
+            // An error is an end too: there is nothing more to be had.
+            while let Ok(n @ 1..) = from.read(&mut buffer).await {
+                let mut tail = into.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.total += n as u64;
+                let new = &buffer[n.saturating_sub(keep)..n];
+                let over = (tail.bytes.len() + new.len()).saturating_sub(keep);
+                tail.bytes.drain(..over);
+                tail.bytes.extend(new);
+            }
+        });
+        Self { tail, reader }
+    }
+
+    /// Waits until the stream has ended. Safe to drop while it waits.
+    pub(crate) async fn ended(&mut self) {
+        if !self.reader.is_finished() {
+            // The reader cannot panic, and nobody else aborts it.
+            let _ = (&mut self.reader).await;
+        }
+    }
+
+    /// How many bytes there have been.
+    pub(crate) fn total(&self) -> u64 {
+        self.tail
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .total
+    }
+
+    /// The last of it as text that takes at most `max_json` bytes as JSON, and whether something
+    /// is left out. Bytes that are no UTF-8 become U+FFFD.
+    pub(crate) fn text(&self, max_json: usize) -> (String, bool) {
+        let (bytes, total) = {
+            let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            (tail.bytes.iter().copied().collect::<Vec<u8>>(), tail.total)
+        };
+        let cut = total > bytes.len() as u64;
+        // The rest of a character whose beginning is gone.
+        let rest = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80);
+        let begin = if cut { rest.count() } else { 0 };
+        let text = String::from_utf8_lossy(&bytes[begin..]);
+        let fits = fitting(&text, max_json);
+        (fits.to_owned(), cut || fits.len() < text.len())
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// The longest end of the text that takes at most so many bytes as JSON.
+fn fitting(text: &str, max_json: usize) -> &str {
+    let mut left = max_json;
+    for (at, c) in text.char_indices().rev() {
+        let takes = match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            c => c.len_utf8(),
+        };
+        match left.checked_sub(takes) {
+            Some(rest) => left = rest,
+            None => return &text[at + c.len_utf8()..],
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn captured(bytes: &'static [u8], keep: usize) -> (String, bool) {
+        let mut capture = Capture::start(bytes, keep);
+        capture.ended().await;
+        assert_eq!(capture.total(), bytes.len() as u64);
+        capture.text(1000)
+    }
+
+    #[tokio::test]
+    async fn the_tail_is_kept() {
+        assert_eq!(captured(b"", 4).await, (String::new(), false));
+        assert_eq!(captured(b"abcd", 4).await, ("abcd".into(), false));
+        assert_eq!(captured(b"abcdef", 4).await, ("cdef".into(), true));
+        assert_eq!(captured(b"abc", 0).await, (String::new(), true));
+    }
+
+    #[tokio::test]
+    async fn a_character_that_was_cut_is_left_out() {
+        // "ü€" is c3 bc e2 82 ac.
+        assert_eq!(captured("ü€".as_bytes(), 4).await, ("€".into(), true));
+        assert_eq!(captured("ü€x".as_bytes(), 2).await, ("x".into(), true));
+        assert_eq!(captured(b"a\xffb", 9).await, ("a\u{fffd}b".into(), false));
+    }
+
+    #[test]
+    fn what_fits_is_counted_as_json() {
+        for text in ["", "plain", "a\"b\\c\n", "\u{1}\u{2}", "ü€"] {
+            let json = serde_json::to_string(text).unwrap().len() - 2;
+            assert_eq!(fitting(text, json), text, "{text:?}");
+            assert!(text.is_empty() || fitting(text, json - 1).len() < text.len());
+        }
+        assert_eq!(fitting("ab\u{1}", 7), "b\u{1}");
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Group`]: a running command with everything that it starts.
+
+use std::{io, process::ExitStatus, time::Duration};
+
+use nix::sys::signal::Signal;
+use tokio::{
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    time::{Instant, sleep, timeout},
+};
+use tracing::warn;
+
+use super::process::{self, Stat};
+
+/// How long a killed process may take to be gone: one that hangs in the kernel is waited for no
+/// longer.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+
+/// A command in a process group of its own. Dropping it kills the whole group at once.
+#[derive(Debug)]
+pub(crate) struct Group {
+    leader: Child,
+    id: i32,
+    /// How the leader ended; its process number may be another's from then on.
+    ended: Option<ExitStatus>,
+    /// Nothing of the group is left.
+    gone: bool,
+}
+
+impl Group {
+    /// Starts the command as the leader of a new group.
+    pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
+        let leader = command.process_group(0).kill_on_drop(true).spawn()?;
+        let id = leader
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .ok_or_else(|| io::Error::other("the process has no number"))?;
+        Ok(Self {
+            leader,
+            id,
+            ended: None,
+            gone: false,
+        })
+    }
+
+    /// The number of the group, and of its leader.
+    pub(crate) fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// The pipes to and from the leader, those that were asked for. Each is given once.
+    pub(crate) fn pipes(
+        &mut self,
+    ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        let leader = &mut self.leader;
+        (
+            leader.stdin.take(),
+            leader.stdout.take(),
+            leader.stderr.take(),
+        )
+    }
+
+    /// Waits until the leader has ended. Safe to drop while it waits.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        let status = self.leader.wait().await?;
+        self.ended = Some(status);
+        Ok(status)
+    }
+
+    /// Whether something of the group lives.
+    pub(crate) fn lives(&mut self) -> bool {
+        if self.gone || !self.is_ours() {
+            self.gone = true;
+            return false;
+        }
+        let lives = self.ended.is_none() || process::group_lives(self.id);
+        self.gone = !lives;
+        lives
+    }
+
+    /// Once the leader was waited for, its number is given to another process only when the group
+    /// has no member any more: then a process with that number is not ours, nor is its group.
+    fn is_ours(&self) -> bool {
+        self.ended.is_none() || Stat::of(self.id).is_none()
+    }
+
+    fn signal(&self, signal: Signal) {
+        if !self.gone
+            && self.is_ours()
+            && let Err(error) = process::signal_group(self.id, signal)
+        {
+            warn!(group = self.id, %signal, %error, "a process group could not be signalled");
+        }
+    }
+
+    /// Ends the whole group: SIGTERM, and SIGKILL for what lives after the grace. Answers how the
+    /// leader ended; `None` when it hangs in the kernel.
+    pub(crate) async fn stop(&mut self, grace: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + grace;
+        self.signal(Signal::SIGTERM);
+        // What was stopped (SIGSTOP) hears of it only when it goes on.
+        self.signal(Signal::SIGCONT);
+        let mut pause = Duration::from_millis(2);
+        while self.lives() && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ended.is_none() {
+                let _ = timeout(left, self.wait()).await;
+            } else {
+                sleep(pause.min(left)).await;
+                pause = (pause * 2).min(Duration::from_millis(100));
+            }
+        }
+        if self.lives() {
+            self.signal(Signal::SIGKILL);
+            let _ = timeout(AFTER_KILL, self.wait()).await;
+            self.gone = true;
+        }
+        self.ended
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.lives() {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! [`Props`]: what a task of the kind `exec` says of its command.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+use windlass::{Invalid, Json};
+
+use crate::args;
+
+/// The fields of the props, for whoever accepts them in another place too.
+pub(crate) const FIELDS: [&str; 10] = [
+    "command",
+    "args",
+    "shell",
+    "env",
+    "cwd",
+    "stdin",
+    "timeout",
+    "grace",
+    "capture",
+    "ok_exit_codes",
+];
+
+/// How much of each stream is kept unless the task says otherwise.
+const CAPTURE: usize = 64 * 1024;
+/// How much of each stream a task may ask to be kept.
+const MAX_CAPTURE: usize = 512 * 1024;
+/// The time between SIGTERM and SIGKILL unless the task says otherwise.
+const GRACE: Duration = Duration::from_secs(10);
+/// The longest such time.
+const MAX_GRACE: Duration = Duration::from_secs(3600);
+
+/// The props as they are written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    shell: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    stdin: Option<String>,
+    timeout: Option<String>,
+    grace: Option<String>,
+    capture: Option<u64>,
+    ok_exit_codes: Option<Vec<u8>>,
+}
+
+/// A command to run, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Props {
+    /// The program, looked for in `PATH` when it has no slash.
+    pub(crate) program: String,
+    /// Its arguments.
+    pub(crate) args: Vec<String>,
+    /// Variables that are set for it.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where it runs; the worker's own folder by default.
+    pub(crate) cwd: Option<PathBuf>,
+    /// What it reads on its standard input; nothing by default.
+    pub(crate) stdin: Option<String>,
+    /// How long an attempt may take.
+    pub(crate) timeout: Option<Duration>,
+    /// The time between SIGTERM and SIGKILL.
+    pub(crate) grace: Duration,
+    /// How many of the last bytes of each stream are kept.
+    pub(crate) capture: usize,
+    /// The exit codes that count as success.
+    pub(crate) ok_exit_codes: Vec<u8>,
+}
+
+impl Props {
+    /// Reads and checks props.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field and what would be right.
+    pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
+        let mut reader = serde_json::Deserializer::from_str(json.as_str());
+        let written: Written = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+            let path = e.path().to_string();
+            let reason = match path.as_str() {
+                "." | "?" => e.inner().to_string(),
+                path => format!("{path}: {}", e.inner()),
+            };
+            Invalid::new("props", reason)
+        })?;
+        let (program, args) = program(written.command, written.shell, written.args)?;
+        for (name, value) in &written.env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                let reason =
+                    format!("{name:?} is not a variable: names have no '=', and nothing has NUL");
+                return Err(Invalid::new("props.env", reason));
+            }
+        }
+        let ok_exit_codes = written.ok_exit_codes.unwrap_or_else(|| vec![0]);
+        if ok_exit_codes.is_empty() {
+            let reason = "is empty: no end would be a success; the default is [0]";
+            return Err(Invalid::new("props.ok_exit_codes", reason));
+        }
+        let capture = match written.capture {
+            None => CAPTURE,
+            Some(bytes) => usize::try_from(bytes)
+                .ok()
+                .filter(|bytes| *bytes <= MAX_CAPTURE)
+                .ok_or_else(|| {
+                    let reason = format!("{bytes} is not from 0 to {MAX_CAPTURE} bytes");
+                    Invalid::new("props.capture", reason)
+                })?,
+        };
+        let timeout = duration("props.timeout", written.timeout)?;
+        if timeout.is_some_and(|t| t.is_zero()) {
+            let reason = "is zero: no command ends in no time; leave it out for no limit";
+            return Err(Invalid::new("props.timeout", reason));
+        }
+        let grace = duration("props.grace", written.grace)?.unwrap_or(GRACE);
+        if grace > MAX_GRACE {
+            let reason = format!("{grace:?} is more than an hour");
+            return Err(Invalid::new("props.grace", reason));
+        }
+        Ok(Self {
+            program,
+            args,
+            env: written.env,
+            cwd: written.cwd,
+            stdin: written.stdin,
+            timeout,
+            grace,
+            capture,
+            ok_exit_codes,
+        })
+    }
+}
+
+fn program(
+    command: Option<String>,
+    shell: Option<String>,
+    args: Vec<String>,
+) -> Result<(String, Vec<String>), Invalid> {
+    let (field, program, args) = match (command, shell) {
+        (Some(command), None) => ("props.command", command, args),
+        (None, Some(script)) => {
+            // What follows the script is $0, then $1 and so on.
+            let mut all = vec!["-c".to_owned(), script, "sh".to_owned()];
+            all.extend(args);
+            ("props.shell", "sh".to_owned(), all)
+        }
+        (Some(_), Some(_)) => {
+            let reason = "stands beside 'command'; give one of them";
+            return Err(Invalid::new("props.shell", reason));
+        }
+        (None, None) => {
+            let reason = "is missing; give the program to run, or 'shell' with a line for sh";
+            return Err(Invalid::new("props.command", reason));
+        }
+    };
+    if program.is_empty() {
+        return Err(Invalid::new(field, "is empty; give the program to run"));
+    }
+    if program.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
+        let reason = "or one of 'args' has a NUL, which no command can be given";
+        return Err(Invalid::new(field, reason));
+    }
+    Ok((program, args))
+}
+
+fn duration(field: &'static str, text: Option<String>) -> Result<Option<Duration>, Invalid> {
+    text.map(|text| args::duration(&text).map_err(|reason| Invalid::new(field, reason)))
+        .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Props, Invalid> {
+        Props::parse(&Json::parse("props", text).unwrap())
+    }
+
+    #[test]
+    fn the_defaults() {
+        let props = parse(r#"{"command":"true"}"#).unwrap();
+        assert_eq!((props.program.as_str(), props.args.len()), ("true", 0));
+        assert_eq!(props.grace, Duration::from_secs(10));
+        assert_eq!((props.capture, props.timeout), (65_536, None));
+        assert_eq!(props.ok_exit_codes, [0]);
+    }
+
+    #[test]
+    fn a_shell_line_takes_arguments() {
+        let props = parse(r#"{"shell":"echo $1","args":["a b"]}"#).unwrap();
+        assert_eq!(props.program, "sh");
+        assert_eq!(props.args, ["-c", "echo $1", "sh", "a b"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, says) in [
+            ("{}", "props.command: is missing"),
+            ("null", "props: invalid type: null"),
+            (r#"{"command":""}"#, "props.command: is empty"),
+            (
+                r#"{"command":5}"#,
+                "props: command: invalid type: integer `5`",
+            ),
+            (
+                r#"{"command":"a","args":["x",1]}"#,
+                "props: args[1]: invalid type",
+            ),
+            (
+                r#"{"command":"a","shell":"b"}"#,
+                "props.shell: stands beside",
+            ),
+            (
+                r#"{"comand":"a"}"#,
+                "unknown field `comand`, expected one of `command`",
+            ),
+            (
+                r#"{"command":"a","timeout":"soon"}"#,
+                "props.timeout: 'soon' is not a duration",
+            ),
+            (
+                r#"{"command":"a","timeout":"0s"}"#,
+                "props.timeout: is zero",
+            ),
+            (
+                r#"{"command":"a","grace":"2h"}"#,
+                "props.grace: 7200s is more than an hour",
+            ),
+            (
+                r#"{"command":"a","capture":99999999}"#,
+                "props.capture: 99999999 is not from 0",
+            ),
+            (
+                r#"{"command":"a","ok_exit_codes":[]}"#,
+                "props.ok_exit_codes: is empty",
+            ),
+            (
+                r#"{"command":"a","ok_exit_codes":[256]}"#,
+                "props: ok_exit_codes[0]: invalid value",
+            ),
+            (
+                r#"{"command":"a","env":{"A=B":"x"}}"#,
+                "props.env: \"A=B\" is not a variable",
+            ),
+            (
+                "{\"command\":\"a\\u0000\"}",
+                "props.command: or one of 'args' has a NUL",
+            ),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_fields_are_those_that_are_read() {
+        for field in FIELDS {
+            let text = format!("{{\"command\":\"a\",\"{field}\":{{\"no\":[]}}}}");
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(!error.contains("unknown field"), "{field}: {error}");
+        }
+    }
+}

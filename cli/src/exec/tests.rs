@@ -1,0 +1,398 @@
+//! Commands run by a real node, on the store in memory.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+use windlass::{
+    Client, Code, Command, KindConfig, NewTask, Retry, Runner, TaskId, client::Done, store::Store,
+};
+
+use super::{process::Stat, *};
+
+/// No test waits longer for anything.
+const LONG: Duration = Duration::from_secs(30);
+
+struct Node {
+    client: Client,
+    runner: Runner,
+    dir: TempDir,
+}
+
+impl Node {
+    async fn start() -> Self {
+        let store = Store::open("memory:").await.unwrap();
+        let client = Client::new(&store);
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Folders::of_store(
+            &format!("sqlite:{}", dir.path().join("s").display()),
+            &client,
+        );
+        let exec = Exec::new(folders.unwrap(), 1 << 20);
+        let config = KindConfig::default().retry(Policy::Once);
+        let runner = Runner::builder(&store)
+            .handler_with(KIND, config, exec)
+            .start()
+            .await
+            .unwrap();
+        Self {
+            client,
+            runner,
+            dir,
+        }
+    }
+
+    async fn submit(&self, props: Value) -> TaskId {
+        let task = NewTask::new(KIND).id("Task").props(&props);
+        self.client.submit(task).await.unwrap()
+    }
+
+    async fn run(&self, props: Value) -> Done {
+        let id = self.submit(props).await;
+        timeout(LONG, self.client.wait(&id)).await.unwrap().unwrap()
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A command that writes its number and that of a child to a file, then waits for ever.
+    fn family(&self, before: &str) -> Value {
+        let file = self.file("family");
+        let script = format!(
+            "{before} sleep 600 & echo $$ $! > {0}.new; mv {0}.new {0}; wait",
+            file.display()
+        );
+        json!({"shell": script, "grace": "200ms"})
+    }
+
+    async fn pids(&self) -> Vec<i32> {
+        let text = content(&self.file("family")).await;
+        text.split_whitespace()
+            .map(|p| p.parse().unwrap())
+            .collect()
+    }
+}
+
+/// Waits until the condition holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn content(file: &Path) -> String {
+    until("the file", async || file.exists()).await;
+    std::fs::read_to_string(file).unwrap()
+}
+
+async fn gone(pids: &[i32]) {
+    until("the processes are gone", async || {
+        pids.iter()
+            .all(|pid| Stat::of(*pid).is_none_or(|s| s.state == 'Z'))
+    })
+    .await;
+}
+
+fn result(done: &Done) -> Output {
+    assert_eq!(done.code(), Code::Completed, "{:?}", done.error());
+    done.result().unwrap().unwrap()
+}
+
+fn data(done: &Done) -> Output {
+    assert_eq!(done.code(), Code::Failed);
+    done.state.data.as_ref().unwrap().get("data").unwrap()
+}
+
+#[tokio::test]
+async fn success_is_a_result() {
+    let node = Node::start().await;
+    let done = node
+        .run(json!({"shell": "echo out; echo err >&2; exit 3", "ok_exit_codes": [0, 3]}))
+        .await;
+    let output = result(&done);
+    assert_eq!(output.exit_code, Some(3));
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("out\n", "err\n")
+    );
+    assert!(!output.truncated);
+}
+
+#[tokio::test]
+async fn a_failure_tells_the_code_and_the_last_lines() {
+    let node = Node::start().await;
+    let done = node
+        .run(json!({"shell": "echo out; echo early >&2; echo 'no such thing' >&2; exit 7"}))
+        .await;
+    assert_eq!(done.error(), Some("exit code 7: early\nno such thing"));
+    let output = data(&done);
+    assert_eq!(
+        (output.exit_code, output.stdout.as_str()),
+        (Some(7), "out\n")
+    );
+}
+
+#[tokio::test]
+async fn a_signal_is_named() {
+    let node = Node::start().await;
+    let done = node.run(json!({"shell": "kill -9 $$"})).await;
+    assert_eq!(done.error(), Some("ended by signal 9 (SIGKILL)"));
+    assert_eq!(data(&done).signal, Some(9));
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_told() {
+    let node = Node::start().await;
+    for (props, says) in [
+        (
+            json!({"command": "/no/such/program"}),
+            "'/no/such/program' cannot be run: No such file",
+        ),
+        (
+            json!({"command": "true", "cwd": "/no/such"}),
+            "props.cwd: '/no/such' is not a folder",
+        ),
+        (json!({"command": 5}), "props: command: invalid type"),
+    ] {
+        let done = node.run(props).await;
+        assert!(done.error().unwrap().contains(says), "{:?}", done.error());
+        node.client.delete(&done.task.id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_command_gets_what_the_task_says() {
+    let node = Node::start().await;
+    let cwd = node.dir.path().canonicalize().unwrap();
+    let done = node
+        .run(json!({
+            "shell": "cat; pwd; echo $1; echo $OWN $WINDLASS_TASK_ID $WINDLASS_ATTEMPT \
+                      $WINDLASS_INCARNATION; test \"$WINDLASS_FENCE\" -gt 0 -a -d \"$WINDLASS_STATE_DIR\"",
+            "args": ["an argument"],
+            "stdin": "input\n",
+            "cwd": cwd,
+            "env": {"OWN": "mine", "WINDLASS_TASK_ID": "not this"},
+        }))
+        .await;
+    let expected = format!("input\n{}\nan argument\nmine Task 1 0\n", cwd.display());
+    assert_eq!(result(&done).stdout, expected);
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_read_its_input_is_no_failure() {
+    let node = Node::start().await;
+    let done = node
+        .run(json!({"command": "true", "stdin": "x".repeat(500_000)}))
+        .await;
+    assert_eq!(result(&done).exit_code, Some(0));
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_group_also_what_ignores_sigterm() {
+    let node = Node::start().await;
+    let mut props = node.family("trap '' TERM; echo working >&2;");
+    props["timeout"] = json!("300ms");
+    let done = node.run(props).await;
+    assert_eq!(done.error(), Some("timed out after 300ms: working"));
+    assert_eq!(data(&done).signal, Some(9));
+    gone(&node.pids().await).await;
+}
+
+#[tokio::test]
+async fn the_last_of_the_output_is_kept() {
+    let node = Node::start().await;
+    let done = node
+        .run(json!({"shell": "seq 1 100000; printf 'a\\377\\000b'", "capture": 20}))
+        .await;
+    let output = result(&done);
+    assert_eq!(output.stdout, "98\n99999\n100000\na\u{fffd}\0b");
+    assert!(output.truncated);
+}
+
+#[tokio::test]
+async fn the_largest_output_still_fits_the_store() {
+    let node = Node::start().await;
+    // Every byte of it takes six as JSON.
+    let done = node
+        .run(json!({"shell": "head -c 600000 /dev/zero | tee /dev/stderr", "capture": 524_288}))
+        .await;
+    let output = result(&done);
+    assert!(output.truncated && output.stdout.len() > 80_000 && output.stderr.len() > 80_000);
+}
+
+#[tokio::test]
+async fn what_leaves_the_group_does_not_hold_the_task_up() {
+    let node = Node::start().await;
+    let file = node.file("escaped");
+    let script = format!(
+        "setsid sh -c 'echo $$ > {0}; exec sleep 600' & while ! [ -s {0} ]; do sleep 0.01; done; echo done",
+        file.display()
+    );
+    let done = node.run(json!({"shell": script})).await;
+    assert_eq!(result(&done).stdout, "done\n");
+    let pid = content(&file).await.trim().parse().unwrap();
+    assert!(Stat::of(pid).is_some(), "it left the group of its own will");
+    process::signal_group(pid, Signal::SIGKILL).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_in_its_group_ends_with_it() {
+    let node = Node::start().await;
+    let file = node.file("left");
+    let script = format!("sleep 600 & echo $! > {}", file.display());
+    let done = node.run(json!({"shell": script})).await;
+    assert_eq!(result(&done).exit_code, Some(0));
+    gone(&[content(&file).await.trim().parse().unwrap()]).await;
+}
+
+#[tokio::test]
+async fn a_pause_ends_the_command_and_it_goes_on_from_its_own_progress() {
+    let node = Node::start().await;
+    let ready = node.file("ready");
+    let script = format!(
+        "cd \"$WINDLASS_STATE_DIR\"; [ -e step ] && {{ echo again; exit; }}; touch step {}; sleep 600",
+        ready.display()
+    );
+    let id = node.submit(json!({"shell": script})).await;
+    content(&ready).await;
+    let pause = node.client.command(&id, Command::Pause).await.unwrap();
+    let outcome = timeout(LONG, node.client.wait_outcome(&pause))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(outcome.is_applied(), "{outcome}");
+    let state = node.client.get(&id).await.unwrap().state.unwrap();
+    assert_eq!((state.code(), state.attempts), (Code::Paused, 0));
+    let output: Output = state.data.unwrap().get("data").unwrap();
+    assert_eq!(output.signal, Some(15));
+
+    node.client.command(&id, Command::Run).await.unwrap();
+    let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
+    assert_eq!(result(&done).stdout, "again\n");
+    let folder = node.file("s.tasks").join("%54ask");
+    until("the folder is removed", async || !folder.exists()).await;
+}
+
+#[tokio::test]
+async fn kill_reaches_the_whole_group() {
+    let node = Node::start().await;
+    let id = node.submit(node.family("")).await;
+    let pids = node.pids().await;
+    node.client.command(&id, Command::Kill).await.unwrap();
+    let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
+    assert_eq!(done.code(), Code::Killed);
+    gone(&pids).await;
+}
+
+#[tokio::test]
+async fn a_deleted_task_leaves_nothing_running() {
+    let node = Node::start().await;
+    let id = node.submit(node.family("trap '' TERM;")).await;
+    let pids = node.pids().await;
+    node.client.delete(&id).await.unwrap();
+    gone(&pids).await;
+}
+
+#[tokio::test]
+async fn an_abort_kills_the_group() {
+    let node = Node::start().await;
+    node.submit(node.family("trap '' TERM;")).await;
+    let pids = node.pids().await;
+    node.runner.abort().await;
+    gone(&pids).await;
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_the_task_back() {
+    let node = Node::start().await;
+    let id = node.submit(node.family("")).await;
+    let pids = node.pids().await;
+    node.runner.shutdown().await;
+    gone(&pids).await;
+    let record = node.client.get(&id).await.unwrap();
+    assert_eq!(
+        (record.state.unwrap().code(), record.node),
+        (Code::Runnable, None)
+    );
+}
+
+#[tokio::test]
+async fn the_output_of_a_running_command_can_be_seen() {
+    let node = Node::start().await;
+    let id = node.submit(json!({"shell": "echo first; sleep 600"})).await;
+    let seen = async || {
+        let data = node.client.get(&id).await.unwrap().state.unwrap().data?;
+        data.get::<Output>("data").ok()
+    };
+    until("it is persisted by itself", async || {
+        seen()
+            .await
+            .is_some_and(|o| o.stdout == "first\n" && o.exit_code.is_none())
+    })
+    .await;
+    let checkpoint = node.client.command(&id, Command::Checkpoint).await.unwrap();
+    let outcome = timeout(LONG, node.client.wait_outcome(&checkpoint))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(outcome.is_applied(), "{outcome}");
+    node.runner.abort().await;
+}
+
+#[tokio::test]
+async fn the_next_attempt_ends_what_an_earlier_one_left() {
+    let node = Node::start().await;
+    // What a worker that was killed leaves: a record and a running group.
+    let client = node.client.clone();
+    let url = format!("sqlite:{}", node.file("s").display());
+    let folders = Folders::of_store(&url, &client).unwrap();
+    let id: TaskId = "Task".parse().unwrap();
+    let folder = folders.prepare(&id).unwrap();
+    for recorded in [true, false] {
+        let mut command = tokio::process::Command::new("sh");
+        command
+            .args(["-c", "trap '' TERM; sleep 600 & wait"])
+            .env(leftover::STATE_DIR, &folder.path)
+            .process_group(0);
+        let mut left = command.spawn().unwrap();
+        let pid = left.id().unwrap() as i32;
+        leftover::about_to_start(&folder, windlass::Fence(0)).unwrap();
+        if recorded {
+            leftover::started(&folder, windlass::Fence(0), pid).unwrap();
+        }
+        let done = node
+            .run(json!({"shell": "echo ran", "grace": "100ms"}))
+            .await;
+        assert_eq!(result(&done).stdout, "ran\n");
+        timeout(LONG, left.wait()).await.unwrap().unwrap();
+        until("its group is gone", async || !process::group_lives(pid)).await;
+        assert!(!folder.record.exists());
+        node.client.delete(&id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_failed_command_is_tried_as_its_task_says() {
+    let node = Node::start().await;
+    let task = NewTask::new(KIND)
+        .props(&json!({"shell": "echo $WINDLASS_ATTEMPT >> \"$WINDLASS_STATE_DIR/n\"; [ $WINDLASS_ATTEMPT = 3 ] && cat \"$WINDLASS_STATE_DIR/n\""}))
+        .retry(Retry::exponential(3, Duration::from_millis(20)));
+    let id = node.client.submit(task).await.unwrap();
+    let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
+    assert_eq!(result(&done).stdout, "1\n2\n3\n");
+}
+
+#[test]
+fn the_last_lines_are_told() {
+    assert_eq!(last_lines(""), "");
+    assert_eq!(last_lines("a\n\n b\nc\nd \n\n"), "b\nc\nd");
+    let long = last_lines(&"ü".repeat(1000));
+    assert!(
+        long.starts_with('…') && long.len() <= LAST_BYTES + 4,
+        "{long}"
+    );
+}

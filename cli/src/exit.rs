@@ -1,0 +1,198 @@
+//! [`Exit`] codes, and the [`Failure`]s that lead to them.
+
+use std::io::Write;
+
+use windlass::{Invalid, runner::StartError, store};
+
+/// How the program ends. Scripts rely on these numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: it was done.
+    Ok,
+    /// 1: the answer is no: a task failed, a command was rejected or overridden, the id is taken,
+    /// some items of a bulk failed, the confirmation was denied.
+    No,
+    /// 2: bad usage or input.
+    Usage,
+    /// 3: there is no such task, node or command.
+    NotFound,
+    /// 4: the store cannot be used or reached.
+    Store,
+    /// 5: the `--timeout` was over.
+    Timeout,
+    /// 130: interrupted.
+    #[allow(
+        dead_code,
+        reason = "for the commands that stay until they are interrupted"
+    )]
+    Interrupted,
+}
+
+/// The exit codes, for `--help` and the reference.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    done
+  1    the answer is no: a task failed, a command was rejected or overridden, an id is taken,
+       some items of a bulk failed, a confirmation was denied
+  2    bad usage or input
+  3    no such task, node or command
+  4    the store cannot be used or reached
+  5    the --timeout was over
+  130  interrupted";
+
+impl Exit {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::No => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Store => 4,
+            Self::Timeout => 5,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The one with this number.
+    pub(crate) fn from_code(code: u8) -> Self {
+        let all = [
+            Self::Ok,
+            Self::Usage,
+            Self::NotFound,
+            Self::Store,
+            Self::Timeout,
+        ];
+        all.into_iter()
+            .find(|e| e.code() == code)
+            .unwrap_or(Self::No)
+    }
+}
+
+/// Why a command did not do what it was asked. Printed as one line; it names the field and says
+/// what to do next.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The answer is no.
+    #[error("{0}")]
+    No(String),
+    /// Bad usage or input.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The store cannot be used or reached, or the machine fails us.
+    #[error("{0}")]
+    Store(String),
+    /// The `--timeout` was over.
+    #[error("{0}")]
+    Timeout(String),
+    /// Whoever read our output went away: nothing to say, and nobody to say it to.
+    #[error("the reader of the output went away")]
+    Pipe,
+}
+
+impl Failure {
+    /// How the program ends with it.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::No(_) => Exit::No,
+            Self::Usage(_) => Exit::Usage,
+            Self::NotFound(_) => Exit::NotFound,
+            Self::Store(_) => Exit::Store,
+            Self::Timeout(_) => Exit::Timeout,
+            Self::Pipe => Exit::Ok,
+        }
+    }
+
+    /// Prints the line on standard error; answers how the program ends.
+    pub(crate) fn report(&self) -> Exit {
+        if !matches!(self, Self::Pipe) {
+            let text = crate::output::one_line(&self.to_string());
+            // Where standard error is closed there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "error: {text}");
+        }
+        self.exit()
+    }
+
+    /// A file that could not be read or written.
+    pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
+        Self::Usage(format!("{path}: {error}"))
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let mut text = error.to_string();
+        match error {
+            store::Error::NotFound { what, .. } => {
+                match what {
+                    "task" => text.push_str("; `windlass list` shows those that do"),
+                    "node" => text.push_str("; `windlass nodes` shows those that live"),
+                    _ => {}
+                }
+                Self::NotFound(text)
+            }
+            store::Error::Invalid(_) | store::Error::TooLarge { .. } => Self::Usage(text),
+            store::Error::AlreadyExists { what: "task", .. } => {
+                text.push_str(
+                    "; choose another id (--idempotent takes a task that is the same as submitted)",
+                );
+                Self::No(text)
+            }
+            store::Error::AlreadyExists { .. } | store::Error::AlreadyFinished(_) => Self::No(text),
+            store::Error::Corrupt { .. } => {
+                text.push_str("; `windlass retry` reads it again or starts it anew");
+                Self::No(text)
+            }
+            _ => Self::Store(text),
+        }
+    }
+}
+
+impl From<Invalid> for Failure {
+    fn from(error: Invalid) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(e) => e.into(),
+            StartError::NameTaken(_) => Self::No(error.to_string()),
+            _ => Self::Usage(error.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::Pipe
+        } else {
+            Self::Store(format!("the output cannot be written: {error}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_errors_have_their_exit_codes() {
+        let id: windlass::TaskId = "a".parse().unwrap();
+        for (error, code) in [
+            (store::Error::no_task(&id), 3),
+            (store::Error::AlreadyFinished(id.clone()), 1),
+            (Invalid::new("x", "y").into(), 2),
+            (store::Error::unavailable("list", "busy"), 4),
+            (store::Error::Unusable("not ours".into()), 4),
+            (store::Error::fenced(&id), 4),
+        ] {
+            assert_eq!(Failure::from(error.clone()).exit().code(), code, "{error}");
+        }
+    }
+}

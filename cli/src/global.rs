@@ -1,0 +1,155 @@
+//! [`Global`]: the options that every command takes.
+
+use std::io::IsTerminal;
+
+use clap::{ArgAction, ValueEnum};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use windlass::{
+    Client,
+    store::{self, Store},
+};
+
+use crate::{
+    exit::Failure,
+    output::{Format, Output},
+};
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The options of every command.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Where the tasks are kept: sqlite:PATH, or memory: (gone when the program ends) [default: the
+    /// file windlass.db in your data directory]
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_STORE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) store: Option<String>,
+
+    /// How to print what is asked for
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: Format,
+
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+
+    /// Print no notes and no progress, only what is asked for and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
+    /// from this level on.
+    pub(crate) fn log(&self, usual: LevelFilter) {
+        // The first -v is for what can be seen to happen: warnings alone are of little use.
+        let levels = [
+            LevelFilter::ERROR,
+            LevelFilter::INFO,
+            LevelFilter::DEBUG,
+            LevelFilter::TRACE,
+        ];
+        let usual = levels.iter().position(|l| *l == usual).unwrap_or(0);
+        let level = match self.quiet {
+            true => LevelFilter::ERROR,
+            false => levels[(usual + usize::from(self.verbose)).min(levels.len() - 1)],
+        };
+        let filter = EnvFilter::try_from_env("WINDLASS_LOG")
+            .unwrap_or_else(|_| EnvFilter::new(format!("warn,windlass={level}")));
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(self.colors(std::io::stderr().is_terminal()))
+            .init();
+    }
+
+    /// Whether to use colours on something that is, or is not, a terminal.
+    pub(crate) fn colors(&self, terminal: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+                terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
+        }
+    }
+
+    /// The URL of the store that is meant.
+    ///
+    /// # Errors
+    ///
+    /// When the default file has no place.
+    pub(crate) fn store_url(&self) -> Result<String, Failure> {
+        if let Some(url) = &self.store {
+            return Ok(url.clone());
+        }
+        let Some(dirs) = directories::ProjectDirs::from("", "", "windlass") else {
+            let text = "store: you have no home directory; give --store sqlite:PATH";
+            return Err(Failure::Usage(text.into()));
+        };
+        let dir = dirs.data_dir();
+        std::fs::create_dir_all(dir).map_err(|e| {
+            let dir = dir.display();
+            Failure::Store(format!(
+                "store: the folder {dir} cannot be made: {e}; give --store sqlite:PATH"
+            ))
+        })?;
+        Ok(format!("sqlite:{}", dir.join("windlass.db").display()))
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened; the error says why.
+    pub(crate) async fn open(&self) -> Result<Store, Failure> {
+        Store::open(&self.store_url()?).await.map_err(|e| match e {
+            store::Error::Invalid(e) if e.field() == "store" => {
+                Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
+            }
+            e => e.into(),
+        })
+    }
+
+    /// Opens the store and answers a client of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) async fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::new(&self.open().await?))
+    }
+
+    /// Where to print.
+    pub(crate) fn out(&self) -> Output {
+        Output::new(self)
+    }
+}

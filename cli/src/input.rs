@@ -1,0 +1,93 @@
+//! Reading what is given as an argument, a file (`@FILE`) or standard input (`-`).
+
+use std::io::{BufRead, BufReader, Read};
+
+use windlass::{Invalid, Json};
+
+use crate::exit::Failure;
+
+/// Reads the JSON document of an option: the text itself, `@FILE`, or `-` for standard input.
+pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
+    let read = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?,
+        None if text == "-" => {
+            let mut read = String::new();
+            std::io::stdin()
+                .read_to_string(&mut read)
+                .map_err(|e| Failure::file(&format!("{field}: standard input"), &e))?;
+            read
+        }
+        None => text.to_owned(),
+    };
+    Ok(Json::parse(field, &read)?)
+}
+
+/// Opens a file, or standard input for `-`, to be read line by line.
+pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure> {
+    if path == "-" {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let file = std::fs::File::open(path)
+        .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+/// The longest line of a file of tasks: props of the largest size, and room for the rest.
+pub(crate) const MAX_LINE: u64 = 64 << 20;
+
+/// Reads the next line; `None` at the end. Bad text is an error of that line alone.
+pub(crate) fn next_line(
+    from: &mut dyn BufRead,
+) -> std::io::Result<Option<Result<String, Invalid>>> {
+    next_item(from, b'\n')
+}
+
+/// As [`next_line`], of lines that end with another byte; then nothing else is taken off them.
+pub(crate) fn next_item(
+    mut from: &mut dyn BufRead,
+    end: u8,
+) -> std::io::Result<Option<Result<String, Invalid>>> {
+    let mut bytes = Vec::new();
+    let read = (&mut from).take(MAX_LINE).read_until(end, &mut bytes)?;
+    if read == 0 {
+        return Ok(None);
+    }
+    if bytes.last() != Some(&end) && read as u64 == MAX_LINE {
+        // The rest of it is not another line.
+        from.skip_until(end)?;
+        let reason = format!("is longer than {MAX_LINE} bytes");
+        return Ok(Some(Err(Invalid::new("the line", reason))));
+    }
+    if end != b'\n' {
+        bytes.pop_if(|last| *last == end);
+    }
+    while end == b'\n' && matches!(bytes.last(), Some(b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    Ok(Some(String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to() + 1;
+        Invalid::new("the line", format!("is not UTF-8 text at byte {at}"))
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_in_many_ways() {
+        let mut from: &[u8] = b"a\r\n\nb\xff\nc";
+        let mut next = || next_line(&mut from).unwrap();
+        assert_eq!(next(), Some(Ok("a".into())));
+        assert_eq!(next(), Some(Ok(String::new())));
+        assert!(next().unwrap().unwrap_err().to_string().contains("byte 2"));
+        assert_eq!(next(), Some(Ok("c".into())));
+        assert_eq!(next(), None);
+        let mut from: &[u8] = b"a\r\n\0b";
+        let mut next = || next_item(&mut from, 0).unwrap();
+        assert_eq!(next(), Some(Ok("a\r\n".into())));
+        assert_eq!(next(), Some(Ok("b".into())));
+        assert_eq!(next(), None);
+    }
+}

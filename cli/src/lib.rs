@@ -1,0 +1,82 @@
+//! `windlass`: durable tasks from the command line.
+//!
+//! | module | what |
+//! |---|---|
+//! | `args` | what is typed: the commands, and readers for durations, times and labels |
+//! | `global` | the options of every command: store, output, colours, log |
+//! | `exit` | the exit codes, and the errors that lead to them |
+//! | `output` | tables, JSON, notes, progress bars |
+//! | `select` | which tasks are meant: ids or filters, dry run, confirmation |
+//! | `bulk` | what came of doing something to many tasks |
+//! | `waiting` | waiting with a limit |
+//! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
+//! | `view` | how a task looks: its stable JSON form, and rows of tables |
+//! | `commands` | a file per command |
+//! | `exec` | the kind `exec`: tasks that are commands of the operating system |
+//! | `hash` | names made of content |
+
+mod args;
+mod bulk;
+mod commands;
+mod exec;
+mod exit;
+mod global;
+mod hash;
+mod input;
+mod line;
+mod output;
+mod select;
+mod view;
+mod waiting;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::{
+    args::{Cli, Command},
+    exit::{Exit, Failure},
+};
+
+/// The program: reads the arguments of this process, does what they say, and answers its exit code.
+/// A library function, so that what starts real `windlass` processes in tests can be built without
+/// its package.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version come here too. A reader that went away is no reason to complain.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    cli.global.log(match cli.command {
+        // It stays, and its log is all there is to see.
+        Command::Worker(_) => LevelFilter::INFO,
+        // What is wrong is told by the one line of the error.
+        _ => LevelFilter::ERROR,
+    });
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            let failure = Failure::Store(format!("the async runtime did not start: {e}"));
+            return failure.report().into();
+        }
+    };
+    let exit = runtime
+        .block_on(commands::execute(cli.command, &cli.global))
+        .unwrap_or_else(|failure| failure.report());
+    // What still runs in the background (a read of standard input, say) must not hold the exit up.
+    runtime.shutdown_background();
+    exit.into()
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

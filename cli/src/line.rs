@@ -1,0 +1,123 @@
+//! [`TaskLine`]: a task as one line of JSON.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use windlass::{Invalid, Json, Labels, NewTask, Retry};
+
+/// A task as one line of JSON: the fields of a task, where the id may be missing, and the kind too
+/// when a default is given.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskLine {
+    /// Its id; a UUID by default.
+    pub(crate) id: Option<String>,
+    /// Its kind.
+    pub(crate) kind: Option<String>,
+    /// What it is to work on.
+    #[serde(default)]
+    pub(crate) props: Json,
+    /// Not before this time.
+    #[serde(default, deserialize_with = "start_at")]
+    pub(crate) start_at: Option<Timestamp>,
+    /// Its priority.
+    pub(crate) priority: Option<i32>,
+    /// Its labels.
+    #[serde(default)]
+    pub(crate) labels: Labels,
+    /// What follows a failed attempt.
+    pub(crate) retry: Option<Retry>,
+}
+
+fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|t| windlass::statemachine::time::parse("start_at", &t))
+        .transpose()
+        .map_err(D::Error::custom)
+}
+
+impl TaskLine {
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that says what is wrong where in the line.
+    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        serde_json::from_str(text).map_err(|e| {
+            // The line of the file is told by whoever reads it; serde counts within the text.
+            let text = e
+                .to_string()
+                .replace(" at line 1 column ", " at character ");
+            let example = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
+            Invalid::new("task", format!("{text}; {example}"))
+        })
+    }
+
+    /// The task; what the line does not say is as in `default`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when neither says the kind.
+    pub(crate) fn into_task(self, default: &Self) -> Result<NewTask, Invalid> {
+        let Some(kind) = self.kind.or_else(|| default.kind.clone()) else {
+            let reason = "is missing; put it in the line, or give --kind";
+            return Err(Invalid::new("kind", reason));
+        };
+        let props = if self.props.is_null() {
+            &default.props
+        } else {
+            &self.props
+        };
+        let mut task = NewTask::new(kind)
+            .props(props)
+            .priority(self.priority.or(default.priority).unwrap_or(0));
+        if let Some(id) = self.id.or_else(|| default.id.clone()) {
+            task = task.id(id);
+        }
+        if let Some(at) = self.start_at.or(default.start_at) {
+            task = task.start_at(at);
+        }
+        if let Some(retry) = self.retry.or_else(|| default.retry.clone()) {
+            task = task.retry(retry);
+        }
+        for (name, value) in default.labels.iter().chain(&self.labels) {
+            task = task.label(name, value);
+        }
+        Ok(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        for (text, says) in [
+            ("{", "EOF"),
+            ("[]", "invalid length 0"),
+            (r#"{"kind":"a","prop":1}"#, "unknown field `prop`"),
+            (r#"{"kind":"a","start_at":"soon"}"#, "start_at: 'soon'"),
+            (
+                r#"{"kind":"a","retry":{"policy":"x"}}"#,
+                "unknown variant `x`",
+            ),
+        ] {
+            let error = TaskLine::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        let none = TaskLine::parse("{}").unwrap();
+        let error = none.into_task(&TaskLine::default()).unwrap_err();
+        assert_eq!(error.field(), "kind");
+    }
+
+    #[test]
+    fn the_line_stands_above_the_default() {
+        let default = TaskLine::parse(r#"{"kind":"a","priority":3,"labels":{"x":"1"}}"#).unwrap();
+        let line = TaskLine::parse(r#"{"id":"t","props":[1],"labels":{"x":"2"}}"#).unwrap();
+        let task = line.into_task(&default).unwrap().build().unwrap().task;
+        assert_eq!(
+            serde_json::to_string(&task).unwrap(),
+            r#"{"id":"t","kind":"a","props":[1],"priority":3,"labels":{"x":"2"}}"#
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Output`]: tables, JSON, notes and progress bars.
+
+use std::io::{IsTerminal, Write};
+
+use clap::ValueEnum;
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use serde::Serialize;
+
+use crate::{exit::Failure, global::Global};
+
+/// How to print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs: one JSON document a line.
+    Json,
+}
+
+/// Where to print. A write that fails is an error, not a panic: readers go away.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    format: Format,
+    color: bool,
+    quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            format: global.output,
+            color: global.colors(std::io::stdout().is_terminal()),
+            quiet: global.quiet,
+        }
+    }
+
+    /// Whether JSON is wanted.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Prints bytes as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Prints a line.
+    pub(crate) fn line(&self, text: impl std::fmt::Display) -> Result<(), Failure> {
+        self.bytes(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints a JSON document on a line of its own.
+    pub(crate) fn json<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Failure> {
+        match serde_json::to_string(value) {
+            Ok(text) => self.line(text),
+            Err(e) => Err(Failure::Store(format!("this has no JSON form: {e}"))),
+        }
+    }
+
+    /// Prints a table; nothing when it has no rows.
+    pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        // Columns that are squeezed to a letter are worse than lines that are too long; some
+        // terminals say that they are no column wide.
+        if table.width().is_some_and(|width| width >= 60) {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        }
+        if self.color {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        let bold = |name: &&str| Cell::new(name).add_attribute(Attribute::Bold);
+        table.set_header(header.iter().map(bold).collect::<Vec<_>>());
+        table.add_rows(rows);
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        self.line(table.trim_fmt())
+    }
+
+    /// Says something on standard error that is not what was asked for; `-q` leaves it out.
+    pub(crate) fn note(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            // Where standard error is closed there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
+    /// Says on standard error what went wrong with a part of the work.
+    pub(crate) fn complain(&self, text: impl std::fmt::Display) {
+        // Where standard error is closed there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "error: {}", one_line(&text.to_string()));
+    }
+
+    /// A progress bar on standard error; one that is not seen where that is no terminal, with `-q`,
+    /// or when there is little to do.
+    pub(crate) fn progress(&self, total: u64, what: &'static str) -> ProgressBar {
+        if total < 200 {
+            return ProgressBar::hidden();
+        }
+        let template = "{msg} {wide_bar} {human_pos}/{human_len}  {rate}  {eta} left";
+        self.bar(ProgressBar::new(total), template, what)
+    }
+
+    /// As [`progress`](Self::progress), where nobody knows how much there is to do.
+    pub(crate) fn count_up(&self, what: &'static str) -> ProgressBar {
+        self.bar(
+            ProgressBar::no_length(),
+            "{spinner} {human_pos} {msg}  {rate}",
+            what,
+        )
+    }
+
+    fn bar(&self, bar: ProgressBar, template: &str, what: &'static str) -> ProgressBar {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let rate = |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+            // Writing to the line of a bar does not fail.
+            let _ = write!(w, "{:.0}/s", state.per_sec());
+        };
+        match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style.with_key("rate", rate)),
+            Err(_) => bar,
+        }
+        .with_message(what)
+    }
+}
+
+/// The text on one line, with nothing in it that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.trim_end().chars() {
+        match c {
+            '\n' | '\t' => line.push(' '),
+            '\r' => {}
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(one_line("a\nb\x1b[2Jc\r\n"), "a b\\u{1b}[2Jc");
+    }
+}

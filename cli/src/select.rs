@@ -1,0 +1,244 @@
+//! Which tasks are meant: ids, or filters with a dry run and a confirmation.
+
+use std::{
+    collections::HashSet,
+    io::{IsTerminal, Write},
+};
+
+use windlass::{
+    Client, Code, Kind, NodeName, TaskId,
+    store::{Filter, Page, TaskRecord},
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    output::Output,
+    view,
+};
+
+/// The filters. Every one that is given must hold.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct FilterArgs {
+    /// In this state; several (with commas) for any of them
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
+    states: Vec<Code>,
+
+    /// Of this kind
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
+
+    /// With this label
+    #[arg(long = "label", value_name = "NAME[=VALUE]", value_parser = label_filter)]
+    labels: Vec<(String, Option<String>)>,
+
+    /// Whose id begins so
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Claimed by this node
+    #[arg(long, value_name = "NODE")]
+    node: Option<NodeName>,
+
+    /// With this text in an error of theirs
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+
+    /// Set aside because their record cannot be read
+    #[arg(long)]
+    quarantined: bool,
+}
+
+fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    if name.is_empty() {
+        return Err(format!(
+            "'{text}' has no name; write it like team or team=billing"
+        ));
+    }
+    Ok((name.to_owned(), value))
+}
+
+impl FilterArgs {
+    /// As the library wants it.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            states: self.states.clone(),
+            quarantined: self.quarantined,
+            kind: self.kind.clone(),
+            labels: self.labels.clone(),
+            id_prefix: self.prefix.clone(),
+            node: self.node.clone(),
+            error: self.error.clone(),
+        }
+    }
+}
+
+/// Ids, or filters.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SelectArgs {
+    /// The tasks; or give filters
+    #[arg(value_name = "ID")]
+    ids: Vec<TaskId>,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// Every task there is
+    #[arg(long, help_heading = "Filters")]
+    all: bool,
+
+    /// Show which tasks are meant, and touch none
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask whether so many tasks are meant
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// What is to be done.
+pub(crate) enum Choice {
+    /// Act on these.
+    Act(Vec<TaskId>),
+    /// Nothing more: it was a dry run, nobody is meant, or the answer was no.
+    Done(Exit),
+}
+
+impl SelectArgs {
+    /// Finds out which tasks are meant, and whether that is wanted. `verb` is what is going to
+    /// happen; tasks that are not `wanted` are left out of a filter's.
+    pub(crate) async fn choose(
+        &self,
+        client: &Client,
+        out: &Output,
+        verb: &str,
+        wanted: fn(&TaskRecord) -> bool,
+    ) -> Result<Choice, Failure> {
+        let filter = self.filter.filter();
+        match (self.ids.is_empty(), filter.is_all(), self.all) {
+            (false, true, false) => self.by_id(client, out).await,
+            (false, ..) => Err(Failure::Usage(
+                "ids and filters do not go together; give one or the other".into(),
+            )),
+            (true, true, false) => Err(Failure::Usage(format!(
+                "no task is named; give ids, filters such as --state, or --all to {verb} every task"
+            ))),
+            (true, ..) => self.by_filter(client, out, verb, &filter, wanted).await,
+        }
+    }
+
+    async fn by_id(&self, client: &Client, out: &Output) -> Result<Choice, Failure> {
+        let mut seen = HashSet::new();
+        let ids: Vec<TaskId> = self
+            .ids
+            .iter()
+            .filter(|id| seen.insert(*id))
+            .cloned()
+            .collect();
+        if !self.dry_run {
+            return Ok(Choice::Act(ids));
+        }
+        let mut records = Vec::new();
+        let mut exit = Exit::Ok;
+        for id in ids {
+            match client.get(&id).await {
+                Ok(record) => records.push(record),
+                Err(e) => exit = Failure::from(e).report(),
+            }
+        }
+        view::records(out, &records, client.store().clock().now())?;
+        Ok(Choice::Done(exit))
+    }
+
+    async fn by_filter(
+        &self,
+        client: &Client,
+        out: &Output,
+        verb: &str,
+        filter: &Filter,
+        wanted: fn(&TaskRecord) -> bool,
+    ) -> Result<Choice, Failure> {
+        let now = client.store().clock().now();
+        if !self.dry_run && !self.yes && !can_ask() {
+            return Err(unasked());
+        }
+        let mut ids = Vec::new();
+        let mut page = Page::default();
+        loop {
+            let mut records = client.list(filter, page).await?;
+            let Some(last) = records.last() else { break };
+            page.after = last.order;
+            records.retain(wanted);
+            if self.dry_run && !records.is_empty() {
+                view::records(out, &records, now)?;
+            }
+            ids.extend(records.into_iter().map(|r| r.task.id));
+        }
+        let count = count(ids.len());
+        if self.dry_run {
+            out.note(format!(
+                "{verb}: {count} meant; nothing was changed (dry run)"
+            ));
+            return Ok(Choice::Done(Exit::Ok));
+        }
+        if ids.is_empty() {
+            if out.is_json() {
+                return Ok(Choice::Act(ids));
+            }
+            out.note(format!("{verb}: no such task is meant"));
+            return Ok(Choice::Done(Exit::Ok));
+        }
+        if !self.yes && !ask(&format!("{verb} {count}?"))? {
+            out.note("nothing was changed");
+            return Ok(Choice::Done(Exit::No));
+        }
+        Ok(Choice::Act(ids))
+    }
+}
+
+/// `1 task`, `2 tasks`.
+pub(crate) fn count(n: usize) -> String {
+    if n == 1 {
+        "1 task".to_owned()
+    } else {
+        format!("{n} tasks")
+    }
+}
+
+/// Whether somebody is there to be asked.
+pub(crate) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// What to say when nobody is.
+pub(crate) fn unasked() -> Failure {
+    Failure::Usage(
+        "this would touch every task that the filters mean, and there is no terminal to ask on; \
+         give --yes to go on, or --dry-run to see them"
+            .into(),
+    )
+}
+
+/// Asks on the terminal.
+pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
+    let mut err = std::io::stderr();
+    write!(err, "{question} [y/N] ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+}
+
+/// Whether the task has not ended.
+pub(crate) fn is_live(record: &TaskRecord) -> bool {
+    record.state.as_ref().is_ok_and(|s| !s.code().is_terminal())
+}
+
+/// Whether the task has ended, or is set aside.
+pub(crate) fn is_ended(record: &TaskRecord) -> bool {
+    !is_live(record)
+}

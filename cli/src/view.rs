@@ -1,0 +1,301 @@
+//! How a task looks: the stable JSON form, and the rows of tables.
+
+use std::time::Duration;
+
+use comfy_table::{Cell, Color};
+use jiff::Timestamp;
+use serde::Serialize;
+use windlass::{
+    Code, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, Status, TaskId,
+    statemachine::state::LastCommand,
+    store::{Change, TaskRecord, What},
+};
+
+use crate::{exit::Failure, output::Output};
+
+/// The JSON form of a task. Its names are stable; what there is none of is null.
+#[derive(Debug, Serialize)]
+pub(crate) struct View<'a> {
+    pub(crate) id: &'a TaskId,
+    pub(crate) kind: &'a Kind,
+    /// The state's name, or `quarantined`.
+    pub(crate) state: &'static str,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) due: Option<Timestamp>,
+    pub(crate) attempts: u32,
+    pub(crate) claims: u64,
+    pub(crate) incarnation: u32,
+    pub(crate) node: Option<&'a NodeName>,
+    pub(crate) fence: Fence,
+    pub(crate) commands_waiting: u64,
+    pub(crate) progress: Option<&'a Progress>,
+    pub(crate) priority: i32,
+    pub(crate) labels: &'a Labels,
+    pub(crate) start_at: Option<Timestamp>,
+    pub(crate) retry: Option<&'a Retry>,
+    pub(crate) props: &'a Json,
+    pub(crate) data: Option<&'a Json>,
+    pub(crate) result: Option<&'a Json>,
+    pub(crate) errors: &'a [ErrorEntry],
+    pub(crate) errors_total: u64,
+    pub(crate) last_command: Option<&'a LastCommand>,
+    /// Why the record cannot be read, for one that is set aside.
+    pub(crate) quarantined: Option<String>,
+    pub(crate) order: u64,
+    pub(crate) submitted_at: Timestamp,
+}
+
+/// The name of a task's state.
+pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
+    match &record.state {
+        Ok(state) => state.code().as_str(),
+        Err(_) => "quarantined",
+    }
+}
+
+impl<'a> From<&'a TaskRecord> for View<'a> {
+    fn from(record: &'a TaskRecord) -> Self {
+        let task = &record.task;
+        let state = record.state.as_ref().ok();
+        Self {
+            id: &task.id,
+            kind: &task.kind,
+            state: state_name(record),
+            since: state.map(|s| s.since),
+            until: state.and_then(|s| match s.status {
+                Status::Sleeping { until } => Some(until),
+                _ => None,
+            }),
+            due: state.and_then(windlass::State::due),
+            attempts: state.map_or(0, |s| s.attempts),
+            claims: state.map_or(0, |s| s.claims),
+            incarnation: state.map_or(0, |s| s.incarnation),
+            node: record.node.as_ref(),
+            fence: record.fence,
+            commands_waiting: record.commands,
+            progress: state.and_then(|s| s.progress.as_ref()),
+            priority: task.priority,
+            labels: &task.labels,
+            start_at: task.start_at,
+            retry: task.retry.as_ref(),
+            props: &task.props,
+            data: state.and_then(|s| s.data.as_ref()),
+            result: state.and_then(|s| match &s.status {
+                Status::Completed { result } => result.as_ref(),
+                _ => None,
+            }),
+            errors: state.map_or(&[], |s| s.errors.entries()),
+            errors_total: state.map_or(0, |s| s.errors.total()),
+            last_command: state.and_then(|s| s.last_command.as_ref()),
+            quarantined: record.state.as_ref().err().map(ToString::to_string),
+            order: record.order,
+            submitted_at: record.submitted_at,
+        }
+    }
+}
+
+/// Prints tasks: a table, or a JSON line each.
+pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> Result<(), Failure> {
+    if out.is_json() {
+        return records.iter().try_for_each(|r| out.json(&View::from(r)));
+    }
+    let header = [
+        "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",
+    ];
+    let rows = records.iter().map(|record| {
+        let state = record.state.as_ref().ok();
+        let due = match state.map(|s| &s.status) {
+            Some(Status::Sleeping { until }) => due(*until, now),
+            _ => "-".into(),
+        };
+        vec![
+            text(&record.task.id),
+            text(&record.task.kind),
+            state_cell(record),
+            text(state.map_or("-".into(), |s| age(s.since, now))),
+            text(due),
+            text(state.map_or(0, |s| s.attempts)),
+            text(record.node.as_ref().map_or("-", |n| n.as_str())),
+            text(info(record)),
+        ]
+    });
+    out.table(&header, rows.collect())
+}
+
+/// As [`records`], on a screen that is wiped before if `redraw`.
+pub(crate) fn records_of(
+    out: &Output,
+    shown: &[TaskRecord],
+    now: Timestamp,
+    redraw: bool,
+) -> Result<(), Failure> {
+    if redraw {
+        out.bytes(b"\x1b[H\x1b[2J")?;
+    }
+    records(out, shown, now)
+}
+
+/// A cell.
+pub(crate) fn text(value: impl std::fmt::Display) -> Cell {
+    Cell::new_owned(crate::output::one_line(&value.to_string()))
+}
+
+fn state_cell(record: &TaskRecord) -> Cell {
+    let cell = text(state_name(record));
+    match record.state.as_ref().map(windlass::State::code) {
+        Ok(code) => cell.fg(color(code)),
+        Err(_) => cell.fg(Color::Red),
+    }
+}
+
+/// The colour of a state.
+pub(crate) fn color(code: Code) -> Color {
+    match code {
+        Code::Runnable => Color::Cyan,
+        Code::Sleeping => Color::Blue,
+        Code::Paused => Color::Yellow,
+        Code::Fault => Color::Magenta,
+        Code::Completed => Color::Green,
+        Code::Failed => Color::Red,
+        Code::Killed => Color::DarkGrey,
+    }
+}
+
+/// What is most worth knowing of a task, in a few words.
+fn info(record: &TaskRecord) -> String {
+    let state = match &record.state {
+        Ok(state) => state,
+        Err(e) => return clip(&e.to_string()),
+    };
+    if state.code() != Code::Completed
+        && let Some(last) = state.errors.last()
+    {
+        return clip(&last.error);
+    }
+    match &state.progress {
+        Some(progress) if state.code() == Code::Runnable => clip(&progress_text(progress)),
+        _ => String::new(),
+    }
+}
+
+/// `42 % halfway there`.
+pub(crate) fn progress_text(progress: &Progress) -> String {
+    match progress.fraction {
+        Some(fraction) => format!("{:.0} % {}", fraction * 100.0, progress.text),
+        None => progress.text.clone(),
+    }
+}
+
+fn clip(text: &str) -> String {
+    const MOST: usize = 60;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    let mut clipped: String = text.chars().take(MOST - 1).collect();
+    clipped.push('…');
+    clipped
+}
+
+/// A change as a line, with the task's id or without.
+pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
+    let what = match &change.what {
+        What::Submitted { state } => format!("submitted ({state})"),
+        What::Claimed {
+            node,
+            fence,
+            abandoned,
+        } => {
+            let lost = if *abandoned {
+                ", the claim before was lost"
+            } else {
+                ""
+            };
+            format!("claimed by {node} (fence {fence}{lost})")
+        }
+        What::Moved {
+            message,
+            from,
+            to,
+            fence,
+            command,
+        } => {
+            let by = command.map_or(String::new(), |c| format!(", command {c}"));
+            format!("{from} → {to} by {message} (fence {fence}{by})")
+        }
+        What::Checkpointed { fence } => format!("checkpoint (fence {fence})"),
+        What::Dropped { fence } => format!("claim given back (fence {fence})"),
+        What::Lost { fence } => format!("claim lost (fence {fence})"),
+        What::Commanded { command } => format!("command {command} sent"),
+        What::Retried => "started anew".into(),
+        What::Quarantined => "set aside: its record cannot be read".into(),
+        What::Deleted => "deleted".into(),
+        // A newer library tells of more than this program knows.
+        other => format!("{other:?}"),
+    };
+    let id = if with_id {
+        format!("{}  ", change.task)
+    } else {
+        String::new()
+    };
+    format!(
+        "{:.3}  {:>6}  {id}{}",
+        change.at,
+        change.seq,
+        crate::output::one_line(&what)
+    )
+}
+
+/// A duration in its two greatest units: `3m 12s`.
+pub(crate) fn human(wait: Duration) -> String {
+    let seconds = wait.as_secs();
+    let two = |a: u64, x: &str, b: u64, y: &str| {
+        if b == 0 {
+            format!("{a}{x}")
+        } else {
+            format!("{a}{x} {b}{y}")
+        }
+    };
+    match seconds {
+        0 => format!("{}ms", wait.as_millis()),
+        1..60 => format!("{seconds}s"),
+        60..3600 => two(seconds / 60, "m", seconds % 60, "s"),
+        3600..86_400 => two(seconds / 3600, "h", seconds % 3600 / 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+/// How long ago it was.
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
+    human(now.duration_since(since).try_into().unwrap_or_default())
+}
+
+/// How long it is until then.
+pub(crate) fn due(until: Timestamp, now: Timestamp) -> String {
+    match Duration::try_from(until.duration_since(now)) {
+        Ok(wait) if !wait.is_zero() => format!("in {}", human(wait)),
+        _ => "now".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_for_people() {
+        for (seconds, text) in [
+            (5, "5s"),
+            (60, "1m"),
+            (192, "3m 12s"),
+            (5400, "1h 30m"),
+            (700_000, "8d 2h"),
+        ] {
+            assert_eq!(human(Duration::from_secs(seconds)), text);
+        }
+        assert_eq!(human(Duration::from_millis(40)), "40ms");
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(due(now, now), "now");
+        assert_eq!(due(Timestamp::MAX, now).split(' ').count(), 3);
+    }
+}

@@ -1,0 +1,174 @@
+//! What is typed wrong, and stores that cannot be used: each with its exit code, and an error that
+//! names the field.
+
+use serde_json::json;
+
+use crate::env::Env;
+
+#[test]
+fn what_is_typed_wrong_names_the_field() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let long = "x".repeat(257);
+    for (words, says) in [
+        (vec!["submit", "k", "--id", "a/b"], "id: 'a/b' contains '/'"),
+        (vec!["submit", "k", "--id", ".."], "id: '..' is reserved"),
+        (vec!["submit", "k", "--id", ""], "id: is empty"),
+        (vec!["submit", "k", "--id", &long], "id: has 257 bytes"),
+        (vec!["submit", "_k"], "kind: '_k' begins with '_'"),
+        (
+            vec!["submit", "k", "--props", "{'a'}"],
+            "props: is not JSON",
+        ),
+        (
+            vec!["submit", "k", "--props", "@/nowhere/x.json"],
+            "props: the file /nowhere/x.json",
+        ),
+        (
+            vec!["submit", "k", "--retry", "{}"],
+            "retry: missing field `policy`",
+        ),
+        (vec!["submit", "k", "--start-at", "tomorrow"], "--start-at"),
+        (
+            vec!["submit", "k", "--in", "99999999h"],
+            "--in: ends beyond the year 9999",
+        ),
+        (vec!["submit", "k", "--label", "x"], "--label"),
+        (
+            vec!["submit", "--lines", "/nowhere/x"],
+            "lines: the file /nowhere/x",
+        ),
+        (
+            vec!["submit", "--lines", "-", "--props", "-"],
+            "cannot both read",
+        ),
+        (vec!["submit"], "KIND"),
+        (vec!["get", "a/b"], "id: 'a/b' contains '/'"),
+        (vec!["pause", "_a"], "id: '_a' begins with '_'"),
+        (
+            vec!["sleep", "a", "--until", "2020-01-01T00:00:00Z"],
+            "until: 2020-01-01T00:00:00Z is in the past",
+        ),
+        (
+            vec!["sleep", "a", "--until", "10000-01-01T00:00:00Z"],
+            "up to the year 9999",
+        ),
+        (
+            vec!["sleep", "a", "--for", "99999999h"],
+            "--for: ends beyond the year 9999",
+        ),
+        (vec!["sleep", "a", "--for", "10"], "write it like 90s"),
+        (vec!["sleep", "a"], "--until"),
+        (
+            vec!["complete", "a", "--result", "{"],
+            "result: is not JSON",
+        ),
+        (
+            vec!["list", "--limit", "0"],
+            "limit: 0 is not from 1 to 1000000",
+        ),
+        (
+            vec!["list", "--limit", "9999999"],
+            "limit: 9999999 is not from 1",
+        ),
+        (vec!["list", "--state", "happy"], "--state"),
+        (vec!["kill", "a", "--timeout", "1s"], "--wait"),
+        (vec!["watch", "--after", "999999"], "after: "),
+        (vec!["list", "-o", "xml"], "--output"),
+        (
+            vec!["--store", "postgres://x", "list"],
+            "store: 'postgres://x' is none of",
+        ),
+        (
+            vec!["--store", "jobs.db", "list"],
+            "store: 'jobs.db' is none of",
+        ),
+        (vec!["dance"], "dance"),
+    ] {
+        env.run(&words).fails(2, &[says]);
+    }
+    let too_large = env.write("large.json", &format!("\"{}\"", "x".repeat(1 << 20)));
+    env.run(&["submit", "k", "--props", &format!("@{too_large}")])
+        .fails(
+            2,
+            &["props has 1048578 bytes; the store takes at most 1048576"],
+        );
+    assert_eq!(env.json(&["stats"])["tasks"], 1);
+}
+
+#[test]
+fn errors_are_one_line_that_no_terminal_obeys() {
+    let env = Env::new();
+    let ran = env
+        .run(&["submit", "k", "--id", "a\u{1b}[2J\nb"])
+        .fails(2, &["id: "]);
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    assert!(!ran.err.contains('\u{1b}'), "{ran:?}");
+}
+
+#[test]
+fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
+    let env = Env::new();
+    let text = env.write("notes.txt", &"these are my notes\n".repeat(100));
+    let other = env.path("other.db");
+    rusqlite::Connection::open(&other)
+        .unwrap()
+        .execute_batch("CREATE TABLE songs (name TEXT)")
+        .unwrap();
+    for (path, says) in [
+        (text.as_str(), "is not a SQLite database"),
+        (other.as_str(), "of another program"),
+        ("/nowhere/at/all.db", "/nowhere/at"),
+    ] {
+        let before = std::fs::read(path).ok();
+        let url = format!("sqlite:{path}");
+        env.run(&["--store", &url, "list"]).fails(4, &[says]);
+        assert_eq!(std::fs::read(path).ok(), before, "{path} was touched");
+    }
+    env.run(&["list"]).ok();
+    env.sql("PRAGMA user_version = 999");
+    env.run(&["list"]).fails(4, &["newer"]);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_shown_and_can_be_retried() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
+    env.run(&["submit", "k", "--id", "b"]).ok();
+    env.sql("UPDATE states SET state = '{\"state\":\"dancing\"}' WHERE n = (SELECT n FROM tasks WHERE id = 'a')");
+    let listed = env.run(&["list", "-o", "json"]).ok().lines();
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[0]["state"], "quarantined");
+    assert!(
+        listed[0]["quarantined"]
+            .as_str()
+            .unwrap()
+            .contains("dancing"),
+        "{}",
+        listed[0]
+    );
+    assert!(env.run(&["get", "a"]).ok().out.contains("quarantined"));
+    env.run(&["retry", "a"]).ok();
+    let got = env.json(&["get", "a"]);
+    assert_eq!(
+        (&got["state"], &got["props"]),
+        (&json!("runnable"), &json!(1))
+    );
+}
+
+#[test]
+fn the_default_store_is_in_the_data_directory() {
+    let env = Env::new();
+    let home = env.path("home");
+    let run = |words: &[&str]| {
+        let mut command = env.command();
+        command
+            .env_remove("WINDLASS_STORE")
+            .env("HOME", &home)
+            .env("XDG_DATA_HOME", env.path("data"));
+        command.args(words).output().unwrap()
+    };
+    assert!(run(&["submit", "k", "--id", "a"]).status.success());
+    assert!(std::path::Path::new(&env.path("data/windlass/windlass.db")).exists());
+    assert!(run(&["get", "a"]).status.success());
+}

@@ -1,0 +1,183 @@
+//! Filters: dry runs, confirmations, and what they touch.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    process::{Command, Stdio},
+};
+
+use serde_json::json;
+
+use crate::env::Env;
+
+fn some(env: &Env) {
+    let lines = r#"{"id":"a1","kind":"x","labels":{"team":"a"}}
+{"id":"a2","kind":"x"}
+{"id":"b1","kind":"y","start_at":"2100-01-01T00:00:00Z"}
+"#;
+    env.run_with(&["submit", "--lines", "-"], lines).ok();
+}
+
+#[test]
+fn without_a_terminal_filters_need_a_yes() {
+    let env = Env::new();
+    some(&env);
+    for command in [
+        "pause",
+        "resume",
+        "release",
+        "checkpoint",
+        "complete",
+        "kill",
+        "retry",
+        "delete",
+    ] {
+        env.run(&[command, "--kind", "x"])
+            .fails(2, &["--yes", "--dry-run"]);
+        env.run(&[command]).fails(2, &["no task is named", "--all"]);
+        env.run(&[command, "a1", "--kind", "x"])
+            .fails(2, &["do not go together"]);
+        env.run(&[command, "a1", "--all"])
+            .fails(2, &["do not go together"]);
+    }
+    env.run(&["sleep", "--all", "--for", "1h"])
+        .fails(2, &["--yes"]);
+    env.run(&["purge", "--older-than", "1d"])
+        .fails(2, &["--yes"]);
+    let all = env.run(&["list", "-o", "json"]).ok().lines();
+    assert!(all.iter().all(|t| t["commands_waiting"] == 0), "{all:?}");
+}
+
+/// Runs the program on a terminal where somebody types this.
+fn on_a_terminal(env: &Env, words: &[&str], typed: &str) -> (Option<i32>, String) {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(words)
+        .env("WINDLASS_STORE", env.url())
+        .stdin(pty.slave.try_clone().unwrap())
+        .stderr(pty.slave)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut terminal = File::from(pty.master);
+    terminal.write_all(typed.as_bytes()).unwrap();
+    let mut seen = Vec::new();
+    // It ends with an error when the program does: then nobody has the other side.
+    let _ = terminal.read_to_end(&mut seen);
+    (
+        child.wait().unwrap().code(),
+        String::from_utf8_lossy(&seen).into_owned(),
+    )
+}
+
+#[test]
+fn on_a_terminal_it_asks() {
+    let env = Env::new();
+    some(&env);
+    for no in ["n\n", "\n", "what\n"] {
+        let (code, seen) = on_a_terminal(&env, &["delete", "--kind", "x"], no);
+        assert_eq!(code, Some(1), "{seen}");
+        assert!(
+            seen.contains("delete 2 tasks? [y/N]") && seen.contains("nothing was changed"),
+            "{seen}"
+        );
+    }
+    assert_eq!(env.json(&["stats"])["tasks"], 3);
+    let (code, seen) = on_a_terminal(&env, &["delete", "--kind", "x"], "y\n");
+    assert_eq!(code, Some(0), "{seen}");
+    assert_eq!(env.json(&["stats"])["tasks"], 1);
+    let (code, seen) = on_a_terminal(&env, &["purge", "--older-than", "0s"], "y\n");
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("no such task is meant"), "{seen}");
+}
+
+#[test]
+fn a_dry_run_shows_and_touches_nothing() {
+    let env = Env::new();
+    some(&env);
+    let ran = env.run(&["kill", "--prefix", "a", "--dry-run"]).ok();
+    assert!(
+        ran.out.contains("a1") && ran.out.contains("a2") && !ran.out.contains("b1"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.err.contains("2 tasks meant; nothing was changed"),
+        "{ran:?}"
+    );
+    let meant = env
+        .run(&[
+            "delete",
+            "--state",
+            "sleeping,paused",
+            "--dry-run",
+            "-o",
+            "json",
+        ])
+        .ok()
+        .lines();
+    assert_eq!(meant.iter().map(|t| &t["id"]).collect::<Vec<_>>(), ["b1"]);
+    env.run(&["delete", "a1", "nope", "--dry-run"]).code(3);
+    assert_eq!(env.json(&["stats"])["tasks"], 3);
+    assert_eq!(env.json(&["get", "a1"])["commands_waiting"], 0);
+}
+
+#[test]
+fn yes_acts_on_what_is_meant() {
+    let env = Env::new();
+    some(&env);
+    let report = env.json(&["pause", "--label", "team", "--yes"]);
+    assert_eq!(report["tasks"][0]["id"], "a1");
+    assert_eq!(report["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        env.run(&["delete", "--kind", "x", "-y"]).ok().out,
+        "2 tasks: deleted\n"
+    );
+    let none = env.json(&["kill", "--kind", "none", "--yes"]);
+    assert_eq!((&none["done"], &none["tasks"]), (&json!(0), &json!([])));
+    assert_eq!(env.json(&["delete", "--all", "--yes"])["done"], 1);
+}
+
+#[test]
+fn long_bulk_work_goes_in_steps() {
+    let env = Env::new();
+    let lines: String = (0..1300)
+        .map(|n| format!("{{\"id\":\"t{n}\"}}\n"))
+        .collect();
+    env.run_with(&["submit", "--lines", "-", "--kind", "k"], &lines)
+        .ok();
+    assert_eq!(env.json(&["pause", "--all", "--yes"])["done"], 1300);
+    assert_eq!(env.json(&["delete", "--all", "--yes"])["done"], 1300);
+    assert_eq!(env.json(&["stats"])["tasks"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purge_takes_what_ended_long_enough_ago() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&["submit", "double", "--id", "d", "--props", "1", "--wait"])
+        .ok();
+    env.run(&["submit", "fail", "--id", "f", "--wait"]).code(1);
+    env.run(&["submit", "stay", "--id", "s"]).ok();
+    let shown = env
+        .run(&["purge", "--older-than", "0s", "--dry-run", "-o", "json"])
+        .ok()
+        .lines();
+    assert_eq!(shown.len(), 2);
+    assert_eq!(
+        env.json(&["purge", "--older-than", "1h", "--yes"])["purged"],
+        0
+    );
+    assert_eq!(
+        env.json(&["purge", "--older-than", "0s", "--state", "failed", "--yes"])["purged"],
+        1
+    );
+    env.run(&["get", "d"]).ok();
+    assert_eq!(
+        env.run(&["purge", "--older-than", "0s", "--yes"]).ok().out,
+        "1 task: purged\n"
+    );
+    env.run(&["get", "s"]).ok();
+    env.run(&["purge", "--older-than", "0s", "--state", "paused", "--yes"])
+        .fails(2, &["--state", "'paused' is none of"]);
+    node.shutdown().await;
+}

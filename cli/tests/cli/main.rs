@@ -1,0 +1,15 @@
+//! The commands as they are typed: what they print, what they change, how they end.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod bad_input;
+mod bulk;
+mod env;
+mod nodes;
+mod reading;
+mod reference;
+mod steering;
+mod submitting;

@@ -1,0 +1,194 @@
+//! `list`, `get`, `logs`, `watch`, `stats`.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::env::Env;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_say_which_tasks() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&[
+        "submit", "double", "--id", "d1", "--props", "1", "--label", "team=a", "--wait",
+    ])
+    .ok();
+    env.run(&[
+        "submit", "fail", "--id", "f1", "--label", "team=b", "--wait",
+    ])
+    .code(1);
+    env.run(&["submit", "stay", "--id", "s1"]).ok();
+    env.run(&["watch", "s1", "--after", "0", "--limit", "2"])
+        .ok();
+    let ids = |words: &[&str]| {
+        let ran = env.run(&[&["list", "-o", "json"], words].concat()).ok();
+        ran.lines()
+            .iter()
+            .map(|t| t["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), ["d1", "f1", "s1"]);
+    assert_eq!(ids(&["--state", "completed,failed"]), ["d1", "f1"]);
+    assert_eq!(
+        ids(&["--state", "completed", "--state", "failed"]),
+        ["d1", "f1"]
+    );
+    assert_eq!(ids(&["--kind", "stay"]), ["s1"]);
+    assert_eq!(ids(&["--label", "team"]), ["d1", "f1"]);
+    assert_eq!(ids(&["--label", "team=b"]), ["f1"]);
+    assert_eq!(ids(&["--prefix", "f"]), ["f1"]);
+    assert_eq!(ids(&["--node", "n1"]), ["s1"]);
+    assert_eq!(ids(&["--error", "OUT of"]), ["f1"]);
+    assert_eq!(ids(&["--quarantined"]), Vec::<String>::new());
+    assert_eq!(ids(&["--limit", "2"]), ["d1", "f1"]);
+    let page = env.run(&["list", "--limit", "1"]).ok();
+    let after = page
+        .err
+        .split_whitespace()
+        .skip_while(|w| *w != "--after")
+        .nth(1)
+        .unwrap();
+    assert_eq!(ids(&["--after", after, "--limit", "1"]), ["f1"]);
+    let table = env.run(&["list"]).ok().out;
+    assert!(
+        table.starts_with("ID") && table.contains("out of luck"),
+        "{table}"
+    );
+    assert!(
+        !table.contains('\u{1b}'),
+        "no colours where there is no terminal"
+    );
+    let colours = env.run(&["list", "--color", "always"]).ok().out;
+    assert!(colours.contains('\u{1b}'), "{colours}");
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_tells_everything() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&[
+        "submit",
+        "fail",
+        "--id",
+        "f",
+        "--props",
+        "{\"a\":[1]}",
+        "--wait",
+    ])
+    .code(1);
+    let table = env.run(&["get", "f", "--history"]).ok().out;
+    for text in [
+        "state        failed",
+        "props        {\"a\":[1]}",
+        "out of luck",
+        "runnable → fault",
+        "claimed by n1",
+    ] {
+        assert!(table.contains(text), "{text} is not in {table}");
+    }
+    let got = env.json(&["get", "f", "--history=2"]);
+    assert_eq!(got["history"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&got["state"], &got["errors"][0]["error"]),
+        (&json!("failed"), &json!("out of luck"))
+    );
+    assert!(env.json(&["get", "f"]).get("history").is_none());
+    env.run(&["get", "g"])
+        .fails(3, &["task 'g' does not exist", "windlass list"]);
+    let stats = env.json(&["stats"]);
+    assert_eq!(
+        stats["counts"],
+        json!([{"kind": "fail", "state": "failed", "tasks": 1, "claimed": 0}])
+    );
+    assert!(env.run(&["stats"]).ok().out.contains("failed"));
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_print_what_a_task_has_printed() {
+    let env = Env::new();
+    env.run(&["submit", "print", "--id", "p"]).ok();
+    let none = env.run(&["logs", "p"]).ok();
+    assert!(
+        none.out.is_empty() && none.err.contains("keeps no output"),
+        "{none:?}"
+    );
+    let mut follow = env.command();
+    follow.args(["logs", "p", "--follow"]);
+    let follow = std::thread::spawn(move || follow.output().unwrap());
+    let node = env.node("n1").await;
+    let output = tokio::task::spawn_blocking(move || follow.join().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(output.stdout, b"one\n");
+    assert_eq!(output.stderr, b"two\n");
+    let logs = env.json(&["logs", "p"]);
+    assert_eq!(
+        (&logs["stdout"], &logs["stderr"]),
+        (&json!("one\n"), &json!("two\n"))
+    );
+    env.run(&["logs", "q"]).fails(3, &["'q' does not exist"]);
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_tells_what_happens() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&["submit", "double", "--id", "a", "--props", "1", "--wait"])
+        .ok();
+    env.run(&["submit", "double", "--id", "b", "--props", "1", "--wait"])
+        .ok();
+    let changes = env
+        .run(&["watch", "a", "--after", "0", "--limit", "3", "-o", "json"])
+        .ok()
+        .lines();
+    let whats: Vec<&Value> = changes.iter().map(|c| &c["what"]).collect();
+    assert_eq!(whats, ["submitted", "claimed", "moved"]);
+    assert!(changes.iter().all(|c| c["task"] == "a"));
+    let text = env.run(&["watch", "--after", "0", "--limit", "3"]).ok().out;
+    assert!(
+        text.contains("a  runnable → completed by complete"),
+        "{text}"
+    );
+    env.run(&["watch", "a", "--until-ended"]).ok();
+    env.run(&["watch", "--timeout", "100ms"])
+        .fails(5, &["the watch ended after 100ms"]);
+    env.run(&["watch", "nope"]).code(3);
+    env.run(&["watch", "--until-ended"]).code(2);
+    node.shutdown().await;
+}
+
+#[test]
+fn list_watch_shows_tasks_again_and_a_reader_that_leaves_is_no_panic() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["list", "--watch", "-o", "json"])
+        .env("WINDLASS_STORE", env.url())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["id"], "a");
+    env.run(&["submit", "k", "--id", "b"]).ok();
+    assert_eq!(next()["id"], "b");
+    env.run(&["pause", "a"]).ok();
+    let again = next();
+    assert_eq!(
+        (&again["id"], &again["commands_waiting"]),
+        (&json!("a"), &json!(1))
+    );
+    drop(lines);
+    env.run(&["pause", "b"]).ok();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+}

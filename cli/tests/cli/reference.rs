@@ -1,0 +1,53 @@
+//! The reference page, the help texts, the completions.
+
+use crate::env::Env;
+
+#[test]
+fn the_reference_page_is_what_the_program_says() {
+    let ran = Env::new().run(&["reference"]).ok();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        page == ran.out,
+        "docs/cli.md is stale; write it anew: cargo run -p windlass-cli -- reference > docs/cli.md"
+    );
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let env = Env::new();
+    let top = env.run(&["--help"]).ok().out;
+    assert!(top.contains("Exit codes:"), "{top}");
+    let names = top
+        .lines()
+        .skip_while(|l| !l.starts_with("Commands:"))
+        .skip(1);
+    let names: Vec<&str> = names
+        .take_while(|l| !l.is_empty())
+        .filter_map(|l| l.split_whitespace().next())
+        .collect();
+    assert!(
+        names.contains(&"submit") && names.contains(&"completions"),
+        "{names:?}"
+    );
+    for name in names {
+        let help = env.run(&[name, "--help"]).ok().out;
+        assert!(
+            help.contains(&format!("windlass {name}")) && help.contains("Examples:"),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn completions_for_shells() {
+    let env = Env::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = env.run(&["completions", shell]).ok();
+        assert!(
+            ran.out.contains("windlass") && ran.out.contains("stop-task"),
+            "{shell}"
+        );
+    }
+    env.run(&["completions", "csh"]).fails(2, &["csh"]);
+}

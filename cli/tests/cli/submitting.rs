@@ -1,0 +1,214 @@
+//! `submit`, of one task and of lines.
+
+use serde_json::json;
+
+use crate::env::Env;
+
+#[test]
+fn a_task_has_what_was_given() {
+    let env = Env::new();
+    let submitted = env.json(&[
+        "submit",
+        "report",
+        "--id",
+        "r1",
+        "--props",
+        r#"{"n":12345678901234567890123}"#,
+        "--start-at",
+        "2030-01-02T03:04:05Z",
+        "--priority",
+        "-3",
+        "--label",
+        "team=a",
+        "--label",
+        "x=",
+        "--retry",
+        r#"{"policy":"never"}"#,
+    ]);
+    assert_eq!(submitted["id"], "r1");
+    assert_eq!(submitted["submitted"], "new");
+    let ran = env.run(&["get", "r1", "-o", "json"]).ok();
+    assert!(
+        ran.out.contains("12345678901234567890123"),
+        "no number is rounded: {}",
+        ran.out
+    );
+    let got = &ran.lines()[0];
+    assert_eq!(got["kind"], "report");
+    assert_eq!(got["state"], "sleeping");
+    assert_eq!(got["until"], "2030-01-02T03:04:05Z");
+    assert_eq!(got["priority"], -3);
+    assert_eq!(got["labels"], json!({"team": "a", "x": ""}));
+    assert_eq!(got["retry"], json!({"policy": "never"}));
+}
+
+#[test]
+fn without_an_id_it_gets_one_and_prints_it() {
+    let env = Env::new();
+    let ran = env.run(&["submit", "--kind", "k", "--in", "2h"]).ok();
+    assert_eq!(ran.out.trim().len(), 36);
+    assert!(ran.err.contains("no live node handles kind 'k'"), "{ran:?}");
+    let quiet = env.run(&["-q", "submit", "k"]).ok();
+    assert_eq!(quiet.err, "");
+}
+
+#[test]
+fn an_id_that_is_taken_is_refused_unless_it_is_the_same() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
+    env.run(&["submit", "k", "--id", "a", "--props", "1"])
+        .fails(1, &["task 'a' exists already", "--idempotent"]);
+    let again = env.json(&["submit", "k", "--id", "a", "--props", "1", "--idempotent"]);
+    assert_eq!(
+        (&again["submitted"], &again["state"]),
+        (&json!("existing"), &json!("runnable"))
+    );
+    env.run(&["submit", "k", "--id", "a", "--props", "2", "--idempotent"])
+        .fails(1, &["exists already"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_prints_the_result_and_its_exit_code_says_whether_it_completed() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    let ran = env
+        .run(&["submit", "double", "--id", "a", "--props", "21", "--wait"])
+        .ok();
+    assert_eq!(ran.out, "a\ncompleted: 42\n");
+    let done = env.json(&[
+        "submit",
+        "double",
+        "--props",
+        "4",
+        "--wait",
+        "--timeout",
+        "30s",
+    ]);
+    assert_eq!(
+        (&done["state"], &done["result"]),
+        (&json!("completed"), &json!(8))
+    );
+    let failed = env.run(&["submit", "fail", "--wait", "-o", "json"]).code(1);
+    assert_eq!(failed.lines()[0]["error"], "out of luck");
+    env.run(&["submit", "double", "--id", "a"])
+        .fails(1, &["has ended already", "retry", "replace"]);
+    env.run(&[
+        "submit",
+        "double",
+        "--id",
+        "a",
+        "--props",
+        "1",
+        "--replace",
+        "--wait",
+    ])
+    .ok();
+    env.run(&["submit", "stay", "--wait", "--timeout", "200ms"])
+        .fails(5, &["has not ended after 200ms"]);
+    node.shutdown().await;
+}
+
+#[test]
+fn a_bad_line_is_told_by_its_number_and_nothing_after_it_is_submitted() {
+    let env = Env::new();
+    let file = env.write(
+        "tasks.jsonl",
+        "{\"id\":\"a\",\"kind\":\"k\"}\n\n{\"id\":\"b/c\",\"kind\":\"k\"}\n{\"id\":\"d\",\"kind\":\"k\"}\n",
+    );
+    let ran = env
+        .run(&["submit", "--lines", &file])
+        .fails(2, &["line 3: id: 'b/c'", "--keep-going"]);
+    assert!(
+        ran.out.contains("1 task submitted, 1 not submitted"),
+        "{ran:?}"
+    );
+    env.run(&["get", "d"]).code(3);
+    // Those that are there are the same; the rest is submitted, and the answer is still no.
+    let ran = env
+        .run(&[
+            "submit",
+            "--lines",
+            &file,
+            "--keep-going",
+            "--idempotent",
+            "-o",
+            "json",
+        ])
+        .code(1);
+    let report = &ran.lines()[0];
+    assert_eq!(
+        (&report["submitted"], &report["existing"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(report["failed"][0]["line"], 3);
+    assert_eq!(report["ids"], json!(["a", "d"]));
+}
+
+#[test]
+fn every_kind_of_bad_line_names_its_field() {
+    let env = Env::new();
+    for (line, says) in [
+        ("nonsense", "task: "),
+        (r#"{"kind":"k","props":{]}}"#, "task: "),
+        (r#"{"kind":"k","colour":1}"#, "unknown field `colour`"),
+        (r#"{"id":"a"}"#, "kind: is missing"),
+        (r#"{"kind":"k","id":""}"#, "id: is empty"),
+        (
+            r#"{"kind":"k","start_at":"10000-01-01T00:00:00Z"}"#,
+            "start_at: ",
+        ),
+        (r#"{"kind":"k","labels":{"":"x"}}"#, "labels: "),
+        (
+            r#"{"kind":"k","retry":{"policy":"strikes","errors":0}}"#,
+            "retry.errors: ",
+        ),
+        (
+            &format!(r#"{{"kind":"k","props":"{}"}}"#, "x".repeat(1 << 20)),
+            "props: ",
+        ),
+    ] {
+        env.run_with(&["submit", "--lines", "-"], &format!("\n{line}\n"))
+            .fails(2, &["line 2: ", says]);
+    }
+    let ran = env.run(&["list", "-o", "json"]).ok();
+    assert_eq!(ran.out, "");
+}
+
+#[test]
+fn lines_take_what_they_lack_from_the_options() {
+    let env = Env::new();
+    let many: String = (0..1200)
+        .map(|n| format!("{{\"id\":\"t{n}\",\"props\":{n}}}\r\n"))
+        .collect();
+    let ran = env
+        .run_with(
+            &[
+                "submit", "--lines", "-", "--kind", "k", "--label", "run=7", "--in", "1d",
+            ],
+            &many,
+        )
+        .ok();
+    assert!(ran.out.contains("1200 tasks submitted"), "{ran:?}");
+    let listed = env
+        .run(&["list", "--label", "run=7", "--limit", "5000", "-o", "json"])
+        .ok()
+        .lines();
+    assert_eq!(listed.len(), 1200);
+    assert_eq!(
+        (&listed[7]["props"], &listed[7]["state"]),
+        (&json!(7), &json!("sleeping"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_are_waited_for() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    let lines = "{\"kind\":\"double\",\"props\":1}\n{\"kind\":\"fail\",\"id\":\"f\"}\n{\"kind\":\"double\",\"props\":3}\n";
+    let ran = env
+        .run_with(&["submit", "--lines", "-", "--wait", "-o", "json"], lines)
+        .code(1);
+    assert_eq!(ran.lines()[0]["completed"], 2);
+    assert!(ran.err.contains("f: failed: out of luck"), "{ran:?}");
+    node.shutdown().await;
+}

@@ -1,0 +1,182 @@
+//! A store in a folder of its own, and the program on it.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// No test waits longer for anything.
+const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The program, in the place and on its store.
+    pub(crate) fn windlass(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env(
+                "WINDLASS_STORE",
+                format!("sqlite:{}", self.path("s.db").display()),
+            )
+            .env_remove("WINDLASS_LOG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it to its end; answers its exit code, standard output and standard error.
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
+        ended(self.windlass(args).output().unwrap())
+    }
+
+    /// Runs it to its end with this on its standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> (i32, String, String) {
+        let file = self.path("stdin");
+        fs::write(&file, input).unwrap();
+        let mut command = self.windlass(args);
+        command.stdin(fs::File::open(&file).unwrap());
+        ended(command.output().unwrap())
+    }
+
+    /// Starts it; what it says is thrown away.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let mut command = self.windlass(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.spawn().unwrap())
+    }
+
+    /// What `get` says of a task.
+    pub(crate) fn get(&self, id: &str) -> Value {
+        let (code, out, err) = self.run(&["get", id, "-o", "json"]);
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    /// What `list` says, with these filters.
+    pub(crate) fn list(&self, filters: &[&str]) -> Vec<Value> {
+        let args = [&["list", "-o", "json", "--limit", "10000"], filters].concat();
+        let (code, out, err) = self.run(&args);
+        assert_eq!(code, 0, "{err}");
+        out.lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect()
+    }
+
+    /// Waits until the file has so many lines.
+    pub(crate) fn until_lines(&self, name: &str, lines: usize) {
+        until(name, || self.read(name).lines().count() >= lines);
+    }
+
+    /// Waits until the file is there, and reads the process numbers in it.
+    pub(crate) fn pids(&self, name: &str) -> Vec<i32> {
+        until(name, || self.path(name).exists());
+        let text = self.read(name);
+        text.split_whitespace()
+            .map(|p| p.parse().unwrap())
+            .collect()
+    }
+}
+
+fn ended(output: Output) -> (i32, String, String) {
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+/// A program that runs; it is killed when the test fails.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        let mut code = None;
+        until("the program ends", || match self.0.try_wait().unwrap() {
+            Some(status) => {
+                code = status.code();
+                true
+            }
+            None => false,
+        });
+        code
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Waits until the condition holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {LONG:?}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.is_ok_and(|s| !s[s.rfind(')').unwrap()..].starts_with(") Z"))
+}
+
+/// Waits until none of the processes is left.
+pub(crate) fn until_gone(pids: &[i32]) {
+    until("the processes are gone", || {
+        !pids.iter().any(|p| is_alive(*p))
+    });
+}

@@ -1,0 +1,405 @@
+//! `windlass run` on real input, interrupted in every way.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::{collections::HashMap, fmt::Write as _, fs, process::Command};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use live::{Place, until, until_gone};
+
+fn summary(out: &str) -> Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn checksums_of_a_tree() {
+    let place = Place::new();
+    for n in 0..60 {
+        let name = format!("tree/{}/it's \"file\" {n} $(x).txt", n % 7);
+        place.write(&name, &format!("content {n}"));
+    }
+    let find = |action: &str| {
+        let mut find = Command::new("find");
+        find.args(["tree", "-type", "f"]).args(action.split(' '));
+        let output = find.current_dir(place.path("")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (files, sums) = (find("-print0"), find("-exec sha256sum {} ;"));
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let each = "sha256sum {}";
+    let args = ["run", "--each", each, "-0", "-j", "4", "--print-output"];
+    let (code, out, err) = place.run_with(&args, files.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(sorted(&out), sorted(&sums));
+    assert!(err.contains("60 lines: 60 completed; in"), "{err}");
+
+    // Again: nothing is run, and the output is still known.
+    fs::remove_dir_all(place.path("tree")).unwrap();
+    let (code, out, err) = place.run_with(&args, files.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(sorted(&out), sorted(&sums));
+    assert!(err.contains("60 completed, 60 of them before"), "{err}");
+}
+
+/// Three times in the middle of the work everything is killed. What had completed is not run again;
+/// what was running is, and nothing of its first attempt is left.
+#[test]
+fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
+    let place = Place::new();
+    let lines: String = (0..120).fold(String::new(), |mut all, n| {
+        let _ = writeln!(all, "line {n}");
+        all
+    });
+    place.write("lines", &lines);
+    // Both are appended to by one write each, whoever else does.
+    let each = "echo {} >> starts; sleep 0.02; echo {} >> ends";
+    let args = [
+        "run",
+        "--each",
+        each,
+        "--shell",
+        "-j",
+        "3",
+        "--lease-ttl",
+        "1s",
+        "lines",
+    ];
+    let starts = |place: &Place| {
+        let mut count = HashMap::<String, usize>::new();
+        for line in place.read("starts").lines() {
+            *count.entry(line.to_owned()).or_default() += 1;
+        }
+        count
+    };
+    for killed_at in [15, 45, 80] {
+        let run = place.start(&args);
+        place.until_lines("ends", killed_at);
+        run.kill();
+        let completed = place.list(&["--state", "completed"]);
+        assert!(!completed.is_empty());
+        assert!(completed.len() < 120, "it was killed in the middle");
+    }
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    let starts = starts(&place);
+    assert_eq!(starts.len(), 120, "every line was run");
+    let again: usize = starts.values().map(|n| n - 1).sum();
+    assert!(
+        again <= 3 * 3,
+        "only what was running when it was killed is run again: {again}"
+    );
+    for task in place.list(&["--state", "completed"]) {
+        let claims = task["claims"].as_u64().unwrap() as usize;
+        let script = task["props"]["shell"].as_str().unwrap();
+        let line = script.split('\'').nth(1).unwrap();
+        assert!(starts[line] <= claims, "{line}");
+    }
+    let before = place.read("starts").lines().count();
+    let (code, _, err) = place.run(&args);
+    assert_eq!(
+        (code, place.read("starts").lines().count()),
+        (0, before),
+        "{err}"
+    );
+    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
+}
+
+#[test]
+fn malformed_lines_are_told_by_number_and_nothing_is_run() {
+    let place = Place::new();
+    let lines = "{\"id\":\"good\",\"command\":\"true\"}\n\n{\"command\":\n{\"kommand\":\"x\"}\n\
+                 {\"id\":\"a/b\",\"command\":\"x\"}\n{\"command\":\"x\",\"timeout\":\"soon\"}\n\
+                 {\"command\":\"x\",\"props\":{}}\n{\"kind\":\"mail\",\"command\":\"x\"}\n\
+                 {\"command\":\"x\",\"labels\":{\"batch\":\"y\"}}\n";
+    place.write("tasks", lines);
+    let wrong = [
+        "line 3: task: EOF while parsing a value at column 11",
+        "line 4: task: unknown field `kommand`",
+        "line 5: id: 'a/b' contains '/'",
+        "line 6: props.timeout: 'soon' is not a duration",
+        "line 7: props: stand beside the fields of a command",
+        "line 8: kind: 'mail' takes props",
+        "line 9: labels: 'batch' is set by --batch",
+    ];
+    let (code, _, err) = place.run(&["run", "tasks"]);
+    assert_eq!(code, 2);
+    for says in wrong {
+        assert!(err.contains(says), "{says}: {err}");
+    }
+    assert!(
+        err.contains("7 of 8 lines are wrong and nothing was run"),
+        "{err}"
+    );
+    assert!(!place.path("s.db").exists());
+
+    let (code, out, err) = place.run(&["run", "tasks", "--keep-going", "-o", "json"]);
+    assert_eq!(code, 1);
+    for says in wrong {
+        assert!(err.contains(says), "{says}: {err}");
+    }
+    let summary = summary(&out);
+    assert_eq!(
+        (&summary["completed"], &summary["wrong"]),
+        (&1.into(), &7.into())
+    );
+    assert_eq!(place.get("good")["state"], "completed");
+}
+
+#[test]
+fn a_name_that_is_no_text_is_told_by_line() {
+    let place = Place::new();
+    let (code, _, err) = place.run_with(&["run", "--each", "ls"], b"good\nb\xffd\n");
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("standard input: line 2: the line: is not UTF-8 text at byte 2"),
+        "{err}"
+    );
+}
+
+#[test]
+fn what_failed_is_run_again_only_when_asked() {
+    let place = Place::new();
+    let each = "echo {} >> starts; [ -e fixed ] || [ {} != 2 ] || { echo no fix >&2; exit 9; }";
+    let args = ["run", "--each", each, "--shell", "-o", "json"];
+    let (code, out, _) = place.run_with(&args, b"1\n2\n3\n");
+    assert_eq!(code, 1);
+    let failure = &summary(&out)["failures"][0];
+    assert_eq!(failure["exit_code"], 9);
+    assert_eq!(failure["error"], "exit code 9: no fix");
+    let id = failure["id"].as_str().unwrap().to_owned();
+    let (_, out, err) = place.run(&["logs", &id]);
+    assert_eq!((out.as_str(), err.as_str()), ("", "no fix\n"));
+
+    place.write("fixed", "");
+    let (code, out, _) = place.run_with(&args, b"1\n2\n3\n");
+    assert_eq!(
+        (code, &summary(&out)["failures"][0]["before"]),
+        (1, &true.into())
+    );
+    assert_eq!(place.read("starts").lines().count(), 3);
+
+    // Another timeout is not another task.
+    let again = [&args[..], &["--retry-failed", "--timeout", "1m"]].concat();
+    let (code, out, err) = place.run_with(&again, b"1\n2\n3\n");
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(place.read("starts").lines().count(), 4);
+}
+
+#[test]
+fn equal_lines_are_one_task() {
+    let place = Place::new();
+    let args = [
+        "run",
+        "--each",
+        "echo {} >> starts",
+        "--shell",
+        "-o",
+        "json",
+    ];
+    let (code, out, _) = place.run_with(&args, b"a\nb\na\n\na\n");
+    assert_eq!((code, &summary(&out)["completed"]), (0, &4.into()));
+    assert_eq!(place.read("starts").lines().count(), 2);
+    // In another order, in another folder of the same name: the lines decide.
+    let (code, _, _) = place.run_with(&args, b"b\nc\na\n");
+    assert_eq!((code, place.read("starts").lines().count()), (0, 3));
+}
+
+#[test]
+fn the_first_failure_stops_it_when_asked() {
+    let place = Place::new();
+    let each = "echo {} >> starts; [ {} != 3 ]";
+    let args = [
+        "run",
+        "--each",
+        each,
+        "--shell",
+        "-j",
+        "1",
+        "--fail-fast",
+        "-o",
+        "json",
+    ];
+    let lines: String = (1..=200).map(|n| format!("{n}\n")).collect();
+    let (code, out, _) = place.run_with(&args, lines.as_bytes());
+    let summary = summary(&out);
+    assert_eq!(
+        (code, &summary["failed"], &summary["lines"]),
+        (1, &1.into(), &200.into())
+    );
+    assert!(summary["left"].as_u64().unwrap() > 0, "{summary}");
+}
+
+#[test]
+fn attempts_and_timeouts_are_as_asked() {
+    let place = Place::new();
+    let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
+    let each = "echo {} >> starts; [ $WINDLASS_ATTEMPT = 3 ] || sleep 600";
+    let args = [
+        "run",
+        "--each",
+        each,
+        "--shell",
+        "--retry",
+        retry,
+        "--timeout",
+        "200ms",
+    ];
+    let (code, _, err) = place.run_with(&args, b"a\n");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.read("starts"), "a\na\na\n");
+}
+
+#[test]
+fn an_interrupt_gives_back_what_runs_and_another_run_goes_on() {
+    let place = Place::new();
+    place.write("lines", "1\n2\n3\n");
+    let each = "echo $$ > pid-{}.new; mv pid-{}.new pid-{}; [ -e go ] || sleep 600";
+    let args = ["run", "--each", each, "--shell", "-j", "2", "lines"];
+    let run = place.start(&args);
+    until("two run", || {
+        (1..=3)
+            .filter(|n| place.path(&format!("pid-{n}")).exists())
+            .count()
+            == 2
+    });
+    let pids: Vec<i32> = (1..=3)
+        .filter_map(|n| place.read(&format!("pid-{n}")).trim().parse().ok())
+        .collect();
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+    until_gone(&pids);
+    let tasks = place.list(&[]);
+    assert_eq!(tasks.len(), 3);
+    for task in &tasks {
+        assert_eq!(
+            (&task["state"], &task["attempts"]),
+            (&"runnable".into(), &0.into()),
+            "{task}"
+        );
+        assert_eq!(task["node"], Value::Null);
+    }
+    place.write("go", "");
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn a_second_interrupt_kills() {
+    let place = Place::new();
+    let script =
+        "trap 'touch told' TERM; echo $$ > pid.new; mv pid.new pid; while :; do sleep 1; done";
+    place.write(
+        "lines",
+        &format!(
+            "{}\n",
+            serde_json::json!({"id": "t", "shell": script, "grace": "10m"})
+        ),
+    );
+    let run = place.start(&["run", "lines", "--grace", "10m"]);
+    let pids = place.pids("pid");
+    run.signal(Signal::SIGTERM);
+    until("it was told", || place.path("told").exists());
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+    until_gone(&pids);
+    assert_eq!(place.get("t")["state"], "runnable");
+}
+
+#[test]
+fn what_waits_for_others_is_told() {
+    let place = Place::new();
+    let lines = "{\"id\":\"m\",\"kind\":\"mail\"}\n{\"id\":\"c\",\"command\":\"true\"}\n";
+    let (code, out, _) = place.run_with(&["run", "-o", "json"], lines.as_bytes());
+    let summary = summary(&out);
+    assert_eq!(
+        (code, &summary["completed"], &summary["left"]),
+        (1, &1.into(), &1.into())
+    );
+    let waiting = summary["waiting"].as_object().unwrap();
+    assert_eq!(waiting["of kind 'mail', for which no worker is there"], 1);
+}
+
+/// Enough of them to fill the window that is followed at a time.
+#[test]
+fn many_that_wait_for_others_do_not_wait_for_ever() {
+    let place = Place::new();
+    let lines: String = (0..12_000).fold(String::new(), |mut all, n| {
+        let _ = writeln!(all, "{{\"id\":\"m{n}\",\"kind\":\"mail\"}}");
+        all
+    });
+    let (code, out, err) = place.run_with(&["run", "-o", "json"], lines.as_bytes());
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(summary(&out)["left"], 12_000);
+}
+
+#[test]
+fn a_task_of_another_batch_is_not_taken() {
+    let place = Place::new();
+    let (code, _, _) = place.run(&[
+        "submit",
+        "exec",
+        "--id",
+        "a",
+        "--props",
+        "{\"command\":\"true\"}",
+    ]);
+    assert_eq!(code, 0);
+    let line = "{\"id\":\"a\",\"command\":\"true\",\"cwd\":\"/\"}\n";
+    let (code, _, err) = place.run_with(&["run"], line.as_bytes());
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("line 1: task 'a' exists already, with another kind"),
+        "{err}"
+    );
+    assert_eq!(place.get("a")["state"], "runnable");
+}
+
+#[test]
+fn wrong_options_are_told() {
+    let place = Place::new();
+    for (args, says) in [
+        (
+            &["run", "--each", "a 'b"][..],
+            "--each: 'a 'b' cannot be split",
+        ),
+        (&["run", "--each", " "], "--each: is empty"),
+        (
+            &["run", "--jobs", "0", "/dev/null"],
+            "slots: 0 is not from 1",
+        ),
+        (
+            &["run", "--retry", "0"],
+            "retry.attempts: 0 attempts never run",
+        ),
+        (
+            &["run", "--batch", "a,b", "/dev/null"],
+            "labels: the value of \"batch\"",
+        ),
+        (
+            &["run", "--timeout", "0s", "/dev/null"],
+            "props.timeout: is zero",
+        ),
+        (&["run", "no-such-file"], "no-such-file: No such file"),
+        (&["run", "/"], "/: is a folder"),
+    ] {
+        let (code, _, err) = place.run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+    assert_eq!(
+        place.run(&["run", "/dev/null"]).0,
+        0,
+        "no line is no failure"
+    );
+}

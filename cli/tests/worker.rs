@@ -1,0 +1,189 @@
+//! `windlass worker`: its end in every way, and what becomes of the commands then.
+
+mod live;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use live::{Place, is_alive, until, until_gone};
+
+fn submit(place: &Place, id: &str, props: &serde_json::Value) {
+    let props = props.to_string();
+    let (code, _, err) = place.run(&["submit", "exec", "--id", id, "--props", &props]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// Writes the numbers of its shell and of a child, then waits for ever; ignores SIGTERM.
+fn stubborn(file: &str) -> String {
+    format!("trap '' TERM; sleep 600 & echo $$ $! > {file}.new; mv {file}.new {file}; wait; wait")
+}
+
+#[test]
+fn until_idle_works_through_what_there_is() {
+    let place = Place::new();
+    for n in 0..5 {
+        submit(
+            &place,
+            &format!("t{n}"),
+            &json!({"shell": format!("echo {n}; [ {n} != 3 ]")}),
+        );
+    }
+    let (code, _, err) = place.run(&["worker", "--until-idle", "--retry", "never"]);
+    assert_eq!(code, 0, "{err}");
+    for n in 0..5 {
+        let state = if n == 3 { "failed" } else { "completed" };
+        assert_eq!(place.get(&format!("t{n}"))["state"], state);
+        assert_eq!(place.run(&["logs", &format!("t{n}")]).1, format!("{n}\n"));
+    }
+    for line in err.lines() {
+        let time = line.split(' ').next().unwrap();
+        assert!(
+            time.parse::<jiff::Timestamp>().is_ok(),
+            "a time begins each line: {line}"
+        );
+    }
+}
+
+#[test]
+fn it_takes_only_what_it_selects() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"kind\":\"exec\",\"props\":{\"command\":\"true\"},\"labels\":{\"site\":\"x\"}}\n\
+                 {\"id\":\"b\",\"kind\":\"exec\",\"props\":{\"command\":\"true\"},\"labels\":{\"site\":\"y\"}}\n";
+    assert_eq!(
+        place
+            .run_with(&["submit", "--lines", "-"], lines.as_bytes())
+            .0,
+        0
+    );
+    let (code, _, err) = place.run(&["worker", "--until-idle", "--select", "site=x"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.get("a")["state"], "completed");
+    assert_eq!(place.get("b")["state"], "runnable");
+}
+
+#[test]
+fn sigterm_gives_every_task_back() {
+    let place = Place::new();
+    let props = json!({"shell": stubborn("pids"), "cwd": place.path(""), "grace": "100ms"});
+    submit(&place, "t", &props);
+    let worker = place.start(&["worker"]);
+    let pids = place.pids("pids");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    until_gone(&pids);
+    let task = place.get("t");
+    assert_eq!(
+        (&task["state"], &task["attempts"]),
+        (&"runnable".into(), &0.into()),
+        "{task}"
+    );
+    assert_eq!(
+        place.run(&["nodes", "-o", "json"]).1,
+        "[]\n",
+        "the node has left"
+    );
+}
+
+#[test]
+fn a_second_signal_kills_the_commands() {
+    let place = Place::new();
+    let told =
+        "trap 'touch told' TERM; echo $$ > pid.new; mv pid.new pid; while :; do sleep 1; done";
+    submit(
+        &place,
+        "t",
+        &json!({"shell": told, "cwd": place.path(""), "grace": "10m"}),
+    );
+    let worker = place.start(&["worker", "--grace", "10m"]);
+    let pids = place.pids("pid");
+    worker.signal(Signal::SIGTERM);
+    until("it was told", || place.path("told").exists());
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    until_gone(&pids);
+    assert_eq!(place.get("t")["state"], "runnable");
+}
+
+/// The first attempt of the command waits for ever; the second tells whether the first still ran.
+fn twice(place: &Place) -> serde_json::Value {
+    let script = format!(
+        "if [ -e pids ]; then for p in $(cat pids); do kill -0 $p 2>/dev/null && \
+         grep -qv ') Z' /proc/$p/stat && echo $p lives; done; echo attempt $WINDLASS_ATTEMPT; exit; fi; {}",
+        stubborn("pids")
+    );
+    json!({"shell": script, "cwd": place.path(""), "grace": "100ms"})
+}
+
+#[test]
+fn what_a_killed_worker_leaves_running_ends_before_the_next_attempt() {
+    let place = Place::new();
+    submit(&place, "t", &twice(&place));
+    let worker = place.start(&["worker", "--lease-ttl", "1s"]);
+    let pids = place.pids("pids");
+    worker.kill();
+    assert!(pids.iter().all(|p| is_alive(*p)), "nothing else ends them");
+    let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("the command of an earlier attempt still runs"),
+        "{err}"
+    );
+    assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
+    until_gone(&pids);
+}
+
+#[test]
+fn a_worker_that_sleeps_through_its_lease_changes_nothing_later() {
+    let place = Place::new();
+    submit(&place, "t", &twice(&place));
+    let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
+    let pids = place.pids("pids");
+    zombie.signal(Signal::SIGSTOP);
+    let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
+    until_gone(&pids);
+    zombie.signal(Signal::SIGCONT);
+    zombie.signal(Signal::SIGTERM);
+    assert_eq!(zombie.wait(), Some(0));
+    let task = place.get("t");
+    assert_eq!(task["state"], "completed", "{task}");
+    assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
+}
+
+#[test]
+fn a_name_that_is_taken_is_waited_for_and_then_refused() {
+    let place = Place::new();
+    let first = place.start(&["worker", "--name", "a", "--lease-ttl", "1s"]);
+    until("it is there", || {
+        place.run(&["nodes", "-o", "json"]).1.contains("\"a\"")
+    });
+    let (code, _, err) = place.run(&["worker", "--name", "a", "--lease-ttl", "1s"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("a node named 'a' is alive"), "{err}");
+    first.kill();
+    let (code, _, err) = place.run(&["worker", "--name", "a", "--lease-ttl", "1s", "--until-idle"]);
+    assert_eq!(code, 0, "its own earlier life is waited for: {err}");
+}
+
+/// Its lease would hold for ten minutes more, which is longer than this test waits for anything.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_tasks_of_a_worker_that_was_killed_are_taken_over_at_once() {
+    let place = Place::new();
+    let props =
+        json!({"shell": "echo $WINDLASS_ATTEMPT >> runs; sleep 600", "cwd": place.path("")});
+    submit(&place, "t", &props);
+    let first = place.start(&["worker", "--name", "w", "--lease-ttl", "10m"]);
+    place.until_lines("runs", 1);
+    first.kill();
+    // The name is free again, too.
+    let second = place.start(&["worker", "--name", "w", "--lease-ttl", "10m"]);
+    place.until_lines("runs", 2);
+    assert_eq!(
+        place.read("runs"),
+        "1\n2\n",
+        "the second attempt, since the first was abandoned"
+    );
+    second.kill();
+}

@@ -1,0 +1,58 @@
+//! Varies `countdown`: a task that submits others in the same write in which it completes. Either
+//! all of them are there and it is done, or none is and it runs again.
+//!
+//! ```sh
+//! cargo run --example fan_out
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use windlass::{
+    BoxError, Client, Message, NewTask, Runner, TaskContext,
+    store::{Filter, Store},
+};
+
+async fn split(task: TaskContext) -> Result<Message, BoxError> {
+    let words: Vec<String> = task.props()?;
+    let mut message = Message::complete();
+    for (n, word) in words.iter().enumerate() {
+        let part = NewTask::new("shout")
+            .id(format!("{}-{n}", task.id()))
+            .props(word);
+        message = message.and_submit(part.try_into()?);
+    }
+    Ok(message)
+}
+
+async fn shout(task: TaskContext) -> Result<Message, BoxError> {
+    let word: String = task.props()?;
+    Ok(Message::complete_with(&word.to_uppercase())?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let store = Store::open("memory:").await?;
+    let client = Client::new(&store);
+    let runner = Runner::builder(&store)
+        .handler("split", split)
+        .handler("shout", shout)
+        .start()
+        .await?;
+
+    let words = ["every", "part", "or", "none"];
+    client
+        .submit(NewTask::new("split").id("speech").props(&words))
+        .await?;
+    client.wait(&"speech".parse()?).await?;
+    client.wait_idle(&Filter::default()).await?;
+    for n in 0..words.len() {
+        let part = client.wait(&format!("speech-{n}").parse()?).await?;
+        println!(
+            "{} {}",
+            part.task.id,
+            part.result::<String>()?.unwrap_or_default()
+        );
+    }
+    runner.shutdown().await;
+    Ok(())
+}

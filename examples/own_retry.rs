@@ -1,0 +1,74 @@
+//! Varies `countdown`: a retry policy of one's own, and the dead-letter list.
+//!
+//! ```sh
+//! cargo run --example own_retry
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use windlass::{
+    BoxError, Client, Code, Decision, Failure, KindConfig, Message, NewTask, RetryPolicy, Runner,
+    TaskContext,
+    store::{Filter, Page, Store},
+};
+
+/// Tries three times, but not at all when the error says that it is of no use.
+#[derive(Debug)]
+struct UnlessPermanent;
+
+impl RetryPolicy for UnlessPermanent {
+    fn decide(&self, failure: &Failure<'_>) -> Decision {
+        let permanent = failure
+            .errors
+            .last()
+            .is_some_and(|e| e.error.starts_with("permanent"));
+        if permanent || failure.attempts >= 3 {
+            Decision::Fail
+        } else {
+            Decision::Run
+        }
+    }
+}
+
+async fn deliver(task: TaskContext) -> Result<Message, BoxError> {
+    let address: String = task.props()?;
+    println!("{} attempt {}", task.id(), task.attempt());
+    match address.as_str() {
+        "nowhere" => Err("permanent: no such address".into()),
+        "far away" if task.attempt() < 3 => Err("timed out".into()),
+        _ => Ok(Message::complete()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let store = Store::open("memory:").await?;
+    let client = Client::new(&store);
+    let config = KindConfig::default().retry(UnlessPermanent);
+    let runner = Runner::builder(&store)
+        .handler_with("deliver", config, deliver)
+        .start()
+        .await?;
+
+    for (id, address) in [("a", "next door"), ("b", "far away"), ("c", "nowhere")] {
+        client
+            .submit(NewTask::new("deliver").id(id).props(address))
+            .await?;
+    }
+    client.wait_idle(&Filter::default()).await?;
+
+    let failed = Filter {
+        states: vec![Code::Failed],
+        ..Filter::default()
+    };
+    for record in client.list(&failed, Page::default()).await? {
+        let state = record.state?;
+        let why = state.errors.last().map_or("", |e| &e.error);
+        println!(
+            "failed: {} ({why}); retry with client.retry()",
+            record.task.id
+        );
+    }
+    runner.shutdown().await;
+    Ok(())
+}

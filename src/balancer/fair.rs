@@ -1,0 +1,177 @@
+//! [`Fair`]: about the same number of tasks on every node.
+
+use windlass_statemachine::TaskId;
+
+use super::{Balancer, Cluster};
+use crate::store::TaskView;
+
+/// Gives back what a node has over a threshold of the average, and takes no more than that while
+/// others have room.
+///
+/// It does not flap: what it gives back brings the node down to the threshold, not to the average,
+/// so that no other node comes above it by taking it; and of what is over, only a part chosen at
+/// random between half and all is given back at a time, so that nodes that see the same picture do
+/// not all overdo it.
+#[derive(Debug, Clone, Copy)]
+pub struct Fair {
+    threshold: f64,
+}
+
+impl Default for Fair {
+    /// 120 % of the average.
+    fn default() -> Self {
+        Self { threshold: 1.2 }
+    }
+}
+
+impl Fair {
+    /// With a threshold of one's own, as a multiple of the average: at least 1.
+    pub fn new(threshold: f64) -> Self {
+        Self {
+            threshold: if threshold.is_finite() {
+                threshold.max(1.0)
+            } else {
+                1.2
+            },
+        }
+    }
+
+    /// The most tasks that this node should have. Only nodes that claim count, idle ones too; one
+    /// that is frozen or shuts down neither takes tasks nor weighs on the average.
+    fn most(&self, cluster: &Cluster<'_>, extra: u64) -> u64 {
+        let others = || cluster.others.iter().filter(|o| o.claiming);
+        let nodes = 1 + others().count() as u64;
+        let claims = cluster.me.claims + extra + others().map(|o| o.claims).sum::<u64>();
+        let average = claims as f64 / nodes as f64;
+        (average * self.threshold).ceil() as u64
+    }
+}
+
+impl Balancer for Fair {
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
+        let labels = task.labels.as_deref();
+        let elsewhere = cluster
+            .others
+            .iter()
+            .any(|o| o.has_room() && o.fits(&task.kind, labels));
+        !elsewhere || cluster.me.claims < self.most(cluster, 1)
+    }
+
+    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        if !cluster.others.iter().any(|other| other.has_room()) {
+            return Vec::new();
+        }
+        let over = cluster.me.claims.saturating_sub(self.most(cluster, 0));
+        let part = (over as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)).ceil() as usize;
+        // The youngest come last, and have done the least.
+        mine.iter().rev().take(part).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::Peer, *};
+
+    fn peer(name: &str, claims: u64) -> Peer {
+        Peer {
+            name: name.parse().unwrap(),
+            kinds: None,
+            labels: Default::default(),
+            slots: 1000,
+            claims,
+            claiming: true,
+        }
+    }
+
+    fn ids(n: u64) -> Vec<TaskId> {
+        (0..n).map(|n| format!("t{n}").parse().unwrap()).collect()
+    }
+
+    fn given(me: u64, others: &[Peer], jitter: f64) -> usize {
+        let node = peer("me", me);
+        let cluster = Cluster { me: &node, others };
+        Fair::default().gives_back(&cluster, &ids(me), jitter).len()
+    }
+
+    #[test]
+    fn what_is_over_the_threshold_goes_to_an_idle_node() {
+        // The average is 5, the threshold 6.
+        assert_eq!(given(10, &[peer("b", 0)], 1.0), 4);
+        assert_eq!(given(6, &[peer("b", 4)], 1.0), 0, "within the threshold");
+        assert_eq!(
+            given(2, &[peer("b", 8)], 1.0),
+            0,
+            "one that has too little keeps it"
+        );
+    }
+
+    #[test]
+    fn nodes_that_do_not_claim_do_not_count() {
+        let mut gone = peer("b", 0);
+        gone.claiming = false;
+        assert_eq!(given(10, &[gone.clone()], 1.0), 0);
+        // With a third node that does claim, the frozen one is not part of the average.
+        assert_eq!(given(10, &[gone, peer("c", 10)], 1.0), 0);
+    }
+
+    #[test]
+    fn nothing_goes_where_there_is_no_room() {
+        let mut full = peer("b", 2);
+        full.slots = 2;
+        assert_eq!(given(10, &[full], 1.0), 0);
+    }
+
+    #[test]
+    fn the_youngest_are_given_back() {
+        let node = peer("me", 4);
+        let cluster = Cluster {
+            me: &node,
+            others: &[peer("b", 0)],
+        };
+        let given = Fair::default().gives_back(&cluster, &ids(4), 1.0);
+        assert_eq!(given, ["t3".parse().unwrap()]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// However the work lies, a few rounds bring everybody to the threshold, nothing moves any
+        /// more then, and nobody ever gives back so much that it comes below the average.
+        #[test]
+        fn it_comes_to_rest(
+            mut claims in proptest::collection::vec(0u64..200, 2..8),
+            jitters in proptest::collection::vec(0.0f64..1.0, 64),
+        ) {
+            let total: u64 = claims.iter().sum();
+            let average = total as f64 / claims.len() as f64;
+            let mut rested = 0;
+            for jitter in jitters {
+                let mut moved = 0;
+                for at in 0..claims.len() {
+                    let peers: Vec<Peer> = claims
+                        .iter()
+                        .enumerate()
+                        .map(|(n, c)| peer(&format!("n{n}"), *c))
+                        .collect();
+                    let mut others = peers.clone();
+                    let me = others.remove(at);
+                    let cluster = Cluster { me: &me, others: &others };
+                    let back = Fair::default().gives_back(&cluster, &ids(me.claims), jitter).len();
+                    claims[at] -= back as u64;
+                    prop_assert!(back == 0 || claims[at] as f64 >= average);
+                    moved += back;
+                    // Whoever has the least takes what is free.
+                    for _ in 0..back {
+                        let least = (0..claims.len()).min_by_key(|n| claims[*n]).unwrap();
+                        claims[least] += 1;
+                    }
+                }
+                rested = if moved == 0 { rested + 1 } else { 0 };
+            }
+            prop_assert!(rested > 32, "it still moves tasks: {claims:?}");
+            prop_assert_eq!(claims.iter().sum::<u64>(), total);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Balancers: whether this node takes a task, and which of its tasks it gives back.
+//!
+//! A balancer is a pure decision over a view of the cluster. It never waits and never asks anybody:
+//! what it may know is in the view, which is a few seconds old at the most. Parked tasks belong to
+//! nobody, so nothing that sleeps is ever moved.
+//!
+//! | balancer | takes | gives back |
+//! |---|---|---|
+//! | [`Everything`] | everything there is room for (the default) | nothing |
+//! | [`Fair`] | no more than its share while others have room | what is over 120 % of the average |
+//! | [`Resource`] | nothing above a claim limit of memory or load | one task at a time above a release limit |
+//!
+//! Which of several idle nodes takes a task is not a balancer's business: they rank themselves
+//! ([`rank`]) and the first tries, so that a free task costs about one claim in the whole cluster.
+
+mod fair;
+mod rank;
+mod resource;
+
+use std::fmt::Debug;
+
+use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+
+pub use self::{
+    fair::Fair,
+    rank::rank,
+    resource::{Load, Memory, Probe, Resource},
+};
+use crate::store::{NodeRecord, TaskView};
+
+/// A node, as a balancer sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// Its name.
+    pub name: NodeName,
+    /// The kinds it has handlers for; `None` for every kind.
+    pub kinds: Option<Vec<Kind>>,
+    /// It takes only tasks that have all of these labels.
+    pub labels: Labels,
+    /// How many handlers it runs at once at the most.
+    pub slots: u32,
+    /// How many claims it holds.
+    pub claims: u64,
+    /// Whether it claims at all (it is neither frozen nor draining).
+    pub claiming: bool,
+}
+
+impl From<NodeRecord> for Peer {
+    fn from(record: NodeRecord) -> Self {
+        Self {
+            claiming: !record.status.frozen && !record.status.draining,
+            claims: record.claims,
+            slots: record.spec.slots,
+            labels: record.spec.labels,
+            kinds: record.spec.kinds,
+            name: record.spec.name,
+        }
+    }
+}
+
+impl Peer {
+    /// Whether it claims, and has room for one more.
+    pub fn has_room(&self) -> bool {
+        self.claiming && self.claims < u64::from(self.slots)
+    }
+
+    /// Whether it may take this task: its kind and labels fit.
+    pub fn fits(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+            && self
+                .labels
+                .iter()
+                .all(|(name, value)| labels.and_then(|l| l.get(name)) == Some(value))
+    }
+}
+
+/// The cluster, as this node knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cluster<'a> {
+    /// This node, with its own claims as they are now.
+    pub me: &'a Peer,
+    /// The other live nodes.
+    pub others: &'a [Peer],
+}
+
+/// Decides whether this node takes a task and which it gives back.
+///
+/// # Duties of an implementation
+///
+/// - It must not block: it is called on the runner's own thread.
+/// - Asked again with the same view it should answer much the same: a balancer that changes its mind
+///   makes tasks go to and fro.
+///
+/// # Example
+///
+/// ```
+/// use windlass::balancer::{Balancer, Cluster};
+/// use windlass::{TaskId, store::TaskView};
+///
+/// /// Takes large tasks only while it has nothing else to do.
+/// #[derive(Debug)]
+/// struct LargeWhenIdle;
+///
+/// impl Balancer for LargeWhenIdle {
+///     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
+///         cluster.me.claims == 0 || task.kind.as_str() != "large"
+///     }
+/// }
+/// ```
+pub trait Balancer: Send + Sync + Debug {
+    /// Whether this node takes the task now. A task that it does not take is asked for again after a
+    /// moment, as long as nobody has taken it.
+    fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
+        let _ = (cluster, task);
+        true
+    }
+
+    /// Which of the tasks that run here are given back now. It is asked every few seconds, and when
+    /// an operator sends `balance`. `jitter` is a random number from 0 to 1.
+    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
+        let _ = (cluster, mine, jitter);
+        Vec::new()
+    }
+}
+
+/// Takes everything there is room for, and gives nothing back.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Everything;
+
+impl Balancer for Everything {}

@@ -1,0 +1,135 @@
+//! Which node takes a task: each ranks itself, and they all come to the same order.
+
+use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+
+use super::Cluster;
+
+/// The rank of this node for a task among the nodes that could take it: how many would go first.
+///
+/// It is rendezvous hashing: every node gives every task a number, and the greatest goes first. So
+/// the work spreads evenly, and a node that comes or goes changes the order of nobody else. Nodes
+/// that are full, frozen, or have another kind or other labels do not count.
+///
+/// # Example
+///
+/// ```
+/// use windlass::balancer::{Cluster, Peer, rank};
+///
+/// let peer = |name: &str| Peer {
+///     name: name.parse().unwrap(),
+///     kinds: None,
+///     labels: Default::default(),
+///     slots: 10,
+///     claims: 0,
+///     claiming: true,
+/// };
+/// let (a, b) = (peer("a"), peer("b"));
+/// let (task, kind) = ("t".parse().unwrap(), "k".parse().unwrap());
+/// let of_a = rank(&Cluster { me: &a, others: &[b.clone()] }, &task, &kind, None);
+/// let of_b = rank(&Cluster { me: &b, others: &[a] }, &task, &kind, None);
+/// assert_eq!(of_a + of_b, 1, "one of them is the first, and both know which");
+/// ```
+pub fn rank(cluster: &Cluster<'_>, task: &TaskId, kind: &Kind, labels: Option<&Labels>) -> usize {
+    let mine = (weight(task, &cluster.me.name), &cluster.me.name);
+    cluster
+        .others
+        .iter()
+        .filter(|other| other.has_room() && other.fits(kind, labels))
+        .filter(|other| (weight(task, &other.name), &other.name) > mine)
+        .count()
+}
+
+/// FNV-1a over both names, then a finisher (that of MurmurHash3): names that differ in one digit
+/// must not give numbers in their order. All nodes have to agree on it, so it is fixed for good.
+fn weight(task: &TaskId, node: &NodeName) -> u64 {
+    let bytes = task
+        .as_str()
+        .bytes()
+        .chain([0])
+        .chain(node.as_str().bytes());
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Peer, *};
+
+    fn peers(n: usize) -> Vec<Peer> {
+        (0..n)
+            .map(|n| Peer {
+                name: format!("node-{n}").parse().unwrap(),
+                kinds: None,
+                labels: Labels::new(),
+                slots: 10,
+                claims: 0,
+                claiming: true,
+            })
+            .collect()
+    }
+
+    fn ranks(nodes: &[Peer], task: &str) -> Vec<usize> {
+        let (task, kind) = (task.parse().unwrap(), "k".parse().unwrap());
+        (0..nodes.len())
+            .map(|me| {
+                let mut others = nodes.to_vec();
+                let me = others.remove(me);
+                rank(
+                    &Cluster {
+                        me: &me,
+                        others: &others,
+                    },
+                    &task,
+                    &kind,
+                    None,
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_rank_is_taken_once_and_the_first_ones_are_spread_evenly() {
+        let nodes = peers(8);
+        let mut first = [0; 8];
+        for n in 0..8000 {
+            let ranks = ranks(&nodes, &format!("task-{n}"));
+            let mut sorted = ranks.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6, 7]);
+            first[ranks.iter().position(|r| *r == 0).unwrap()] += 1;
+        }
+        assert!(first.iter().all(|n| (850..1150).contains(n)), "{first:?}");
+    }
+
+    #[test]
+    fn a_node_that_goes_moves_only_its_own_tasks() {
+        let nodes = peers(8);
+        for n in 0..500 {
+            let task = format!("task-{n}");
+            let first = ranks(&nodes, &task).iter().position(|r| *r == 0).unwrap();
+            let fewer = ranks(&nodes[..7], &task)
+                .iter()
+                .position(|r| *r == 0)
+                .unwrap();
+            assert!(first == 7 || first == fewer, "{task}");
+        }
+    }
+
+    #[test]
+    fn who_cannot_take_it_does_not_count() {
+        let mut nodes = peers(4);
+        nodes[0].claims = 10;
+        nodes[1].claiming = false;
+        nodes[2].kinds = Some(vec!["other".parse().unwrap()]);
+        assert_eq!(ranks(&nodes, "t")[3], 0);
+        nodes[0].claims = 0;
+        nodes[0].labels.insert("region".into(), "eu".into());
+        assert_eq!(ranks(&nodes, "t")[3], 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! [`Resource`]: no more tasks than the machine can bear.
+
+use std::{fmt::Debug, sync::Mutex};
+
+use windlass_statemachine::{Invalid, TaskId};
+
+use super::{Balancer, Cluster};
+use crate::store::TaskView;
+
+/// Tells how much of something is used, in percent.
+pub trait Probe: Send + Sync + Debug {
+    /// The use now, in percent (above 100 where that can be); `None` when it cannot be told, which
+    /// counts as nothing used.
+    fn percent(&self) -> Option<f64>;
+}
+
+/// The use of the machine's memory, from `/proc/meminfo` (Linux; unknown elsewhere).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory;
+
+impl Probe for Memory {
+    fn percent(&self) -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        used_memory(&text)
+    }
+}
+
+fn used_memory(meminfo: &str) -> Option<f64> {
+    let field = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    };
+    let (total, available) = (field("MemTotal")?, field("MemAvailable")?);
+    (total > 0.0).then(|| 100.0 * (1.0 - available / total))
+}
+
+/// The load of the last minute for each core, from `/proc/loadavg` (Linux; unknown elsewhere): 100
+/// when as many threads want to run as there are cores.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Load;
+
+impl Probe for Load {
+    fn percent(&self) -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+        let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+        let cores = std::thread::available_parallelism().ok()?.get();
+        Some(100.0 * load / cores as f64)
+    }
+}
+
+/// Takes nothing while a probe is above the claim limit, and gives one task back at a time while it
+/// is above the release limit and another node has room.
+///
+/// # Example
+///
+/// ```
+/// use windlass::balancer::{Memory, Resource};
+///
+/// let balancer = Resource::new(Memory, 70.0, 85.0)?;
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+#[derive(Debug)]
+pub struct Resource<P> {
+    probe: P,
+    claim_limit: f64,
+    release_limit: f64,
+    /// The probe is read at most once for so many questions: a burst of claims costs one reading.
+    last: Mutex<(u32, Option<f64>)>,
+}
+
+const QUESTIONS: u32 = 64;
+
+impl<P: Probe> Resource<P> {
+    /// With limits in percent: above the first nothing is claimed, above the second something is
+    /// given back.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when a limit is not above 0, or the release limit is below the claim limit (the
+    /// node would give back what it has just taken).
+    pub fn new(probe: P, claim_limit: f64, release_limit: f64) -> Result<Self, Invalid> {
+        if claim_limit.is_nan() || claim_limit <= 0.0 {
+            let reason = format!("{claim_limit} is not above 0 percent");
+            return Err(Invalid::new("claim_limit", reason));
+        }
+        if release_limit.is_nan() || release_limit < claim_limit {
+            let reason = format!("{release_limit} is below the claim limit of {claim_limit}");
+            return Err(Invalid::new("release_limit", reason));
+        }
+        Ok(Self {
+            probe,
+            claim_limit,
+            release_limit,
+            last: Mutex::new((0, None)),
+        })
+    }
+
+    fn read(&self, anew: bool) -> f64 {
+        let mut last = self
+            .last
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if anew || last.0 == 0 {
+            *last = (QUESTIONS, self.probe.percent());
+        }
+        last.0 -= 1;
+        last.1.unwrap_or(0.0)
+    }
+}
+
+impl<P: Probe> Balancer for Resource<P> {
+    fn takes(&self, _cluster: &Cluster<'_>, _task: &TaskView) -> bool {
+        self.read(false) < self.claim_limit
+    }
+
+    fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], _jitter: f64) -> Vec<TaskId> {
+        let over = self.read(true) > self.release_limit;
+        if !over || !cluster.others.iter().any(|other| other.has_room()) {
+            return Vec::new();
+        }
+        // One at a time: what it frees shows only after a while.
+        mine.last().cloned().into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Peer, *};
+
+    #[derive(Debug)]
+    struct Fixed(f64);
+
+    impl Probe for Fixed {
+        fn percent(&self) -> Option<f64> {
+            Some(self.0)
+        }
+    }
+
+    fn peer(name: &str, claims: u64) -> Peer {
+        Peer {
+            name: name.parse().unwrap(),
+            kinds: None,
+            labels: Default::default(),
+            slots: 10,
+            claims,
+            claiming: true,
+        }
+    }
+
+    #[test]
+    fn it_takes_below_one_limit_and_gives_back_above_the_other() {
+        let task = TaskView {
+            id: "t".parse().unwrap(),
+            kind: "k".parse().unwrap(),
+            labels: None,
+            priority: 0,
+            order: 1,
+            due: None,
+            claimed_by: None,
+            commanded: false,
+        };
+        let (me, others) = (peer("me", 3), [peer("b", 0)]);
+        let cluster = Cluster {
+            me: &me,
+            others: &others,
+        };
+        let mine: Vec<TaskId> = ["a", "b", "c"].map(|t| t.parse().unwrap()).into();
+        for (used, takes, back) in [(50.0, true, 0), (80.0, false, 0), (95.0, false, 1)] {
+            let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
+            assert_eq!(balancer.takes(&cluster, &task), takes, "{used}");
+            assert_eq!(
+                balancer.gives_back(&cluster, &mine, 0.5).len(),
+                back,
+                "{used}"
+            );
+        }
+        let full = Resource::new(Fixed(95.0), 70.0, 90.0).unwrap();
+        let alone = Cluster {
+            me: &me,
+            others: &[peer("b", 10)],
+        };
+        assert!(
+            full.gives_back(&alone, &mine, 0.5).is_empty(),
+            "nobody has room"
+        );
+    }
+
+    #[test]
+    fn absurd_limits_are_named() {
+        let field = |claim, release| {
+            Resource::new(Fixed(0.0), claim, release)
+                .unwrap_err()
+                .field()
+                .to_owned()
+        };
+        assert_eq!(field(0.0, 50.0), "claim_limit");
+        assert_eq!(field(f64::NAN, 50.0), "claim_limit");
+        assert_eq!(field(80.0, 70.0), "release_limit");
+    }
+
+    #[test]
+    fn meminfo_is_read() {
+        let text = "MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:    250 kB\n";
+        assert_eq!(used_memory(text), Some(75.0));
+        assert_eq!(used_memory("nonsense"), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! What the engine awaits: the one enum that its helpers send.
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{handle::Control, spawn::Ended};
+use crate::{
+    handler::Ask,
+    store::{Claimed, Error, Event, Lease, NodeRecord, TaskView},
+};
+
+/// One claimed task of this node; never used twice.
+pub(super) type SlotId = u64;
+
+/// What the engine awaits.
+pub(super) enum In {
+    Lease(LeaseEvent),
+    Events(u64, Vec<Event>, OwnedSemaphorePermit),
+    WatchEnded(u64, Option<Error>),
+    Claimed(u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
+    Committed(Vec<(SlotId, Result<(), Error>)>),
+    Ended(SlotId, u64, Ended),
+    Ask(SlotId, Ask),
+    Control(Control),
+    Nodes(Vec<NodeRecord>),
+}
+
+/// What the engine is told of the lease.
+#[derive(Debug)]
+pub(super) enum LeaseEvent {
+    Gained(Lease),
+    Lost,
+}

@@ -1,0 +1,184 @@
+//! History: of one task, and of all of them as it comes.
+
+use std::{collections::VecDeque, time::Duration};
+
+use futures::StreamExt;
+use windlass_statemachine::{ActionKind, Code, Command, Message};
+
+use super::{
+    Harness,
+    kit::{DEADLINE, Kit, field, id, one, settle},
+    wait::eventually,
+};
+use crate::store::{Change, ChangeStream, What};
+
+/// Changes that are read one by one.
+struct Reader {
+    stream: ChangeStream,
+    ready: VecDeque<Change>,
+}
+
+impl Reader {
+    async fn new(kit: &Kit, after: Option<u64>) -> Self {
+        let stream = kit.registry().changes(after).await.expect("the changes");
+        let ready = VecDeque::new();
+        Self { stream, ready }
+    }
+
+    async fn next(&mut self) -> Change {
+        loop {
+            if let Some(change) = self.ready.pop_front() {
+                return change;
+            }
+            let batch = tokio::time::timeout(DEADLINE, self.stream.next()).await;
+            let batch = batch
+                .expect("a change in time")
+                .expect("the stream goes on");
+            self.ready.extend(batch.expect("nothing was pruned"));
+        }
+    }
+}
+
+/// The history of a task tells all that happened to it, in order.
+pub async fn the_history_of_a_task(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let before = kit.now();
+    let mut claimed = kit.claimed(&node, "a").await;
+    let command = kit.send("a", "c", Command::Pause).await;
+    let fence = claimed.claim.fence;
+    let mut write = kit.write(&claimed, &Message::pause());
+    write.steps[0].command = Some(command);
+    let (from, to) = (Code::Runnable, Code::Paused);
+    let applied = windlass_statemachine::Outcome::Applied { from, to };
+    settle(&mut write, command, applied);
+    claimed.state = write.state.clone();
+    kit.try_write(&claimed, write).await.unwrap();
+    kit.submit("noise").await;
+
+    let history = kit.history("a").await;
+    let expected = [
+        What::Submitted {
+            state: Code::Runnable,
+        },
+        What::Claimed {
+            node: "n".parse().unwrap(),
+            fence,
+            abandoned: false,
+        },
+        What::Commanded { command },
+        What::Moved {
+            message: ActionKind::Pause,
+            from,
+            to,
+            fence,
+            command: Some(command),
+        },
+        What::Dropped { fence },
+    ];
+    assert_eq!(kit.events("a").await, expected);
+    assert!(history.is_sorted_by(|a, b| a.seq < b.seq && a.at <= b.at));
+    assert!(history.iter().all(|c| c.task == id("a")));
+    let second = jiff::SignedDuration::from_secs(1);
+    let in_time = |c: &Change| c.at >= before - second && c.at <= kit.now() + second;
+    assert!(history.iter().all(in_time), "{history:?}");
+}
+
+/// A limit means the last changes, told oldest first.
+pub async fn a_limit_means_the_last(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    for _ in 0..5 {
+        kit.commit(&mut claimed, &Message::run()).await;
+    }
+    let all = kit.history("a").await;
+    let last = kit.registry().history(&id("a"), 3).await.unwrap();
+    assert_eq!(last, all[all.len() - 3..]);
+}
+
+/// The stream of changes tells what happens from now on, to every task.
+pub async fn changes_from_now_on(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("before").await;
+    let mut changes = Reader::new(&kit, None).await;
+    kit.submit("a").await;
+    kit.ended(&node, "b", &Message::complete()).await;
+    one(kit.registry().retry(vec![id("b")]).await).unwrap();
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    let (mut seen, mut last) = (Vec::new(), 0);
+    loop {
+        let change = changes.next().await;
+        assert!(change.seq > last, "{change:?} comes after {last}");
+        assert_ne!(change.task, id("before"), "{change:?}");
+        last = change.seq;
+        let is_last = change.what == What::Deleted;
+        seen.push((change.task.to_string(), change.what));
+        if is_last {
+            break;
+        }
+    }
+    let state = Code::Runnable;
+    assert_eq!(seen[0], ("a".into(), What::Submitted { state }));
+    assert_eq!(seen.last(), Some(&("a".into(), What::Deleted)));
+    assert!(seen.contains(&("b".into(), What::Retried)), "{seen:?}");
+    let moved = |what: &What| matches!(what, What::Moved { to, .. } if *to == Code::Completed);
+    assert!(seen.iter().any(|(_, what)| moved(what)), "{seen:?}");
+}
+
+/// Whoever goes on after a change misses none and sees none twice.
+pub async fn changes_go_on_after_one(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut all = Reader::new(&kit, None).await;
+    for n in 0..10 {
+        kit.submit(&format!("t{n}")).await;
+    }
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        told.push(all.next().await);
+    }
+    for (n, change) in told.iter().enumerate() {
+        let mut rest = Reader::new(&kit, Some(change.seq)).await;
+        for expected in &told[n + 1..] {
+            assert_eq!(&rest.next().await, expected);
+        }
+    }
+    // The history of a task is made of the same changes.
+    assert_eq!(kit.history("t3").await, told[3..4]);
+}
+
+/// Several who follow the changes all see them.
+pub async fn followers_do_not_take_from_each_other(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut first = Reader::new(&kit, None).await;
+    let mut second = Reader::new(&kit, None).await;
+    for n in 0..5 {
+        kit.submit(&format!("t{n}")).await;
+    }
+    for _ in 0..5 {
+        assert_eq!(first.next().await, second.next().await);
+    }
+}
+
+/// History that is not kept any more is refused by its name, not left out in silence.
+pub async fn pruned_history_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut changes = Reader::new(&kit, None).await;
+    kit.ended(&node, "a", &Message::complete()).await;
+    let first = changes.next().await;
+    let second = changes.next().await;
+    assert!(first.seq < second.seq);
+    let millisecond = Some(Duration::from_millis(1));
+    let error = eventually("pruned history", async || {
+        kit.coordinator().maintain(millisecond).await.unwrap();
+        kit.registry().changes(Some(first.seq)).await.err()
+    })
+    .await;
+    assert_eq!(field(&error), "after", "{error}");
+    // What follows is told as ever.
+    let mut changes = Reader::new(&kit, None).await;
+    kit.submit("b").await;
+    assert_eq!(changes.next().await.task, id("b"));
+}

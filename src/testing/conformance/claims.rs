@@ -1,0 +1,207 @@
+//! Claims: who may have a task, and when.
+
+use futures::future::join_all;
+use windlass_statemachine::{Code, Command, Fence, Message, Status};
+
+use super::{
+    Harness,
+    kit::{Kit, SHORT, id, task, with_data},
+    wait::eventually,
+};
+use crate::store::{Error, What};
+
+/// A claim brings all that is needed to start, and shows in the task's record and history.
+pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    let claimed = kit.claim(&node, "a").await;
+    assert_eq!(*claimed.task, task("a"));
+    assert_eq!(claimed.claim.task, id("a"));
+    assert_eq!(claimed.claim.lease, node.id);
+    assert!(claimed.claim.fence > Fence(0));
+    assert_eq!(claimed.state.fence, claimed.claim.fence);
+    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!((claimed.state.claims, claimed.state.attempts), (1, 0));
+    assert!(claimed.commands.is_empty() && !claimed.abandoned);
+
+    let record = kit.get("a").await;
+    assert_eq!(record.node, Some("n".parse().unwrap()));
+    assert_eq!(record.fence, claimed.claim.fence);
+    assert_eq!(record.state.unwrap().fence, claimed.claim.fence);
+    let told = What::Claimed {
+        node: "n".parse().unwrap(),
+        fence: claimed.claim.fence,
+        abandoned: false,
+    };
+    assert_eq!(kit.events("a").await.last(), Some(&told));
+}
+
+/// A task has one owner.
+pub async fn a_claimed_task_is_not_claimed_again(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut claimed = kit.claimed(&first, "a").await;
+    assert!(kit.try_claim(&second, "a").await.unwrap().is_none());
+    kit.send("a", "c", Command::Pause).await;
+    assert!(kit.try_claim(&second, "a").await.unwrap().is_none());
+    kit.commit(&mut claimed, &Message::checkpoint()).await;
+    assert!(kit.try_claim(&second, "a").await.unwrap().is_none());
+    assert_eq!(kit.get("a").await.node, Some("n1".parse().unwrap()));
+}
+
+/// A task that does not exist (any more) is no error.
+pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+    kit.submit("a").await;
+    let deleted = kit.registry().delete(vec![id("a")]).await;
+    assert!(matches!(deleted[..], [Ok(())]), "{deleted:?}");
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+}
+
+/// Terminal is final.
+pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for (name, message) in [
+        ("done", Message::complete()),
+        ("killed", Message::kill()),
+        ("failed", Message::error("x")),
+    ] {
+        kit.ended(&node, name, &message).await;
+        let claimed = kit.try_claim(&node, name).await.unwrap();
+        assert!(claimed.is_none(), "{name}: {claimed:?}");
+    }
+}
+
+/// A sleeper is claimed when it is due, not before, and the claim wakes it.
+pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let until = kit.later(SHORT);
+    let mut sleeper = task("a");
+    sleeper.start_at = Some(until);
+    kit.submit_task(sleeper).await;
+    let claimed = eventually("a sleeper is due", async || {
+        let claimed = kit.try_claim(&node, "a").await.unwrap();
+        assert!(claimed.is_none() || kit.now() >= until, "claimed too early");
+        claimed
+    })
+    .await;
+    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+}
+
+/// A paused task waits for a command.
+pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &Message::pause()).await;
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+    kit.send("a", "c", Command::Run).await;
+    let claimed = kit.claim(&node, "a").await;
+    assert_eq!(
+        claimed.state.code(),
+        Code::Paused,
+        "the command changes it, not the claim"
+    );
+    assert_eq!(claimed.commands.len(), 1);
+}
+
+/// A command does not wait for a sleeper to wake.
+pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let until = kit.in_an_hour();
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &Message::sleep_until(until)).await;
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+    kit.send("a", "c", Command::Kill).await;
+    let claimed = kit.claim(&node, "a").await;
+    assert_eq!(
+        claimed.state.status,
+        Status::Sleeping { until },
+        "it sleeps on until then"
+    );
+}
+
+/// One call claims many; each answer is that of its own task.
+pub async fn claims_are_independent(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    kit.submit("a").await;
+    kit.claimed(&other, "b").await;
+    kit.submit("c").await;
+    let ids = ["a", "b", "nothing", "c"].map(id).to_vec();
+    let answers = kit.coordinator().claim(&node, ids).await;
+    let names: Vec<Option<String>> = answers
+        .into_iter()
+        .map(|a| a.unwrap().map(|c| c.task.id.to_string()))
+        .collect();
+    assert_eq!(names, [Some("a".into()), None, None, Some("c".into())]);
+}
+
+/// A claim whose answer was lost is claimed anew by the same lease, with a new fence.
+pub async fn claiming_anew_answers_a_lost_claim(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    let lost = kit.claim(&node, "a").await;
+    let mut found = kit.claim(&node, "a").await;
+    assert!(found.claim.fence > lost.claim.fence);
+    let refused = kit.try_commit(&lost, &Message::complete()).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_eq!(found.state.attempts, 0, "nothing was abandoned");
+    kit.commit(&mut found, &Message::complete()).await;
+    assert_eq!(kit.state("a").await.code(), Code::Completed);
+}
+
+/// Of many nodes that want one task, one gets it.
+pub async fn many_claimers_have_one_winner(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut nodes = Vec::new();
+    for n in 0..8 {
+        nodes.push(kit.node(&format!("n{n}")).await);
+    }
+    for n in 0..5 {
+        let name = format!("t{n}");
+        kit.submit(&name).await;
+        let claims = nodes.iter().map(|node| kit.try_claim(node, &name));
+        let won = join_all(claims)
+            .await
+            .into_iter()
+            .filter_map(Result::unwrap);
+        let won: Vec<_> = won.collect();
+        assert_eq!(won.len(), 1, "{won:?}");
+        assert_eq!(kit.get(&name).await.fence, won[0].claim.fence);
+    }
+}
+
+/// A claim that was given back can be had by another, with all that was stored.
+pub async fn a_task_that_was_given_back_is_claimed_by_another(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut claimed = kit.claimed(&first, "a").await;
+    kit.commit(&mut claimed, &with_data(Message::release(), 5))
+        .await;
+    assert_eq!(kit.get("a").await.node, None);
+    let next = kit.claim(&second, "a").await;
+    assert!(next.claim.fence > claimed.claim.fence);
+    assert!(!next.abandoned);
+    assert_eq!((next.state.claims, next.state.attempts), (2, 0));
+    assert_eq!(next.state.data.unwrap().as_str(), r#"{"n":5}"#);
+}
+
+/// A lease that has ended claims nothing.
+pub async fn an_ended_lease_claims_nothing(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    kit.coordinator().leave(&node).await.unwrap();
+    let refused = kit.try_claim(&node, "a").await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_eq!(kit.get("a").await.node, None);
+}

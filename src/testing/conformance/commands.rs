@@ -1,0 +1,330 @@
+//! Commands: a queue per task; each ends in one outcome and none is lost.
+
+use jiff::{Timestamp, ToSpan};
+use windlass_statemachine::{Code, Command, Message, Outcome};
+
+use super::{
+    Harness,
+    kit::{Kit, command_of, field, id, one, settle, skip, task},
+};
+use crate::store::{Error, IfExists, Send, Submit, What};
+
+const APPLIED: Outcome = Outcome::Applied {
+    from: Code::Runnable,
+    to: Code::Runnable,
+};
+
+/// Commands wait in the order sent; none takes the place of another.
+pub async fn commands_queue_in_order(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    let until = kit.in_an_hour();
+    let sent = [
+        Command::Pause,
+        Command::Run,
+        Command::Pause,
+        Command::Sleep { until },
+        Command::Complete {
+            result: Some(serde_json::json!({"n": 1}).into()),
+        },
+    ];
+    let mut orders = Vec::new();
+    for (n, command) in sent.iter().enumerate() {
+        orders.push(kit.send("a", &format!("c{n}"), command.clone()).await);
+    }
+    assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
+    assert_eq!(kit.get("a").await.commands, 5);
+    let claimed = kit.claim(&node, "a").await;
+    let told: Vec<_> = claimed.commands.iter().map(|c| c.command.clone()).collect();
+    assert_eq!(told, sent);
+    let told: Vec<_> = claimed.commands.iter().map(|c| c.order).collect();
+    assert_eq!(told, orders);
+    let records = kit.registry().commands(&id("a")).await.unwrap();
+    let kept: Vec<_> = records
+        .iter()
+        .map(|r| (r.order, r.command.clone()))
+        .collect();
+    assert_eq!(kept, orders.into_iter().zip(sent).collect::<Vec<_>>());
+    assert!(
+        records
+            .iter()
+            .all(|r| r.outcome.is_none() && r.task == id("a"))
+    );
+    let told = kit.events("a").await.into_iter();
+    let told = told.filter(|what| matches!(what, What::Commanded { .. }));
+    assert_eq!(told.count(), 5, "each is told in the history");
+}
+
+/// Orders go on growing across the tasks and the incarnations of a namespace, so that a task which
+/// has applied one never takes a later one for done.
+pub async fn orders_grow_across_retries(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    let first = kit
+        .send("a", "c1", Command::Complete { result: None })
+        .await;
+    let mut write = kit.write(&claimed, &Message::complete());
+    settle(&mut write, first, APPLIED);
+    kit.try_write(&claimed, write).await.unwrap();
+    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    let second = kit.send("a", "c2", Command::Pause).await;
+    assert!(second > first);
+    let claimed = kit.claim(&node, "a").await;
+    assert_eq!(claimed.state.last_command.unwrap().order, first);
+    assert_eq!(claimed.commands.len(), 1, "{:?}", claimed.commands);
+}
+
+/// A command that is sent again is the same command, also after it has its outcome.
+pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    let order = kit.send("a", "c", Command::Kill).await;
+    assert_eq!(kit.send("a", "c", Command::Kill).await, order);
+    assert_eq!(kit.get("a").await.commands, 1);
+    let mut write = kit.write(&claimed, &Message::kill());
+    settle(&mut write, order, APPLIED);
+    kit.try_write(&claimed, write).await.unwrap();
+    let again = kit.send("a", "c", Command::Kill).await;
+    assert_eq!(again, order, "also when the task has ended");
+    assert_eq!(kit.registry().commands(&id("a")).await.unwrap().len(), 1);
+    assert_eq!(kit.outcome("c").await, Some(APPLIED));
+}
+
+/// An id that was used for another task is refused.
+pub async fn an_id_of_another_task_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    kit.submit("b").await;
+    kit.send("a", "c", Command::Pause).await;
+    let error = kit.try_send("b", "c", Command::Pause).await.unwrap_err();
+    assert!(field(&error).contains("id"), "{error}");
+    assert_eq!(kit.get("b").await.commands, 0);
+}
+
+/// Only live tasks take commands, and each answer is that of its own command.
+pub async fn items_are_independent(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    kit.ended(&node, "done", &Message::complete()).await;
+    let past = Command::Sleep {
+        until: kit.now() - 1.second(),
+    };
+    let sends = [
+        ("a", Command::Pause),
+        ("nothing", Command::Pause),
+        ("done", Command::Pause),
+        ("a", past),
+        ("a", Command::Run),
+    ];
+    let sends = sends.into_iter().enumerate();
+    let sends = sends.map(|(n, (task, command))| Send {
+        task: id(task),
+        id: command_of(&format!("c{n}")),
+        command,
+    });
+    let answers = kit.registry().send(sends.collect()).await;
+    assert!(
+        matches!(
+            &answers[..],
+            [
+                Ok(first),
+                Err(Error::NotFound { what: "task", .. }),
+                Err(Error::AlreadyFinished(_)),
+                Err(Error::Invalid(_)),
+                Ok(last),
+            ] if first < last
+        ),
+        "{answers:?}"
+    );
+    assert_eq!(field(answers[3].as_ref().unwrap_err()), "until");
+    assert_eq!(kit.get("a").await.commands, 2);
+    let unknown = kit.registry().command(&command_of("c1")).await;
+    assert!(
+        matches!(unknown, Err(Error::NotFound { .. })),
+        "{unknown:?}"
+    );
+}
+
+/// Each outcome is recorded, leaves the queue, and is told to whoever asks.
+pub async fn outcomes_are_recorded(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let outcomes = [
+        APPLIED,
+        Outcome::Overridden {
+            by: windlass_statemachine::ActionKind::Run,
+        },
+        Outcome::Rejected {
+            reason: "not now: é".into(),
+        },
+    ];
+    let before = kit.now();
+    let mut orders = Vec::new();
+    for n in 0..4 {
+        orders.push(kit.send("a", &format!("c{n}"), Command::Run).await);
+    }
+    let mut write = kit.write(&claimed, &Message::run());
+    for (order, outcome) in orders.iter().zip(&outcomes) {
+        settle(&mut write, *order, outcome.clone());
+    }
+    claimed.state = write.state.clone();
+    kit.try_write(&claimed, write).await.unwrap();
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        assert_eq!(kit.outcome(&format!("c{n}")).await, Some(outcome));
+    }
+    assert_eq!(
+        kit.outcome("c3").await,
+        None,
+        "it was not settled: it waits"
+    );
+    assert_eq!(kit.get("a").await.commands, 1);
+    let last = kit.state("a").await.last_command.unwrap();
+    assert_eq!(last.order, orders[2]);
+    let records = kit.registry().commands(&id("a")).await.unwrap();
+    let told: Vec<u64> = records.iter().map(|r| r.order).collect();
+    assert_eq!(told, orders, "those with an outcome are listed too");
+    let sent = |at: Timestamp| at >= before - 1.second() && at <= kit.now() + 1.second();
+    assert!(records.iter().all(|r| sent(r.sent_at)), "{records:?}");
+}
+
+/// A command that has its outcome is not handed out again.
+pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    let order = kit.send("a", "c1", Command::Run).await;
+    kit.send("a", "c2", Command::Run).await;
+    let mut write = kit.write(&claimed, &Message::release());
+    settle(&mut write, order, APPLIED);
+    kit.try_write(&claimed, write).await.unwrap();
+    let next = kit.claim(&node, "a").await;
+    let waiting: Vec<_> = next.commands.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(waiting, ["c2"]);
+}
+
+/// The end of a task rejects what waits, except what that same write settles.
+pub async fn the_end_rejects_what_waits(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    let order = kit
+        .send("a", "c1", Command::Complete { result: None })
+        .await;
+    kit.send("a", "c2", Command::Pause).await;
+    kit.send("a", "c3", Command::Kill).await;
+    let mut write = kit.write(&claimed, &Message::complete());
+    let applied = Outcome::Applied {
+        from: Code::Runnable,
+        to: Code::Completed,
+    };
+    settle(&mut write, order, applied.clone());
+    kit.try_write(&claimed, write).await.unwrap();
+    assert_eq!(kit.outcome("c1").await, Some(applied));
+    for name in ["c2", "c3"] {
+        let outcome = kit.outcome(name).await;
+        let Some(Outcome::Rejected { reason }) = outcome else {
+            panic!("{name}: {outcome:?}")
+        };
+        assert!(reason.contains("ended"), "{reason}");
+    }
+    assert_eq!(kit.get("a").await.commands, 0);
+}
+
+/// Commands wait while the task has no owner, and go from one owner to the next.
+pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    kit.submit("a").await;
+    kit.send("a", "c1", Command::Run).await;
+    let claimed = kit.claim(&first, "a").await;
+    assert_eq!(claimed.commands.len(), 1);
+    kit.send("a", "c2", Command::Pause).await;
+    kit.coordinator().leave(&first).await.unwrap();
+    let next = kit.claim(&second, "a").await;
+    let told: Vec<_> = next.commands.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(told, ["c1", "c2"]);
+}
+
+/// A kill that was meant for a task which is gone hits no later task with its id.
+pub async fn no_command_hits_a_later_task(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    // Deleted with the command in its queue.
+    kit.submit("a").await;
+    kit.send("a", "kill", Command::Kill).await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.submit("a").await;
+    // Ended before the command came to be applied, then replaced.
+    let claimed = kit.claimed(&node, "b").await;
+    kit.send("b", "late", Command::Kill).await;
+    kit.try_commit(&claimed, &Message::complete())
+        .await
+        .unwrap();
+    let submit = Submit {
+        task: task("b"),
+        if_exists: IfExists::ReplaceFinished,
+    };
+    kit.try_submit(submit).await.unwrap();
+    // Ended and run again.
+    let claimed = kit.claimed(&node, "c").await;
+    kit.send("c", "older", Command::Kill).await;
+    kit.try_commit(&claimed, &Message::complete())
+        .await
+        .unwrap();
+    one(kit.registry().retry(vec![id("c")]).await).unwrap();
+
+    for name in ["a", "b", "c"] {
+        assert_eq!(kit.get(name).await.commands, 0, "{name}");
+        let claimed = kit.claim(&node, name).await;
+        assert!(
+            claimed.commands.is_empty(),
+            "{name}: {:?}",
+            claimed.commands
+        );
+    }
+    let gone = kit.registry().command(&command_of("kill")).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+}
+
+/// A command of an unknown id, and the commands of an unknown task, are not found.
+pub async fn unknown_commands_are_not_found(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let command = kit.registry().command(&command_of("c")).await;
+    assert!(
+        matches!(
+            command,
+            Err(Error::NotFound {
+                what: "command",
+                ..
+            })
+        ),
+        "{command:?}"
+    );
+    let commands = kit.registry().commands(&id("a")).await;
+    assert!(
+        matches!(commands, Err(Error::NotFound { what: "task", .. })),
+        "{commands:?}"
+    );
+}
+
+/// A command that was acknowledged is there when the store is opened again.
+pub async fn commands_are_durable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    kit.send("a", "c1", Command::Pause).await;
+    kit.send("a", "c2", Command::Kill).await;
+    let before = kit.registry().commands(&id("a")).await.unwrap();
+    let Some(store) = harness.reopen(kit.store).await else {
+        return skip("commands_are_durable", "nothing outlives this store");
+    };
+    let kit = Kit { store };
+    let after = kit.registry().commands(&id("a")).await.unwrap();
+    assert_eq!(after, before);
+    let node = kit.node("n").await;
+    assert_eq!(kit.claim(&node, "a").await.commands.len(), 2);
+}

@@ -1,0 +1,220 @@
+//! Commits: what is written is there, whole, and nothing else is.
+
+use serde_json::json;
+use windlass_statemachine::{Code, Json, Message, Progress, Status};
+
+use super::{
+    Harness,
+    kit::{Kit, field, skip, with_data},
+};
+use crate::store::{Commit, Error, What};
+
+/// A transition is stored with all that belongs to it, and told in the history.
+pub async fn a_transition_is_stored(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let until = kit.in_an_hour();
+    kit.commit(&mut claimed, &with_data(Message::sleep_until(until), 1))
+        .await;
+    let state = kit.state("a").await;
+    assert_eq!(state.status, Status::Sleeping { until });
+    assert_eq!(state, claimed.state);
+    let told = kit.events("a").await;
+    let moved = What::Moved {
+        message: windlass_statemachine::ActionKind::Sleep,
+        from: Code::Runnable,
+        to: Code::Sleeping,
+        fence: claimed.claim.fence,
+        command: None,
+    };
+    assert!(told.contains(&moved), "{told:?}");
+    let fence = claimed.claim.fence;
+    assert_eq!(told.last(), Some(&What::Dropped { fence }));
+}
+
+/// Data and result come back as they went in: large ones, large numbers, any text.
+pub async fn data_and_result_survive(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let data = Json::parse(
+        "data",
+        r#"{"u":18446744073709551615,"t":"é\u0000木","f":1.10}"#,
+    )
+    .unwrap();
+    let result = Json::new("result", &"x".repeat(100_000)).unwrap();
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &Message::checkpoint().with_json(data.clone()))
+        .await;
+    assert_eq!(kit.state("a").await.data, Some(data.clone()));
+    let complete = Message::complete_with(&result).unwrap();
+    kit.commit(&mut claimed, &complete).await;
+    let state = kit.state("a").await;
+    assert_eq!(state.data, Some(data), "the data stays");
+    let result = Some(result);
+    assert_eq!(state.status, Status::Completed { result });
+}
+
+/// New data takes the place of the old; a message without data keeps it.
+pub async fn data_is_replaced_or_kept(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    for n in 1..4 {
+        kit.commit(&mut claimed, &with_data(Message::checkpoint(), n))
+            .await;
+    }
+    kit.commit(&mut claimed, &Message::run()).await;
+    assert_eq!(kit.state("a").await.data, Some(json!({"n": 3}).into()));
+    let null = Message::checkpoint().with_json(Json::null());
+    kit.commit(&mut claimed, &null).await;
+    kit.commit(&mut claimed, &Message::release()).await;
+    let next = kit.claim(&node, "a").await;
+    assert_eq!(next.state.data, Some(Json::null()), "null is data too");
+}
+
+/// Errors, attempts and progress come back.
+pub async fn errors_and_counters_survive(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    let mut write = kit.write(&claimed, &Message::error("disk full: é"));
+    write.state.attempts = 3;
+    write.state.progress = Some(Progress {
+        fraction: Some(0.25),
+        text: "a quarter".into(),
+    });
+    let stored = write.state.clone();
+    kit.try_write(&claimed, write).await.unwrap();
+    assert_eq!(kit.state("a").await, stored);
+    let next = kit.claim(&node, "a").await.state;
+    assert_eq!((next.attempts, next.progress), (3, stored.progress));
+    assert_eq!(next.errors, stored.errors);
+    assert_eq!(next.status, Status::Fault);
+}
+
+/// A commit that does not drop the claim keeps it.
+pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    for n in 0..3 {
+        let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), n));
+        write.steps.clear();
+        claimed.state = write.state.clone();
+        kit.try_write(&claimed, write).await.unwrap();
+        assert_eq!(kit.get("a").await.node, Some("n".parse().unwrap()));
+    }
+    let fence = claimed.claim.fence;
+    let told = kit.history("a").await;
+    assert_eq!(told.last().unwrap().what, What::Checkpointed { fence });
+}
+
+/// A terminal state removes the claim, whether the write says so or not.
+pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for (name, message, code) in [
+        ("done", Message::complete(), Code::Completed),
+        ("killed", Message::kill(), Code::Killed),
+    ] {
+        let claimed = kit.claimed(&node, name).await;
+        let mut write = kit.write(&claimed, &message);
+        write.drop_claim = false;
+        kit.try_write(&claimed, write).await.unwrap();
+        let record = kit.get(name).await;
+        assert_eq!(record.node, None, "{name}");
+        assert_eq!(record.state.unwrap().code(), code);
+        assert_eq!(
+            record.fence, claimed.claim.fence,
+            "the last fence stays known"
+        );
+    }
+    let nodes = kit.registry().nodes().await.unwrap();
+    assert_eq!(nodes[0].claims, 0);
+}
+
+/// One write that is refused does not touch the others, and answers come in the order of the items.
+pub async fn items_are_independent(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, gone) = (kit.node("n").await, kit.node("gone").await);
+    let mut commits = Vec::new();
+    for name in ["a", "stale", "b", "large", "c"] {
+        let lease = if name == "stale" { &gone } else { &node };
+        let claimed = kit.claimed(lease, name).await;
+        let mut message = Message::complete();
+        if name == "large" {
+            let bytes = kit.coordinator().limits().max_bytes;
+            message = message.with_data(&"x".repeat(bytes)).unwrap();
+        }
+        let write = kit.write(&claimed, &message);
+        let claim = claimed.claim;
+        commits.push(Commit { claim, write });
+    }
+    kit.coordinator().leave(&gone).await.unwrap();
+    let answers = kit.coordinator().commit(commits).await;
+    assert!(
+        matches!(
+            answers[..],
+            [
+                Ok(()),
+                Err(Error::Fenced(_)),
+                Ok(()),
+                Err(Error::TooLarge { .. }),
+                Ok(())
+            ]
+        ),
+        "{answers:?}"
+    );
+    for (name, code) in [
+        ("a", Code::Completed),
+        ("stale", Code::Runnable),
+        ("b", Code::Completed),
+        ("large", Code::Runnable),
+        ("c", Code::Completed),
+    ] {
+        assert_eq!(kit.state(name).await.code(), code, "{name}");
+    }
+}
+
+/// What is too large is refused with its field and its size; the claim still stands.
+pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let limit = kit.coordinator().limits().max_bytes;
+    let long = "x".repeat(limit);
+    let data = Message::checkpoint().with_data(&long).unwrap();
+    let result = Message::complete_with(&long).unwrap();
+    for (message, name) in [(data, "data"), (result, "result")] {
+        let error = kit.try_commit(&claimed, &message).await.unwrap_err();
+        assert_eq!(field(&error), name);
+        let Error::TooLarge {
+            bytes, limit: told, ..
+        } = error
+        else {
+            panic!("{error:?}")
+        };
+        assert!(bytes > limit && told <= limit, "{bytes} of {told}");
+    }
+    assert_eq!(kit.state("a").await, claimed.state);
+    kit.commit(&mut claimed, &Message::complete()).await;
+}
+
+/// What was committed is there when the store is opened again.
+pub async fn commits_are_durable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &with_data(Message::pause(), 1))
+        .await;
+    let history = kit.history("a").await;
+    let Some(store) = harness.reopen(kit.store).await else {
+        return skip("commits_are_durable", "nothing outlives this store");
+    };
+    let kit = Kit { store };
+    let record = kit.get("a").await;
+    assert_eq!(record.state.unwrap(), claimed.state);
+    assert_eq!(record.fence, claimed.claim.fence);
+    assert_eq!(kit.history("a").await, history);
+}

@@ -1,0 +1,152 @@
+//! Effects: tasks and commands that come with a transition, or not at all.
+
+use windlass_statemachine::{Code, Command, CommandId, Message};
+
+use super::{
+    Harness,
+    kit::{Kit, command_of, field, id, skip, task},
+};
+use crate::store::{Claimed, Error};
+
+fn pause(message: Message, to: &str, command: &str) -> Message {
+    message.and_send(id(to), command_of(command), Command::Pause)
+}
+
+/// A store, a claimed task `a`, and a live task `b`; `None` when effects are not for this store.
+async fn prepared(harness: &dyn Harness, case: &str) -> Option<(Kit, Claimed)> {
+    if !harness.takes_effects() {
+        skip(case, "this store takes no effects");
+        return None;
+    }
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    kit.submit("b").await;
+    Some((kit, claimed))
+}
+
+async fn assert_nothing_happened(kit: &Kit, claimed: &Claimed) {
+    assert_eq!(kit.state("a").await, claimed.state);
+    assert_eq!(kit.list(Default::default()).await, ["a", "b"]);
+    assert_eq!(kit.get("b").await.commands, 0);
+}
+
+/// A store that takes no effects says so before it writes anything, and names the field.
+pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let message = Message::checkpoint().and_submit(task("new"));
+    let answer = kit.try_commit(&claimed, &message).await;
+    if harness.takes_effects() {
+        answer.unwrap();
+        assert_eq!(kit.state("new").await.code(), Code::Runnable);
+        return;
+    }
+    let error = answer.unwrap_err();
+    assert_eq!(field(&error), "effects");
+    assert_eq!(kit.state("a").await, claimed.state);
+    assert_eq!(kit.list(Default::default()).await, ["a"]);
+    kit.commit(&mut claimed, &Message::complete()).await;
+}
+
+/// Tasks are submitted and commands sent in the same step as the transition.
+pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
+    let case = "effects_come_with_the_transition";
+    let Some((kit, mut claimed)) = prepared(harness, case).await else {
+        return;
+    };
+    let mut later = task("later");
+    later.start_at = Some(kit.in_an_hour());
+    let message = Message::complete()
+        .and_submit(task("new"))
+        .and_submit(later.clone())
+        .and_send(id("b"), command_of("c1"), Command::Pause)
+        .and_send(id("b"), command_of("c2"), Command::Kill);
+    kit.commit(&mut claimed, &message).await;
+    assert_eq!(kit.state("a").await.code(), Code::Completed);
+    assert_eq!(kit.state("new").await.code(), Code::Runnable);
+    let record = kit.get("later").await;
+    assert_eq!(record.task, later);
+    assert_eq!(record.state.unwrap().code(), Code::Sleeping);
+    let sent = kit.registry().commands(&id("b")).await.unwrap();
+    let sent: Vec<CommandId> = sent.into_iter().map(|c| c.id).collect();
+    assert_eq!(sent, ["c1", "c2"].map(command_of));
+}
+
+/// A task can be submitted and commanded at once, and a task can command itself.
+pub async fn a_new_task_can_be_commanded_at_once(harness: &dyn Harness) {
+    let case = "a_new_task_can_be_commanded_at_once";
+    let Some((kit, mut claimed)) = prepared(harness, case).await else {
+        return;
+    };
+    let message = Message::checkpoint().and_submit(task("new"));
+    let message = pause(pause(message, "new", "c1"), "a", "c2");
+    kit.commit(&mut claimed, &message).await;
+    assert_eq!(kit.get("new").await.commands, 1);
+    assert_eq!(kit.get("a").await.commands, 1);
+}
+
+/// One effect that is refused refuses the transition and every other effect; the claim stands.
+pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
+    let case = "a_refused_effect_refuses_all";
+    let Some((kit, mut claimed)) = prepared(harness, case).await else {
+        return;
+    };
+    let base = || pause(Message::complete(), "b", "first").and_submit(task("new"));
+    let exists = base().and_submit(task("b"));
+    let twice = base().and_submit(task("new"));
+    let unknown = pause(base(), "nothing", "c");
+    let ended = pause(base(), "a", "c");
+    let mut bad = task("bad");
+    bad.labels.insert(String::new(), String::new());
+    let invalid = base().and_submit(bad);
+    let other = pause(pause(base(), "b", "c"), "new", "c");
+    for (message, is_right) in [
+        (
+            exists,
+            (|e| matches!(e, Error::AlreadyExists { .. })) as fn(&Error) -> bool,
+        ),
+        (twice, |e| matches!(e, Error::AlreadyExists { .. })),
+        (unknown, |e| matches!(e, Error::NotFound { .. })),
+        (ended, |e| matches!(e, Error::AlreadyFinished(_))),
+        (invalid, |e| matches!(e, Error::Invalid(_))),
+        (other, |e| matches!(e, Error::Invalid(_))),
+    ] {
+        let error = kit.try_commit(&claimed, &message).await.unwrap_err();
+        assert!(is_right(&error), "{error:?}");
+        assert_nothing_happened(&kit, &claimed).await;
+    }
+    kit.commit(&mut claimed, &Message::complete()).await;
+}
+
+/// A claim that is not the live one has no effects.
+pub async fn a_stale_owner_has_no_effects(harness: &dyn Harness) {
+    let case = "a_stale_owner_has_no_effects";
+    let Some((kit, claimed)) = prepared(harness, case).await else {
+        return;
+    };
+    let node = kit.node("n2").await;
+    let write = kit.write(&claimed, &Message::release());
+    kit.try_write(&claimed, write).await.unwrap();
+    let owner = kit.claim(&node, "a").await;
+    let message = pause(Message::complete(), "b", "c").and_submit(task("new"));
+    let refused = kit.try_commit(&claimed, &message).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_nothing_happened(&kit, &owner).await;
+}
+
+/// A repeated write does not repeat its effects.
+pub async fn a_repeated_commit_has_its_effects_once(harness: &dyn Harness) {
+    let case = "a_repeated_commit_has_its_effects_once";
+    let Some((kit, claimed)) = prepared(harness, case).await else {
+        return;
+    };
+    let message = pause(Message::complete(), "b", "c").and_submit(task("new"));
+    let write = kit.write(&claimed, &message);
+    kit.try_write(&claimed, write.clone()).await.unwrap();
+    let order = kit.get("new").await.order;
+    kit.try_write(&claimed, write).await.unwrap();
+    assert_eq!(kit.get("new").await.order, order);
+    assert_eq!(kit.get("b").await.commands, 1);
+}

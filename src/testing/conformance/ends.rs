@@ -1,0 +1,236 @@
+//! How tasks go, and how they come back: delete, retry, purge, retention.
+
+use std::time::Duration;
+
+use windlass_statemachine::{Code, Fence, Message, State};
+
+use super::{
+    Harness,
+    kit::{Kit, field, id, one, task, with_data},
+    wait::eventually,
+};
+use crate::store::{Error, What};
+
+const ENDED: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+
+/// Deleting a task leaves those whose names are like its own.
+pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let names = [
+        "foo", "foobar", "fo", "Foo", "foo%", "foo_", "foo bar", "foo.json",
+    ];
+    for name in names {
+        let mut claimed = kit.claimed(&node, name).await;
+        kit.send(
+            name,
+            &format!("c-{name}"),
+            windlass_statemachine::Command::Run,
+        )
+        .await;
+        kit.commit(&mut claimed, &with_data(Message::release(), 1))
+            .await;
+    }
+    for (n, name) in names.iter().enumerate() {
+        one(kit.registry().delete(vec![id(name)]).await).unwrap();
+        assert_eq!(kit.list(Default::default()).await, names[n + 1..]);
+        for left in &names[n + 1..] {
+            assert_eq!(kit.get(left).await.commands, 1);
+            let data = kit.state(left).await.data;
+            assert_eq!(data.unwrap().as_str(), r#"{"n":1}"#, "{left}");
+        }
+    }
+}
+
+/// Deleting takes the claim along: its owner changes nothing any more.
+pub async fn deleting_ends_the_claim(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    let refused = kit.try_commit(&claimed, &Message::complete()).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let gone = kit.registry().get(&id("a")).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    assert_eq!(kit.registry().nodes().await.unwrap()[0].claims, 0);
+}
+
+/// A deleted id is free, and nothing of the old task is left.
+pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.ended(&node, "a", &with_data(Message::complete(), 1))
+        .await;
+    let old = kit.get("a").await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.submit("a").await;
+    let record = kit.get("a").await;
+    assert!(record.order > old.order);
+    let state = record.state.unwrap();
+    assert_eq!(state, State::new(state.since));
+    let state = Code::Runnable;
+    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+    assert_eq!(kit.claim(&node, "a").await.state.data, None);
+}
+
+/// Items are independent: one that does not exist is not found, the others go.
+pub async fn deletions_are_independent(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    kit.submit("b").await;
+    let ids = ["a", "nothing", "b", "a"].map(id).to_vec();
+    let answers = kit.registry().delete(ids).await;
+    assert!(
+        matches!(
+            answers[..],
+            [
+                Ok(()),
+                Err(Error::NotFound { .. }),
+                Ok(()),
+                Err(Error::NotFound { .. })
+            ]
+        ),
+        "{answers:?}"
+    );
+}
+
+/// A retry starts a task anew: attempts from 0, with its data and its errors.
+pub async fn a_retry_starts_anew(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
+        .await;
+    let mut write = kit.write(&claimed, &Message::kill());
+    write.state.attempts = 4;
+    write.state.errors.push(kit.now(), "disk full", 8);
+    kit.try_write(&claimed, write).await.unwrap();
+    for incarnation in 1..3 {
+        let before = kit.get("a").await;
+        one(kit.registry().retry(vec![id("a")]).await).unwrap();
+        let record = kit.get("a").await;
+        assert_eq!(record.order, before.order, "it keeps its place");
+        let state = record.state.unwrap();
+        assert_eq!(state.code(), Code::Runnable);
+        assert_eq!((state.attempts, state.incarnation), (0, incarnation));
+        assert_eq!(state.data.unwrap().as_str(), r#"{"n":1}"#);
+        assert_eq!(state.errors.last().unwrap().error, "disk full");
+        assert_eq!(kit.events("a").await.last(), Some(&What::Retried));
+        let mut claimed = kit.claim(&node, "a").await;
+        assert!(claimed.claim.fence > before.fence && !claimed.abandoned);
+        assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), r#"{"n":1}"#);
+        kit.commit(&mut claimed, &Message::complete()).await;
+    }
+}
+
+/// The result of an ended incarnation is gone with its retry.
+pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.ended(&node, "a", &Message::complete_with(&1).unwrap())
+        .await;
+    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    let result = None;
+    let status = kit.state("a").await.status;
+    assert_eq!(status, windlass_statemachine::Status::Completed { result });
+}
+
+/// Only what has ended is retried; each answer is that of its own task.
+pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("live").await;
+    kit.claimed(&node, "claimed").await;
+    kit.ended(&node, "failed", &Message::error("x")).await;
+    let ids = ["live", "claimed", "nothing", "failed"].map(id).to_vec();
+    let answers = kit.registry().retry(ids).await;
+    for answer in &answers[..2] {
+        let error = answer.as_ref().unwrap_err();
+        assert_eq!(field(error), "state", "{error}");
+    }
+    assert!(
+        matches!(answers[2], Err(Error::NotFound { .. })),
+        "{answers:?}"
+    );
+    assert!(answers[3].is_ok(), "{answers:?}");
+    assert_eq!(kit.get("claimed").await.node, Some("n".parse().unwrap()));
+    assert_eq!(kit.state("live").await.incarnation, 0);
+}
+
+/// Purging takes what ended in one of the states before the time, the oldest first, and no more
+/// than was asked for.
+pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let long_ago = kit.now();
+    kit.submit("live").await;
+    for (name, message) in [
+        ("done-1", Message::complete()),
+        ("failed", Message::error("x")),
+        ("done-2", Message::complete()),
+        ("killed", Message::kill()),
+        ("done-3", Message::complete()),
+    ] {
+        // Each ends later than the one before, also by a clock of milliseconds.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        kit.ended(&node, name, &message).await;
+    }
+    let soon = kit.in_an_hour();
+    let purge = async |states: &[Code], before, limit| {
+        kit.registry().purge(states, before, limit).await.unwrap()
+    };
+    assert_eq!(purge(&ENDED, long_ago, 10).await, 0, "nothing is that old");
+    let live = [Code::Runnable, Code::Sleeping, Code::Paused, Code::Fault];
+    assert_eq!(
+        purge(&live, soon, 10).await,
+        0,
+        "what lives is not looked at"
+    );
+    assert_eq!(purge(&[], soon, 10).await, 0);
+    assert_eq!(purge(&[Code::Completed], soon, 2).await, 2);
+    let left = kit.list(Default::default()).await;
+    assert_eq!(left, ["live", "failed", "killed", "done-3"]);
+    assert_eq!(purge(&[Code::Failed, Code::Killed], soon, 10).await, 2);
+    assert_eq!(purge(&ENDED, soon, 10).await, 1);
+    assert_eq!(kit.list(Default::default()).await, ["live"]);
+    let gone = kit.registry().get(&id("failed")).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    kit.try_submit(super::kit::fresh(task("failed")))
+        .await
+        .unwrap();
+}
+
+/// Retention prunes what has ended for long enough, and never what lives.
+pub async fn retention_prunes_only_what_has_ended(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut paused = kit.claimed(&node, "paused").await;
+    kit.commit(&mut paused, &with_data(Message::pause(), 1))
+        .await;
+    kit.claimed(&node, "claimed").await;
+    for n in 0..5 {
+        kit.ended(&node, &format!("done-{n}"), &Message::complete())
+            .await;
+    }
+    let coordinator = kit.coordinator();
+    assert_eq!(coordinator.maintain(None).await.unwrap(), 0);
+    let week = Duration::from_secs(7 * 24 * 3600);
+    assert_eq!(coordinator.maintain(Some(week)).await.unwrap(), 0);
+    assert_eq!(kit.list(Default::default()).await.len(), 7);
+    let mut pruned = 0;
+    let millisecond = Some(Duration::from_millis(1));
+    while pruned < 5 {
+        pruned += eventually("retention", async || {
+            let gone = coordinator.maintain(millisecond).await.unwrap();
+            (gone > 0).then_some(gone)
+        })
+        .await;
+    }
+    assert_eq!(pruned, 5, "it tells how many went");
+    assert_eq!(kit.list(Default::default()).await, ["paused", "claimed"]);
+    let data = kit.state("paused").await.data;
+    assert_eq!(data.unwrap().as_str(), r#"{"n":1}"#);
+    assert!(kit.get("claimed").await.fence > Fence(0));
+}

@@ -1,0 +1,238 @@
+//! Fences: nothing is accepted from a claim that is not the live one.
+
+use windlass_statemachine::{Code, Command, Fence, Message, Outcome};
+
+use super::{
+    Harness,
+    kit::{Kit, fresh, id, one, settle, task, with_data},
+};
+use crate::store::{Claim, Commit, Error, IfExists, Submit, What};
+
+fn is_fenced(answer: &Result<(), Error>) -> bool {
+    matches!(answer, Err(e @ Error::Fenced(_)) if !e.is_retryable())
+}
+
+/// A fence is greater than that of every earlier claim of the task: across claims, retries,
+/// replacements, and a deletion.
+pub async fn fences_only_grow(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    let mut last = Fence(0);
+    let mut grows = |fence: Fence, after: &str| {
+        assert!(
+            fence > last,
+            "{fence} is not greater than {last}, after {after}"
+        );
+        last = fence;
+    };
+    for _ in 0..3 {
+        let mut claimed = kit.claim(&node, "a").await;
+        grows(claimed.claim.fence, "a release");
+        kit.commit(&mut claimed, &Message::release()).await;
+    }
+    let mut claimed = kit.claim(&node, "a").await;
+    grows(claimed.claim.fence, "a release");
+    kit.commit(&mut claimed, &Message::complete()).await;
+
+    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    let mut claimed = kit.claim(&node, "a").await;
+    grows(claimed.claim.fence, "a retry");
+    kit.commit(&mut claimed, &Message::complete()).await;
+
+    let submit = Submit {
+        task: task("a"),
+        if_exists: IfExists::ReplaceFinished,
+    };
+    kit.try_submit(submit).await.unwrap();
+    grows(kit.claim(&node, "a").await.claim.fence, "a replacement");
+
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.try_submit(fresh(task("a"))).await.unwrap();
+    grows(kit.claim(&node, "a").await.claim.fence, "a deletion");
+}
+
+/// A node that lost a task changes nothing of it: not its state, its owner, its data nor its queue.
+pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let stale = kit.claimed(&first, "a").await;
+    let order = kit.send("a", "c", Command::Pause).await;
+    kit.coordinator().leave(&first).await.unwrap();
+    let mut owner = kit.claim(&second, "a").await;
+    kit.commit(&mut owner, &with_data(Message::checkpoint(), 2))
+        .await;
+    let before = kit.events("a").await;
+
+    for message in [
+        Message::complete(),
+        Message::kill(),
+        Message::release(),
+        with_data(Message::checkpoint(), 1),
+    ] {
+        let mut write = kit.write(&stale, &message);
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Runnable,
+        };
+        settle(&mut write, order, applied);
+        let answer = kit.try_write(&stale, write).await;
+        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+    }
+    let record = kit.get("a").await;
+    assert_eq!(record.node, Some("n2".parse().unwrap()));
+    assert_eq!(record.commands, 1);
+    let state = record.state.unwrap();
+    assert_eq!(state, owner.state, "nothing of the stale writes is there");
+    assert_eq!(kit.outcome("c").await, None);
+    assert_eq!(kit.events("a").await, before);
+    kit.commit(&mut owner, &Message::complete()).await;
+}
+
+/// The new owner need not have written anything: its claim alone shuts the earlier one out, also for
+/// the owner after it.
+pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut stale = kit.claimed(&first, "a").await;
+    kit.commit(&mut stale, &with_data(Message::checkpoint(), 1))
+        .await;
+    kit.coordinator().leave(&first).await.unwrap();
+    kit.claim(&second, "a").await;
+    for message in [with_data(Message::pause(), 2), Message::complete()] {
+        let answer = kit.try_commit(&stale, &message).await;
+        assert!(is_fenced(&answer), "{answer:?}");
+    }
+    kit.coordinator().leave(&second).await.unwrap();
+    let third = kit.node("n3").await;
+    let claimed = kit.claim(&third, "a").await;
+    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":1}"#);
+}
+
+/// The end that a stale owner writes does not end a later task with the same id.
+pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let stale = kit.claimed(&first, "a").await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    let answer = kit.try_commit(&stale, &Message::complete()).await;
+    assert!(
+        is_fenced(&answer),
+        "a deleted task has no claim: {answer:?}"
+    );
+
+    kit.submit("a").await;
+    let answer = kit.try_commit(&stale, &Message::complete()).await;
+    assert!(is_fenced(&answer), "{answer:?}");
+    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+
+    let mut owner = kit.claim(&second, "a").await;
+    let answer = kit.try_commit(&stale, &Message::complete()).await;
+    assert!(is_fenced(&answer), "{answer:?}");
+    assert_eq!(kit.get("a").await.node, Some("n2".parse().unwrap()));
+    kit.commit(&mut owner, &Message::complete()).await;
+}
+
+/// A claim that was given back writes nothing more.
+pub async fn a_claim_that_was_given_back_is_gone(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for (name, message) in [
+        ("released", Message::release()),
+        ("paused", Message::pause()),
+        ("done", Message::complete()),
+    ] {
+        let mut claimed = kit.claimed(&node, name).await;
+        let mut again = kit.write(&claimed, &Message::run());
+        kit.commit(&mut claimed, &message).await;
+        again.state.version += 1;
+        let answer = kit.try_write(&claimed, again).await;
+        assert!(is_fenced(&answer), "{name}: {answer:?}");
+        assert_eq!(kit.state(name).await, claimed.state);
+    }
+}
+
+/// When the lease has ended, its claims have too.
+pub async fn a_claim_ends_with_its_lease(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    kit.coordinator().leave(&node).await.unwrap();
+    let answer = kit.try_commit(&claimed, &Message::complete()).await;
+    assert!(is_fenced(&answer), "{answer:?}");
+    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+}
+
+/// The fence of one claim is of no use with another lease, and the other way round.
+pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let claimed = kit.claimed(&node, "a").await;
+    let write = kit.write(&claimed, &Message::complete());
+    let right = claimed.claim.clone();
+    let lease = Claim {
+        lease: other.id,
+        ..right.clone()
+    };
+    let fence = Claim {
+        fence: Fence(right.fence.0 + 1),
+        ..right.clone()
+    };
+    for claim in [lease, fence] {
+        let write = write.clone();
+        let answer = one(kit
+            .coordinator()
+            .commit(vec![Commit { claim, write }])
+            .await);
+        assert!(is_fenced(&answer), "{answer:?}");
+    }
+    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    kit.try_write(&claimed, write).await.unwrap();
+}
+
+/// A write whose answer was lost is repeated: it succeeds and happens once, also when it ended the
+/// claim or the task.
+pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for (name, message) in [
+        ("kept", with_data(Message::run(), 1)),
+        ("dropped", with_data(Message::pause(), 1)),
+        ("ended", Message::complete_with(&1).unwrap()),
+    ] {
+        let claimed = kit.claimed(&node, name).await;
+        let order = kit.send(name, name, Command::Run).await;
+        let mut write = kit.write(&claimed, &message);
+        let by = message.kind();
+        let overridden = Outcome::Overridden { by };
+        settle(&mut write, order, overridden.clone());
+        let stored = write.state.clone();
+        for _ in 0..3 {
+            let answer = kit.try_write(&claimed, write.clone()).await;
+            assert!(answer.is_ok(), "{name}: {answer:?}");
+        }
+        assert_eq!(kit.state(name).await, stored);
+        assert_eq!(kit.outcome(name).await, Some(overridden));
+        let moved = kit.events(name).await.into_iter();
+        let moved = moved.filter(|what| matches!(what, What::Moved { .. }));
+        assert_eq!(moved.count(), 1, "{name}: one line of history");
+    }
+}
+
+/// A repeated write does not undo what a later owner has done.
+pub async fn a_repeated_commit_does_not_undo(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let claimed = kit.claimed(&first, "a").await;
+    let write = kit.write(&claimed, &with_data(Message::release(), 1));
+    kit.try_write(&claimed, write.clone()).await.unwrap();
+    let mut owner = kit.claim(&second, "a").await;
+    let answer = kit.try_write(&claimed, write.clone()).await;
+    assert!(is_fenced(&answer), "{answer:?}");
+    kit.commit(&mut owner, &with_data(Message::checkpoint(), 2))
+        .await;
+    let answer = kit.try_write(&claimed, write).await;
+    assert!(is_fenced(&answer), "{answer:?}");
+    assert_eq!(kit.state("a").await, owner.state);
+}

@@ -1,0 +1,294 @@
+//! What the cases are written with.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp, Unit};
+use serde_json::json;
+use windlass_statemachine::{
+    ActionKind, Code, Command, CommandId, Message, Outcome, State, Task, TaskId,
+    machine::{Step, Write},
+    state::LastCommand,
+    transition,
+};
+
+use super::{Harness, wait::Watcher};
+use crate::store::{
+    Change, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec, NodeStatus,
+    Page, Registry, Send, Store, Submit, Submitted, TaskRecord, What,
+};
+
+/// How long a case waits for what must come.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+/// The lease of a node that is to be lost in a case.
+pub(super) const SHORT: Duration = Duration::from_millis(300);
+/// The lease of a node that stays.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// Says that a case cannot be run on this store, and why.
+#[allow(clippy::print_stderr, reason = "a skip has to be visible")]
+pub(super) fn skip(case: &str, why: &str) {
+    eprintln!("skipped {case}: {why}");
+}
+
+pub(super) fn id(text: &str) -> TaskId {
+    text.parse().expect("a legal id")
+}
+
+pub(super) fn task(text: &str) -> Task {
+    Task::new(id(text), "demo".parse().expect("a legal kind"))
+}
+
+pub(super) fn fresh(task: Task) -> Submit {
+    Submit {
+        task,
+        if_exists: IfExists::Refuse,
+    }
+}
+
+pub(super) fn field(error: &Error) -> &str {
+    match error {
+        Error::Invalid(invalid) => invalid.field(),
+        Error::TooLarge { field, .. } => field,
+        other => panic!("names no field: {other:?}"),
+    }
+}
+
+/// A store under test.
+pub(super) struct Kit {
+    pub(super) store: Store,
+}
+
+impl Kit {
+    pub(super) async fn new(harness: &dyn Harness) -> Self {
+        let store = harness.store().await;
+        Self { store }
+    }
+
+    pub(super) fn registry(&self) -> &Arc<dyn Registry> {
+        self.store.registry()
+    }
+
+    pub(super) fn coordinator(&self) -> &Arc<dyn Coordinator> {
+        self.store.coordinator()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    /// In whole milliseconds: a store may keep no more of a due time in its index.
+    pub(super) fn later(&self, wait: Duration) -> Timestamp {
+        let later = self.now() + SignedDuration::try_from(wait).expect("a short time");
+        later.round(Unit::Millisecond).expect("a time of our days")
+    }
+
+    pub(super) fn in_an_hour(&self) -> Timestamp {
+        self.later(Duration::from_secs(3600))
+    }
+
+    pub(super) fn spec(name: &str) -> NodeSpec {
+        NodeSpec {
+            name: name.parse().expect("a legal name"),
+            kinds: None,
+            labels: [("zone".to_owned(), "north".to_owned())].into(),
+            slots: 7,
+            pid: 4711,
+            version: "1.2.3".to_owned(),
+        }
+    }
+
+    pub(super) async fn node(&self, name: &str) -> Lease {
+        self.node_for(name, LONG).await
+    }
+
+    pub(super) async fn node_for(&self, name: &str, ttl: Duration) -> Lease {
+        let joined = self.coordinator().join(&Self::spec(name), ttl).await;
+        joined.unwrap_or_else(|e| panic!("node {name} cannot join: {e}"))
+    }
+
+    pub(super) async fn renew(&self, lease: &Lease) -> Result<(), Error> {
+        let status = NodeStatus::default();
+        self.coordinator().renew(lease, &status).await
+    }
+
+    pub(super) async fn try_submit(&self, submit: Submit) -> Result<Submitted, Error> {
+        one(self.registry().submit(vec![submit]).await)
+    }
+
+    pub(super) async fn submit(&self, text: &str) {
+        self.submit_task(task(text)).await;
+    }
+
+    pub(super) async fn submit_task(&self, task: Task) {
+        let answer = self.try_submit(fresh(task)).await;
+        assert_eq!(answer.expect("submitted"), Submitted::New);
+    }
+
+    pub(super) async fn get(&self, text: &str) -> TaskRecord {
+        let record = self.registry().get(&id(text)).await;
+        record.unwrap_or_else(|e| panic!("'{text}' cannot be read: {e}"))
+    }
+
+    pub(super) async fn state(&self, text: &str) -> State {
+        self.get(text).await.state.expect("a readable state")
+    }
+
+    pub(super) async fn try_claim(
+        &self,
+        lease: &Lease,
+        text: &str,
+    ) -> Result<Option<Claimed>, Error> {
+        one(self.coordinator().claim(lease, vec![id(text)]).await)
+    }
+
+    pub(super) async fn claim(&self, lease: &Lease, text: &str) -> Claimed {
+        let claimed = self.try_claim(lease, text).await.expect("a claim");
+        claimed.unwrap_or_else(|| panic!("'{text}' cannot be claimed"))
+    }
+
+    /// Submits a task and claims it.
+    pub(super) async fn claimed(&self, lease: &Lease, text: &str) -> Claimed {
+        self.submit(text).await;
+        self.claim(lease, text).await
+    }
+
+    /// What the state machine would write for this message.
+    pub(super) fn write(&self, claimed: &Claimed, message: &Message) -> Write {
+        let (before, now) = (&claimed.state, self.now());
+        let mut state = transition(before, message, now).expect("a transition of the table");
+        state.version += 1;
+        let step = Step {
+            message: message.kind(),
+            from: before.code(),
+            to: state.code(),
+            command: None,
+        };
+        Write {
+            drop_claim: message.kind() == ActionKind::Release || state.code() != Code::Runnable,
+            steps: vec![step],
+            outcomes: Vec::new(),
+            effects: message.effects().clone(),
+            state,
+        }
+    }
+
+    pub(super) async fn try_write(&self, claimed: &Claimed, write: Write) -> Result<(), Error> {
+        let claim = claimed.claim.clone();
+        one(self
+            .coordinator()
+            .commit(vec![Commit { claim, write }])
+            .await)
+    }
+
+    pub(super) async fn try_commit(
+        &self,
+        claimed: &Claimed,
+        message: &Message,
+    ) -> Result<(), Error> {
+        self.try_write(claimed, self.write(claimed, message)).await
+    }
+
+    /// Commits a message; the claim's state goes on from what was stored.
+    pub(super) async fn commit(&self, claimed: &mut Claimed, message: &Message) {
+        let write = self.write(claimed, message);
+        let state = write.state.clone();
+        let answer = self.try_write(claimed, write).await;
+        answer.unwrap_or_else(|e| panic!("{message:?} is refused: {e}"));
+        claimed.state = state;
+    }
+
+    /// Submits a task, claims it and ends it with this message.
+    pub(super) async fn ended(&self, lease: &Lease, text: &str, message: &Message) {
+        let mut claimed = self.claimed(lease, text).await;
+        if message.kind() == ActionKind::Error {
+            // Two steps of the table: the error, and the retry policy that gives up.
+            let mut write = self.write(&claimed, message);
+            let fault = Claimed {
+                state: write.state.clone(),
+                ..claimed.clone()
+            };
+            let failed = self.write(&fault, &Message::error(""));
+            write.steps.extend(failed.steps);
+            write.state = State {
+                version: write.state.version,
+                ..failed.state
+            };
+            self.try_write(&claimed, write).await.expect("failed");
+        } else {
+            self.commit(&mut claimed, message).await;
+        }
+    }
+
+    pub(super) async fn try_send(
+        &self,
+        text: &str,
+        command_id: &str,
+        command: Command,
+    ) -> Result<u64, Error> {
+        let send = Send {
+            task: id(text),
+            id: command_of(command_id),
+            command,
+        };
+        one(self.registry().send(vec![send]).await)
+    }
+
+    pub(super) async fn send(&self, text: &str, command_id: &str, command: Command) -> u64 {
+        let sent = self.try_send(text, command_id, command).await;
+        sent.unwrap_or_else(|e| panic!("command {command_id} is refused: {e}"))
+    }
+
+    /// What a command came to, in the words of its outcome.
+    pub(super) async fn outcome(&self, command_id: &str) -> Option<Outcome> {
+        let record = self.registry().command(&command_of(command_id)).await;
+        record.expect("a known command").outcome
+    }
+
+    pub(super) async fn list(&self, filter: Filter) -> Vec<String> {
+        let records = self.registry().list(&filter, Page::default()).await;
+        let records = records.expect("a list").into_iter();
+        records.map(|r| r.task.id.to_string()).collect()
+    }
+
+    pub(super) async fn history(&self, text: &str) -> Vec<Change> {
+        let history = self.registry().history(&id(text), 10_000).await;
+        history.expect("a history")
+    }
+
+    /// The history without checkpoints: a store may make one of its own.
+    pub(super) async fn events(&self, text: &str) -> Vec<What> {
+        let changes = self.history(text).await.into_iter().map(|c| c.what);
+        let is_checkpoint = |what: &What| matches!(what, What::Checkpointed { .. });
+        changes.filter(|what| !is_checkpoint(what)).collect()
+    }
+
+    pub(super) async fn watch(&self, lease: &Lease) -> Watcher {
+        Watcher::new(
+            self.coordinator()
+                .watch(lease, None)
+                .await
+                .expect("a watch"),
+        )
+    }
+}
+
+/// The one answer to one item.
+pub(super) fn one<T: Debug>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
+    assert_eq!(answers.len(), 1, "one item, one answer: {answers:?}");
+    answers.remove(0)
+}
+
+pub(super) fn command_of(text: &str) -> CommandId {
+    text.parse().expect("a legal command id")
+}
+
+/// A message with data, as most handlers return one.
+pub(super) fn with_data(message: Message, n: u64) -> Message {
+    message.with_json(json!({ "n": n }).into())
+}
+
+/// Adds an outcome to a write, as the state machine does.
+pub(super) fn settle(write: &mut Write, order: u64, outcome: Outcome) {
+    write.outcomes.push((order, outcome.clone()));
+    write.state.last_command = Some(LastCommand { order, outcome });
+}

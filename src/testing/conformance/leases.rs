@@ -1,0 +1,263 @@
+//! Leases and nodes: who lives, and what becomes of the tasks of one who does not.
+
+use std::time::{Duration, Instant};
+
+use windlass_statemachine::{Code, Message};
+
+use super::{
+    Harness,
+    kit::{Kit, LONG, SHORT, with_data},
+    wait::eventually,
+};
+use crate::store::{Error, NodeCommand, NodeStatus, TaskView, What};
+
+/// A name belongs to one live node.
+pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let first = kit.node("n").await;
+    let spec = Kit::spec("n");
+    let refused = kit.coordinator().join(&spec, LONG).await;
+    let Err(Error::AlreadyExists { what, name }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!((what, name.as_str()), ("node", "n"));
+    kit.renew(&first).await.unwrap();
+    kit.coordinator().leave(&first).await.unwrap();
+    let second = kit.node("n").await;
+    assert_ne!(
+        second.id, first.id,
+        "the number of a lease is never used twice"
+    );
+    let refused = kit.renew(&first).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+}
+
+/// A name is free again when its node is lost.
+pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let lost = kit.node_for("n", SHORT).await;
+    let spec = Kit::spec("n");
+    let next = eventually("a lost node's name", async || {
+        kit.coordinator().join(&spec, LONG).await.ok()
+    })
+    .await;
+    assert_ne!(next.id, lost.id);
+    assert_eq!(next.node, lost.node);
+    assert_eq!(next.ttl, LONG);
+    // Leaving with the lease that was lost must not hit the node that has the name now.
+    kit.coordinator().leave(&lost).await.unwrap();
+    kit.renew(&next).await.unwrap();
+}
+
+/// Nodes are told with what they said of themselves, and what they told last.
+pub async fn nodes_are_listed(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    assert_eq!(kit.registry().nodes().await.unwrap(), []);
+    let before = kit.now();
+    let node = kit.node("n").await;
+    kit.claimed(&node, "a").await;
+    kit.claimed(&node, "b").await;
+    let status = NodeStatus {
+        frozen: true,
+        draining: true,
+        running: 2,
+    };
+    kit.coordinator().renew(&node, &status).await.unwrap();
+    let other = kit.node("other").await;
+    let mut nodes = kit.registry().nodes().await.unwrap();
+    nodes.sort_by_key(|n| n.spec.name.clone());
+    assert_eq!(nodes.len(), 2);
+    let record = &nodes[0];
+    assert_eq!(record.spec, Kit::spec("n"));
+    assert_eq!(record.status, status);
+    assert_eq!((record.lease, record.claims), (node.id, 2));
+    let left = Duration::from_millis(record.lease_left_ms);
+    assert!(left <= LONG && left > LONG / 2, "{left:?}");
+    let second = jiff::SignedDuration::from_secs(1);
+    assert!(record.joined_at >= before - second && record.joined_at <= kit.now() + second);
+    assert_eq!(nodes[1].status, NodeStatus::default());
+    kit.coordinator().leave(&other).await.unwrap();
+    assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
+}
+
+/// A lease that is renewed in time goes on.
+pub async fn renewing_keeps_the_lease(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    // Long enough that a busy machine renews it in time, and renewed for longer than it is.
+    let ttl = Duration::from_millis(1500);
+    let node = kit.node_for("n", ttl).await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let started = Instant::now();
+    while started.elapsed() < ttl * 2 {
+        kit.renew(&node).await.unwrap();
+        tokio::time::sleep(ttl / 10).await;
+    }
+    assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
+    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
+        .await;
+}
+
+/// A lease that has ended is not renewed, and does nothing else.
+pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node_for("n", SHORT).await;
+    let claimed = kit.claimed(&node, "a").await;
+    kit.submit("b").await;
+    eventually("the end of a lease", async || {
+        let nodes = kit.registry().nodes().await.unwrap();
+        nodes.is_empty().then_some(())
+    })
+    .await;
+    let refused = kit.renew(&node).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let refused = kit.try_claim(&node, "b").await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let refused = kit.try_commit(&claimed, &Message::complete()).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    let refused = kit.coordinator().watch(&node, None).await.err();
+    assert!(matches!(refused, Some(Error::Fenced(_))), "{refused:?}");
+    let record = kit.get("a").await;
+    assert_eq!(
+        (record.node, record.state.unwrap().code()),
+        (None, Code::Runnable)
+    );
+    kit.coordinator().leave(&node).await.unwrap();
+}
+
+/// The tasks of a lost node are told to the others within a second; the next claim is told that the
+/// one before was abandoned, and counts it.
+pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let survivor = kit.node("survivor").await;
+    let mut watch = kit.watch(&survivor).await;
+    watch.listed().await;
+    let lost = kit.node_for("lost", SHORT).await;
+    let mut claimed = kit.claimed(&lost, "a").await;
+    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
+        .await;
+    let is_claimed = |v: &TaskView| v.claimed_by == Some(lost.id);
+    watch.task("a", "the claim", is_claimed).await;
+    let claimed_at = Instant::now();
+    watch
+        .task("a", "the lost claim", |v| v.claimed_by.is_none())
+        .await;
+    // The second that the duty gives, the lease itself, and some slack for a busy machine.
+    let waited = claimed_at.elapsed();
+    assert!(
+        waited < SHORT + Duration::from_secs(3),
+        "told after {waited:?}"
+    );
+
+    let next = kit.claim(&survivor, "a").await;
+    assert!(next.abandoned);
+    assert!(next.claim.fence > claimed.claim.fence);
+    assert_eq!(next.state.attempts, 1);
+    let error = &next.state.errors.last().unwrap().error;
+    assert!(error.contains("lost"), "names the node: {error}");
+    assert_eq!(next.state.data.clone().unwrap().as_str(), r#"{"n":1}"#);
+    let fence = claimed.claim.fence;
+    let told = kit.events("a").await;
+    let place = |what: &What| told.iter().position(|w| w == what);
+    let lost = place(&What::Lost { fence });
+    let again = place(&What::Claimed {
+        node: "survivor".parse().unwrap(),
+        fence: next.claim.fence,
+        abandoned: true,
+    });
+    assert!(lost.is_some() && lost < again, "{told:?}");
+    let refused = kit.try_commit(&claimed, &Message::complete()).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+}
+
+/// One abandoned claim is counted once.
+pub async fn an_abandoned_claim_counts_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let survivor = kit.node("survivor").await;
+    let lost = kit.node_for("lost", SHORT).await;
+    kit.claimed(&lost, "a").await;
+    let mut next = eventually("an abandoned task", async || {
+        kit.try_claim(&survivor, "a").await.unwrap()
+    })
+    .await;
+    assert!(next.abandoned);
+    kit.commit(&mut next, &Message::release()).await;
+    let again = kit.claim(&survivor, "a").await;
+    assert!(!again.abandoned);
+    assert_eq!(again.state.attempts, 1);
+    assert_eq!(again.state.errors.total(), 1);
+}
+
+/// A node that leaves gives its tasks back: nothing was abandoned.
+pub async fn leaving_gives_the_tasks_back(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (first, second) = (kit.node("n1").await, kit.node("n2").await);
+    let mut watch = kit.watch(&second).await;
+    watch.listed().await;
+    let claimed = kit.claimed(&first, "a").await;
+    kit.coordinator().leave(&first).await.unwrap();
+    kit.coordinator().leave(&first).await.unwrap();
+    watch.task("a", "a task", |v| v.claimed_by.is_none()).await;
+    let fence = claimed.claim.fence;
+    assert_eq!(kit.events("a").await.last(), Some(&What::Dropped { fence }));
+    let next = kit.claim(&second, "a").await;
+    assert!(!next.abandoned);
+    assert_eq!((next.state.attempts, next.state.errors.total()), (0, 0));
+}
+
+/// What a node answers to a command is there for its sender; the first answer stays.
+pub async fn node_commands_are_answered(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let registry = kit.registry();
+    let order = registry
+        .send_node(&node.node, NodeCommand::Drain)
+        .await
+        .unwrap();
+    assert_eq!(registry.node_outcome(order).await.unwrap(), None);
+    for outcome in ["drained", "drained again"] {
+        let answer = kit.coordinator().acknowledge(&node, order, outcome).await;
+        // A store may also refuse to answer twice.
+        assert!(outcome != "drained" || answer.is_ok(), "{answer:?}");
+    }
+    let outcome = registry.node_outcome(order).await.unwrap();
+    assert_eq!(outcome.as_deref(), Some("drained"));
+    let unknown = registry.node_outcome(order + 1000).await;
+    assert!(
+        matches!(unknown, Err(Error::NotFound { .. })),
+        "{unknown:?}"
+    );
+}
+
+/// A command for a node that does not live is refused, and one that waits goes with its node.
+pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let name = "n".parse().unwrap();
+    let registry = kit.registry();
+    let refused = registry.send_node(&name, NodeCommand::Freeze).await;
+    let is_right = matches!(&refused, Err(Error::NotFound { what: "node", name }) if name == "n");
+    assert!(is_right, "{refused:?}");
+    let node = kit.node("n").await;
+    let order = registry
+        .send_node(&name, NodeCommand::Freeze)
+        .await
+        .unwrap();
+    kit.coordinator().leave(&node).await.unwrap();
+    let gone = registry.node_outcome(order).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    // A later node with the name is not told.
+    let later = kit.node("n").await;
+    let own = registry
+        .send_node(&name, NodeCommand::Unfreeze)
+        .await
+        .unwrap();
+    let mut watch = kit.watch(&later).await;
+    watch
+        .until("its own command", |event| match event {
+            crate::store::Event::Node(queued) => {
+                assert_eq!(queued.order, own);
+                Some(())
+            }
+            _ => None,
+        })
+        .await;
+}

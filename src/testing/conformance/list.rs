@@ -1,0 +1,235 @@
+//! The lists of the cases, as macros that make a test of each.
+
+/// Makes one `#[tokio::test]` per case of the suite for stores, in a module of this name:
+/// `conformance_tests!(mine, MyHarness::new())`. The expression makes a
+/// [`Harness`](crate::testing::conformance::Harness) and is evaluated once per case; it sees what is
+/// in scope where the macro stands.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($name:ident, $harness:expr) => {
+        $crate::__conformance_cases! { $name, $harness,
+            submit {
+                a_new_task_is_runnable,
+                a_future_start_sleeps,
+                a_past_start_is_runnable,
+                a_live_id_is_refused,
+                an_ended_id_is_refused,
+                the_same_task_exists,
+                another_task_is_not_the_same,
+                a_replacement_has_nothing_of_the_old,
+                two_items_with_one_id,
+                a_bad_item_does_not_touch_the_others,
+                large_integers_survive,
+                every_field_survives,
+                submits_are_durable,
+            }
+            claims {
+                a_runnable_task_is_claimed,
+                a_claimed_task_is_not_claimed_again,
+                an_unknown_task_is_not_claimed,
+                an_ended_task_is_not_claimed,
+                a_sleeper_is_claimed_when_it_is_due,
+                a_paused_task_is_claimed_when_it_is_commanded,
+                a_commanded_sleeper_is_claimed_early,
+                claims_are_independent,
+                claiming_anew_answers_a_lost_claim,
+                many_claimers_have_one_winner,
+                a_task_that_was_given_back_is_claimed_by_another,
+                an_ended_lease_claims_nothing,
+            }
+            fences {
+                fences_only_grow,
+                a_stale_owner_changes_nothing,
+                a_claim_shuts_out_the_one_before,
+                a_stale_end_does_not_end_a_later_task,
+                a_claim_that_was_given_back_is_gone,
+                a_claim_ends_with_its_lease,
+                a_forged_claim_is_fenced,
+                a_repeated_commit_happens_once,
+                a_repeated_commit_does_not_undo,
+            }
+            commits {
+                a_transition_is_stored,
+                data_and_result_survive,
+                data_is_replaced_or_kept,
+                errors_and_counters_survive,
+                a_checkpoint_keeps_the_claim,
+                the_end_removes_the_claim,
+                items_are_independent,
+                too_large_is_refused_and_the_claim_stands,
+                commits_are_durable,
+            }
+            commands {
+                commands_queue_in_order,
+                orders_grow_across_retries,
+                the_same_id_is_the_same_command,
+                an_id_of_another_task_is_refused,
+                items_are_independent,
+                outcomes_are_recorded,
+                a_settled_command_is_gone_from_the_queue,
+                the_end_rejects_what_waits,
+                commands_survive_a_change_of_owner,
+                no_command_hits_a_later_task,
+                unknown_commands_are_not_found,
+                commands_are_durable,
+            }
+            effects {
+                effects_are_taken_or_refused,
+                effects_come_with_the_transition,
+                a_new_task_can_be_commanded_at_once,
+                a_refused_effect_refuses_all,
+                a_stale_owner_has_no_effects,
+                a_repeated_commit_has_its_effects_once,
+            }
+            watch {
+                it_lists_what_lives,
+                it_tells_only_its_kinds,
+                it_tells_of_new_tasks,
+                it_tells_of_claims_and_transitions,
+                it_tells_of_the_end,
+                it_tells_the_owner_of_a_deletion,
+                it_tells_of_commands,
+                a_new_watch_tells_waiting_commands,
+                the_last_state_is_told,
+                it_tells_of_node_commands,
+                an_answered_node_command_is_gone,
+                it_ends_with_the_lease,
+                a_long_list_is_whole,
+            }
+            leases {
+                two_nodes_with_one_name_are_refused,
+                the_name_of_a_lost_node_is_free,
+                nodes_are_listed,
+                renewing_keeps_the_lease,
+                an_ended_lease_is_gone,
+                a_lost_node_abandons_its_tasks,
+                an_abandoned_claim_counts_once,
+                leaving_gives_the_tasks_back,
+                node_commands_are_answered,
+                a_dead_node_takes_no_commands,
+            }
+            registry {
+                unknown_tasks_are_not_found,
+                pages_are_in_submit_order,
+                pages_of_a_filter_are_full,
+                a_page_of_no_size_is_refused,
+                filters_mean_what_they_say,
+                a_prefix_is_no_pattern,
+                counts_are_by_kind_and_state,
+                a_record_shows_owner_and_queue,
+                limits_are_the_same,
+            }
+            ends {
+                deleting_one_leaves_its_neighbours,
+                deleting_ends_the_claim,
+                a_deleted_id_is_free,
+                deletions_are_independent,
+                a_retry_starts_anew,
+                a_retry_forgets_the_result,
+                a_live_task_is_not_retried,
+                purge_takes_what_is_meant,
+                retention_prunes_only_what_has_ended,
+            }
+            changes {
+                the_history_of_a_task,
+                a_limit_means_the_last,
+                changes_from_now_on,
+                changes_go_on_after_one,
+                followers_do_not_take_from_each_other,
+                pruned_history_is_refused,
+            }
+            quarantine {
+                it_does_not_stop_the_others,
+                it_stays_listed_with_the_reason,
+                watches_are_told,
+                a_retry_starts_it_from_its_props,
+                it_can_be_deleted,
+            }
+        }
+    };
+}
+
+/// Makes one `#[tokio::test]` per case of the suite for state stores, in a module of this name. The
+/// expression makes a [`StateHarness`](crate::testing::conformance::StateHarness) and is evaluated
+/// once per case.
+#[macro_export]
+macro_rules! state_store_conformance_tests {
+    ($name:ident, $harness:expr) => {
+        $crate::__conformance_cases! { $name, $harness,
+            states {
+                a_state_comes_back,
+                a_smaller_fence_is_refused,
+                a_smaller_version_is_refused,
+                what_is_newer_is_taken,
+                the_incarnation_does_not_matter,
+                the_same_write_again_succeeds,
+                items_are_independent,
+                names_do_not_touch,
+                what_is_removed_is_gone,
+                writers_at_once_leave_the_greatest,
+                large_states_are_stored_or_refused,
+                states_are_durable,
+                an_unreadable_state_is_left_as_it_is,
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_cases {
+    ($name:ident, $harness:expr, $($topic:ident { $($case:ident,)* })*) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            $(
+                mod $topic {
+                    #[allow(unused_imports)]
+                    use super::*;
+
+                    $(
+                        #[tokio::test]
+                        async fn $case() {
+                            $crate::testing::conformance::$topic::$case(&$harness).await;
+                        }
+                    )*
+                }
+            )*
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A case that is not in a list would be run by nobody.
+    #[test]
+    fn every_case_is_listed() {
+        let lists = include_str!("list.rs");
+        for topic in [
+            include_str!("submit.rs"),
+            include_str!("claims.rs"),
+            include_str!("fences.rs"),
+            include_str!("commits.rs"),
+            include_str!("commands.rs"),
+            include_str!("effects.rs"),
+            include_str!("watch.rs"),
+            include_str!("leases.rs"),
+            include_str!("registry.rs"),
+            include_str!("ends.rs"),
+            include_str!("changes.rs"),
+            include_str!("quarantine.rs"),
+            include_str!("states.rs"),
+        ] {
+            let cases = topic.split("\npub async fn ").skip(1);
+            let cases: Vec<&str> = cases.filter_map(|text| text.split('(').next()).collect();
+            assert!(!cases.is_empty());
+            for case in cases {
+                assert!(
+                    lists.contains(&format!(" {case},\n")),
+                    "{case} is in no list"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The conformance suite: what every store is held to, as tests that you can run on your own.
+//!
+//! Implement [`Harness`] (or [`StateHarness`] for a [`StateStore`]), which makes fresh stores, and
+//! call [`conformance_tests!`](crate::conformance_tests) (or
+//! [`state_store_conformance_tests!`](crate::state_store_conformance_tests)) in an integration test.
+//! Each case becomes a test of its own, named after the duty: `mine::fences::fences_only_grow`.
+//!
+//! What a store cannot do (reopen, say) its harness answers, and the cases that need it say on the
+//! standard error that they are skipped.
+//!
+//! # Example
+//!
+//! ```
+//! use windlass::{async_trait, store::Store, testing::conformance::Harness};
+//!
+//! struct Memory;
+//!
+//! #[async_trait]
+//! impl Harness for Memory {
+//!     async fn store(&self) -> Store {
+//!         Store::open("memory:").await.unwrap()
+//!     }
+//! }
+//!
+//! // One #[tokio::test] per case; in a real test outside of any function.
+//! windlass::conformance_tests!(memory, Memory);
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! // A case can also be run alone.
+//! windlass::testing::conformance::submit::a_live_id_is_refused(&Memory).await;
+//! # }
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a case of the suite fails by panicking"
+)]
+
+pub mod changes;
+pub mod claims;
+pub mod commands;
+pub mod commits;
+pub mod effects;
+pub mod ends;
+pub mod fences;
+mod kit;
+pub mod leases;
+mod list;
+pub mod quarantine;
+pub mod registry;
+pub mod states;
+pub mod submit;
+mod wait;
+pub mod watch;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use windlass_statemachine::TaskId;
+
+use crate::store::{StateStore, Store};
+
+/// Makes the stores that the suite is run on.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// A fresh, empty namespace that follows the system's clock (or one that runs like it).
+    async fn store(&self) -> Store;
+
+    /// Closes the store and opens the same data again, as another process would; `None` when there
+    /// is nothing that outlives the store.
+    async fn reopen(&self, store: Store) -> Option<Store> {
+        drop(store);
+        None
+    }
+
+    /// Puts bytes that are no state in the place of the stored state of a task; `false` when that
+    /// cannot be done.
+    async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
+        let _ = (store, task);
+        false
+    }
+
+    /// Whether a commit takes effects. Where it does not, the cases check that it refuses them.
+    fn takes_effects(&self) -> bool {
+        true
+    }
+}
+
+/// Makes the state stores that the suite is run on.
+#[async_trait]
+pub trait StateHarness: Send + Sync {
+    /// A fresh, empty state store.
+    async fn states(&self) -> Arc<dyn StateStore>;
+
+    /// Closes the store and opens the same data again; `None` when there is nothing that outlives
+    /// it.
+    async fn reopen(&self, states: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
+        drop(states);
+        None
+    }
+
+    /// Puts bytes that are no state in the place of the stored state of a task; `false` when that
+    /// cannot be done.
+    async fn corrupt(&self, states: &Arc<dyn StateStore>, task: &TaskId) -> bool {
+        let _ = (states, task);
+        false
+    }
+}

@@ -1,0 +1,139 @@
+//! Records that cannot be read: set aside with the reason, and nothing else suffers.
+
+use windlass_statemachine::{Code, Message};
+
+use super::{
+    Harness,
+    kit::{Kit, id, one, skip, with_data},
+};
+use crate::store::{Error, Filter};
+
+/// A store with two tasks of which `bad` cannot be read; `None` when it cannot be damaged.
+async fn damaged(harness: &dyn Harness, case: &str) -> Option<Kit> {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("first").await;
+    for name in ["bad", "good"] {
+        let mut claimed = kit.claimed(&node, name).await;
+        kit.commit(&mut claimed, &with_data(Message::release(), 1))
+            .await;
+    }
+    if !harness.corrupt_state(&kit.store, &id("bad")).await {
+        skip(case, "the state of this store cannot be damaged");
+        return None;
+    }
+    Some(kit)
+}
+
+async fn set_aside(kit: &Kit) {
+    let node = kit.node("second").await;
+    let refused = kit.try_claim(&node, "bad").await;
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+/// The claim of one that cannot be read says so once; the others of the same call are claimed.
+pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "it_does_not_stop_the_others").await else {
+        return;
+    };
+    let node = kit.node("n").await;
+    let ids = ["bad", "good"].map(id).to_vec();
+    let mut answers = kit.coordinator().claim(&node, ids).await;
+    let error = answers.remove(0).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+    assert!(!error.is_retryable());
+    assert!(error.to_string().contains("bad"), "names the task: {error}");
+    let mut good = answers.remove(0).unwrap().expect("the other task");
+    kit.commit(&mut good, &Message::complete()).await;
+    assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
+    assert_eq!(kit.get("bad").await.node, None);
+    let nodes = kit.registry().nodes().await.unwrap();
+    assert!(nodes.iter().all(|n| n.claims == 0), "{nodes:?}");
+}
+
+/// It is listed with the reason, whether or not it was set aside yet.
+pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "it_stays_listed_with_the_reason").await else {
+        return;
+    };
+    for round in 0..2 {
+        let error = kit.get("bad").await.state.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert_eq!(kit.get("bad").await.task.id, id("bad"), "the rest is told");
+        assert_eq!(kit.list(Filter::default()).await, ["bad", "good"]);
+        if round == 0 {
+            set_aside(&kit).await;
+        }
+    }
+    let quarantined = Filter {
+        quarantined: true,
+        ..Filter::default()
+    };
+    assert_eq!(kit.list(quarantined.clone()).await, ["bad"]);
+    let other_kind = Filter {
+        kind: Some("other".parse().unwrap()),
+        ..quarantined
+    };
+    assert_eq!(kit.list(other_kind).await, [""; 0]);
+}
+
+/// Watches are told that it is gone, and lists leave it out.
+pub async fn watches_are_told(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "watches_are_told").await else {
+        return;
+    };
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&node).await;
+    let listed = watch.listed().await;
+    let was_listed = listed.iter().any(|v| v.id == id("bad"));
+    let claimed = kit.try_claim(&other, "bad").await;
+    if was_listed {
+        assert!(matches!(claimed, Err(Error::Corrupt { .. })), "{claimed:?}");
+        watch.gone("bad").await;
+    } else {
+        // Whoever made the list has found it first.
+        assert!(!matches!(claimed, Ok(Some(_))), "{claimed:?}");
+    }
+    let listed = kit.watch(&other).await.listed().await;
+    let names: Vec<_> = listed.iter().map(|v| v.id.as_str()).collect();
+    assert_eq!(names, ["good"]);
+}
+
+/// A retry starts it from its props, and the reason is in its error log.
+pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "a_retry_starts_it_from_its_props").await else {
+        return;
+    };
+    set_aside(&kit).await;
+    let fence = kit.get("bad").await.fence;
+    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    let state = kit.state("bad").await;
+    assert_eq!(state.code(), Code::Runnable);
+    let kept = &state.errors.last().expect("the reason").error;
+    assert!(
+        kept.contains("read"),
+        "it says that it could not be read: {kept}"
+    );
+    let node = kit.node("n").await;
+    let mut claimed = kit.claim(&node, "bad").await;
+    assert!(claimed.claim.fence > fence);
+    assert_eq!(claimed.state.data, None);
+    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 2))
+        .await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    let state = kit.state("bad").await;
+    assert_eq!(state.code(), Code::Completed);
+    assert_eq!(state.data.unwrap().as_str(), r#"{"n":2}"#);
+}
+
+/// It can be deleted, and its id is free then.
+pub async fn it_can_be_deleted(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "it_can_be_deleted").await else {
+        return;
+    };
+    set_aside(&kit).await;
+    one(kit.registry().delete(vec![id("bad")]).await).unwrap();
+    assert_eq!(kit.list(Filter::default()).await, ["good"]);
+    kit.submit("bad").await;
+    let node = kit.node("n").await;
+    assert_eq!(kit.claim(&node, "bad").await.state.claims, 1);
+}

@@ -1,0 +1,246 @@
+//! What operators see: one task, lists, counts.
+
+use windlass_statemachine::{Code, Command, Message};
+
+use super::{
+    Harness,
+    kit::{Kit, field, fresh, id, task},
+};
+use crate::store::{Count, Error, Filter, Page};
+
+/// A task that does not exist is not found, with its name.
+pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("ab").await;
+    for name in ["a", "abc", "AB"] {
+        let error = kit.registry().get(&id(name)).await.unwrap_err();
+        let is_right = matches!(
+            &error,
+            Error::NotFound { what: "task", name: told } if told == name
+        );
+        assert!(is_right, "{error:?}");
+        let history = kit.registry().history(&id(name), 10).await;
+        assert!(
+            matches!(history, Err(Error::NotFound { .. })),
+            "{history:?}"
+        );
+    }
+}
+
+/// A list is in submit order, page after page, with nothing missing and nothing twice.
+pub async fn pages_are_in_submit_order(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let names: Vec<String> = (0..25).rev().map(|n| format!("t{n}")).collect();
+    let tasks = names.iter().map(|name| fresh(task(name)));
+    for answer in kit.registry().submit(tasks.collect()).await {
+        answer.unwrap();
+    }
+    let (mut listed, mut after) = (Vec::new(), 0);
+    loop {
+        let page = Page { after, limit: 10 };
+        let records = kit.registry().list(&Filter::default(), page).await.unwrap();
+        assert!(records.len() <= 10);
+        let Some(last) = records.last() else { break };
+        after = last.order;
+        listed.extend(records.into_iter().map(|r| r.task.id.to_string()));
+    }
+    assert_eq!(listed, names);
+}
+
+/// A filter and a page go together: a page is full as long as there is enough that is meant.
+pub async fn pages_of_a_filter_are_full(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    for n in 0..20 {
+        let mut of_kind = task(&format!("t{n}"));
+        let kind = if n % 4 == 0 { "rare" } else { "usual" };
+        of_kind.kind = kind.parse().unwrap();
+        kit.submit_task(of_kind).await;
+    }
+    let filter = Filter {
+        kind: Some("rare".parse().unwrap()),
+        ..Filter::default()
+    };
+    let page = Page { after: 0, limit: 3 };
+    let first = kit.registry().list(&filter, page).await.unwrap();
+    let names: Vec<_> = first.iter().map(|r| r.task.id.to_string()).collect();
+    assert_eq!(names, ["t0", "t4", "t8"]);
+    let after = first[2].order;
+    let page = Page { after, limit: 3 };
+    let second = kit.registry().list(&filter, page).await.unwrap();
+    let names: Vec<_> = second.iter().map(|r| r.task.id.to_string()).collect();
+    assert_eq!(names, ["t12", "t16"]);
+}
+
+/// A page of no size is refused.
+pub async fn a_page_of_no_size_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    for filter in [
+        Filter::default(),
+        Filter {
+            quarantined: true,
+            ..Filter::default()
+        },
+    ] {
+        let page = Page { after: 0, limit: 0 };
+        let error = kit.registry().list(&filter, page).await.unwrap_err();
+        assert_eq!(field(&error), "limit");
+    }
+}
+
+/// Every condition of a filter means what it says, and all of them have to hold.
+pub async fn filters_mean_what_they_say(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut other = task("other-kind");
+    other.kind = "other".parse().unwrap();
+    kit.submit_task(other).await;
+    for (name, team) in [("red-1", "red"), ("red-2", "red"), ("blue", "blue")] {
+        let mut labelled = task(name);
+        labelled.labels.insert("team".into(), team.into());
+        kit.submit_task(labelled).await;
+    }
+    kit.ended(&node, "failed", &Message::error("Disk FULL on sda"))
+        .await;
+    kit.ended(&node, "done", &Message::complete()).await;
+    kit.claim(&node, "red-2").await;
+
+    let states = |states: &[Code]| Filter {
+        states: states.to_vec(),
+        ..Filter::default()
+    };
+    let labels = |name: &str, value: Option<&str>| Filter {
+        labels: vec![(name.to_owned(), value.map(str::to_owned))],
+        ..Filter::default()
+    };
+    let error = |text: &str| Filter {
+        error: Some(text.to_owned()),
+        ..Filter::default()
+    };
+    let of_node = |name: &str| Filter {
+        node: Some(name.parse().unwrap()),
+        ..Filter::default()
+    };
+    let of_kind = Filter {
+        kind: Some("other".parse().unwrap()),
+        ..Filter::default()
+    };
+    let none: &[&str] = &[];
+    for (filter, expected) in [
+        (states(&[Code::Failed]), &["failed"][..]),
+        (
+            states(&[Code::Failed, Code::Completed]),
+            &["failed", "done"],
+        ),
+        (states(&[Code::Killed]), none),
+        (of_kind, &["other-kind"]),
+        (labels("team", Some("red")), &["red-1", "red-2"]),
+        (labels("team", None), &["red-1", "red-2", "blue"]),
+        (labels("tea", None), none),
+        (labels("team", Some("re")), none),
+        (of_node("n"), &["red-2"]),
+        (of_node("other"), none),
+        (error("disk full"), &["failed"]),
+        (error("sdb"), none),
+    ] {
+        assert_eq!(kit.list(filter.clone()).await, expected, "{filter:?}");
+    }
+    let all_of_it = Filter {
+        states: vec![Code::Runnable],
+        kind: Some("demo".parse().unwrap()),
+        labels: vec![("team".into(), Some("red".into()))],
+        id_prefix: Some("red".into()),
+        node: Some("n".parse().unwrap()),
+        ..Filter::default()
+    };
+    assert_eq!(kit.list(all_of_it.clone()).await, ["red-2"]);
+    let but_one = Filter {
+        id_prefix: Some("blue".into()),
+        ..all_of_it
+    };
+    assert_eq!(kit.list(but_one).await, none);
+}
+
+/// A prefix is text, not a pattern, and case matters.
+pub async fn a_prefix_is_no_pattern(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    for name in ["a", "ab", "aB", "a%c", "a_d", "a*e", "ä", "b"] {
+        kit.submit(name).await;
+    }
+    for (prefix, expected) in [
+        ("a", &["a", "ab", "aB", "a%c", "a_d", "a*e"][..]),
+        ("ab", &["ab"]),
+        ("a%", &["a%c"]),
+        ("a_", &["a_d"]),
+        ("a*", &["a*e"]),
+        ("ä", &["ä"]),
+        ("A", &[]),
+        ("", &["a", "ab", "aB", "a%c", "a_d", "a*e", "ä", "b"]),
+    ] {
+        let id_prefix = Some(prefix.to_owned());
+        let filter = Filter {
+            id_prefix,
+            ..Filter::default()
+        };
+        assert_eq!(kit.list(filter).await, expected, "{prefix:?}");
+    }
+}
+
+/// Counts are by kind and state, with what is claimed.
+pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    assert_eq!(kit.registry().counts().await.unwrap(), []);
+    let node = kit.node("n").await;
+    for n in 0..3 {
+        kit.submit(&format!("r{n}")).await;
+    }
+    kit.claim(&node, "r0").await;
+    let mut other = task("o");
+    other.kind = "other".parse().unwrap();
+    kit.submit_task(other).await;
+    kit.ended(&node, "done", &Message::complete()).await;
+    let mut counts = kit.registry().counts().await.unwrap();
+    counts.sort_by_key(|c| (c.kind.clone(), c.state));
+    let count = |kind: &str, state: Code, tasks: u64, claimed: u64| Count {
+        kind: kind.parse().unwrap(),
+        state: Some(state),
+        tasks,
+        claimed,
+    };
+    assert_eq!(
+        counts,
+        [
+            count("demo", Code::Runnable, 3, 1),
+            count("demo", Code::Completed, 1, 0),
+            count("other", Code::Runnable, 1, 0),
+        ]
+    );
+}
+
+/// A record shows who has the task and what waits for it.
+pub async fn a_record_shows_owner_and_queue(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let claimed = kit.claimed(&node, "a").await;
+    kit.send("a", "c1", Command::Run).await;
+    kit.send("a", "c2", Command::Run).await;
+    let page = Page::default();
+    let listed = kit.registry().list(&Filter::default(), page).await.unwrap();
+    let got = kit.get("a").await;
+    for record in [&listed[0], &got] {
+        assert_eq!(record.node, Some("n".parse().unwrap()));
+        assert_eq!(record.fence, claimed.claim.fence);
+        assert_eq!(record.commands, 2);
+        assert_eq!(record.state.as_ref().unwrap(), &claimed.state);
+        let second = jiff::SignedDuration::from_secs(60);
+        assert!(record.submitted_at <= kit.now() && record.submitted_at > kit.now() - second);
+    }
+}
+
+/// Both halves of a store have the same limits.
+pub async fn limits_are_the_same(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let limits = kit.registry().limits();
+    assert_eq!(limits, kit.coordinator().limits());
+    assert!(limits.max_bytes >= 1024, "{limits:?}");
+}

@@ -1,0 +1,305 @@
+//! State stores: fenced, durable, and nothing lost.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::json;
+use windlass_statemachine::{
+    Code, Fence, Json, Outcome, Progress, State, Status, TaskId, state::LastCommand,
+};
+
+use super::{
+    StateHarness,
+    kit::{field, id, one, skip},
+};
+use crate::store::{Error, StateStore, StateWrite};
+
+type Store = Arc<dyn StateStore>;
+
+fn state(fence: u64, version: u64) -> State {
+    let mut state = State::new("2030-01-02T03:04:05.678Z".parse().unwrap());
+    state.fence = Fence(fence);
+    state.version = version;
+    state.data = Some(json!({ "fence": fence, "version": version }).into());
+    state
+}
+
+async fn store(states: &Store, name: &str, state: State) -> Result<(), Error> {
+    let task = id(name);
+    one(states.store(vec![StateWrite { task, state }]).await)
+}
+
+async fn load(states: &Store, name: &str) -> Option<State> {
+    one(states.load(&[id(name)]).await).expect("a readable state")
+}
+
+/// What is stored comes back, with everything that belongs to it.
+pub async fn a_state_comes_back(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    assert_eq!(load(&states, "a").await, None);
+    let mut full = state(u64::MAX >> 1, 3);
+    full.status = Status::Completed {
+        result: Some(
+            Json::parse("result", r#"{"n":123456789012345678901234567890,"f":1.10}"#).unwrap(),
+        ),
+    };
+    full.data = Some(Json::parse("data", r#"{"u":18446744073709551615,"t":"é\u0000木"}"#).unwrap());
+    full.errors.push(full.since, "disk full: é\n", 8);
+    (full.attempts, full.claims, full.incarnation) = (3, 7, 2);
+    full.last_command = Some(LastCommand {
+        order: 9_007_199_254_740_993,
+        outcome: Outcome::Rejected {
+            reason: "not now".into(),
+        },
+    });
+    full.progress = Some(Progress {
+        fraction: Some(0.25),
+        text: "a quarter".into(),
+    });
+    store(&states, "a", full.clone()).await.unwrap();
+    assert_eq!(load(&states, "a").await, Some(full));
+    let mut sleeping = state(1, 1);
+    sleeping.status = Status::Sleeping {
+        until: "2031-01-01T00:00:00.123456789Z".parse().unwrap(),
+    };
+    sleeping.data = None;
+    store(&states, "b", sleeping.clone()).await.unwrap();
+    assert_eq!(load(&states, "b").await, Some(sleeping));
+}
+
+/// A smaller fence is refused, whatever its version, and changes nothing.
+pub async fn a_smaller_fence_is_refused(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    for stale in [state(4, 10), state(4, 11), state(1, 1000), state(0, 0)] {
+        let refused = store(&states, "a", stale).await;
+        assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    }
+    assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+}
+
+/// A smaller version of the same fence is refused: it is a write that came late.
+pub async fn a_smaller_version_is_refused(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    let refused = store(&states, "a", state(5, 9)).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+}
+
+/// A greater fence is taken also with a smaller version, and a greater version of the same fence.
+pub async fn what_is_newer_is_taken(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    for newer in [state(5, 10), state(5, 11), state(6, 1), state(100, 1)] {
+        store(&states, "a", newer.clone()).await.unwrap();
+        assert_eq!(load(&states, "a").await, Some(newer));
+    }
+}
+
+/// A late write of a task that was replaced is refused, however often that task was retried.
+pub async fn the_incarnation_does_not_matter(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 1)).await.unwrap();
+    let mut late = state(4, 9);
+    late.incarnation = 3;
+    let refused = store(&states, "a", late).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_eq!(load(&states, "a").await, Some(state(5, 1)));
+}
+
+/// The same write again succeeds and changes nothing.
+pub async fn the_same_write_again_succeeds(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    let mut again = state(5, 10);
+    again.data = None;
+    store(&states, "a", again).await.unwrap();
+    assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+}
+
+/// Items are independent, and answers come in the order of the items.
+pub async fn items_are_independent(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "b", state(5, 1)).await.unwrap();
+    let names = ["a", "b", "c", "a"];
+    let fences = [1, 4, 1, 2];
+    let writes = names.iter().zip(fences).map(|(name, fence)| StateWrite {
+        task: id(name),
+        state: state(fence, 1),
+    });
+    let answers = states.store(writes.collect()).await;
+    assert!(
+        matches!(answers[..], [Ok(()), Err(Error::Fenced(_)), Ok(()), Ok(())]),
+        "{answers:?}"
+    );
+    let ids: Vec<TaskId> = ["c", "nothing", "a", "b", "a"].map(id).to_vec();
+    let loaded = states.load(&ids).await.into_iter();
+    let fences: Vec<_> = loaded.map(|s| s.unwrap().map(|s| s.fence.0)).collect();
+    assert_eq!(fences, [Some(1), None, Some(2), Some(5), Some(2)]);
+    assert!(states.load(&[]).await.is_empty());
+    assert!(states.store(vec![]).await.is_empty());
+    assert!(states.remove(&[]).await.is_empty());
+}
+
+/// Names that are alike are the names of different tasks, and every legal name can be stored.
+pub async fn names_do_not_touch(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    let longest = "x".repeat(256);
+    let longest_but_one = "x".repeat(255);
+    let wide = "木".repeat(85);
+    let names = [
+        "a",
+        "ab",
+        "A",
+        "a%",
+        "a_",
+        "a*",
+        "...",
+        "a.json",
+        "a.tmp",
+        "con",
+        "a\\b",
+        "a:b",
+        "é",
+        "e\u{301}",
+        "%61",
+        "61",
+        "a b",
+        "-a",
+        "~",
+        "$HOME",
+        &longest,
+        &longest_but_one,
+        &wide,
+    ];
+    for (n, name) in names.iter().enumerate() {
+        let stored = store(&states, name, state(n as u64 + 1, 1)).await;
+        stored.unwrap_or_else(|e| panic!("{name:?} cannot be stored: {e}"));
+    }
+    for (n, name) in names.iter().enumerate() {
+        let expected = state(n as u64 + 1, 1);
+        assert_eq!(load(&states, name).await, Some(expected), "{name:?}");
+    }
+    for (n, name) in names.iter().enumerate() {
+        one(states.remove(&[id(name)]).await).unwrap();
+        assert_eq!(load(&states, name).await, None, "{name:?}");
+        for left in &names[n + 1..] {
+            assert!(
+                load(&states, left).await.is_some(),
+                "{left:?} after {name:?}"
+            );
+        }
+    }
+}
+
+/// What is removed is gone, and its name takes any state again; removing nothing is no error.
+pub async fn what_is_removed_is_gone(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    store(&states, "b", state(5, 10)).await.unwrap();
+    let answers = states.remove(&["a", "nothing", "a"].map(id)).await;
+    assert!(
+        matches!(answers[..], [Ok(()), Ok(()), Ok(())]),
+        "{answers:?}"
+    );
+    assert_eq!(load(&states, "a").await, None);
+    assert!(load(&states, "b").await.is_some());
+    store(&states, "a", state(1, 1)).await.unwrap();
+    assert_eq!(load(&states, "a").await, Some(state(1, 1)));
+}
+
+/// Of many writers at once, the greatest fence is what is left: comparing and writing is one step.
+pub async fn writers_at_once_leave_the_greatest(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    for round in 0..5 {
+        let name = format!("t{round}");
+        let mut fences: Vec<u64> = (1..=16).collect();
+        let half = fences.len() / 2;
+        fences.rotate_left(half + round);
+        let writes = fences.iter().map(|fence| {
+            let (states, name, fence) = (states.clone(), name.clone(), *fence);
+            tokio::spawn(async move { (fence, store(&states, &name, state(fence, 1)).await) })
+        });
+        for written in join_all(writes).await {
+            let (fence, answer) = written.unwrap();
+            let is_right = match &answer {
+                Ok(()) => true,
+                Err(Error::Fenced(_)) => fence < 16,
+                Err(_) => false,
+            };
+            assert!(is_right, "{fence}: {answer:?}");
+        }
+        assert_eq!(load(&states, &name).await, Some(state(16, 1)));
+    }
+}
+
+/// What is larger than the store takes is refused with its size, and the stored state stays. A store
+/// without a limit stores it whole.
+pub async fn large_states_are_stored_or_refused(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    let mut large = state(1, 1);
+    large.data = Some(Json::new("data", &"x".repeat(500_000)).unwrap());
+    store(&states, "a", large.clone()).await.unwrap();
+    assert_eq!(load(&states, "a").await, Some(large));
+    store(&states, "b", state(1, 1)).await.unwrap();
+    let mut huge = state(1, 2);
+    huge.data = Some(Json::new("data", &"x".repeat(64 << 20)).unwrap());
+    match store(&states, "b", huge.clone()).await {
+        Ok(()) => assert!(
+            load(&states, "b").await == Some(huge),
+            "it was stored whole"
+        ),
+        Err(error) => {
+            assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+            assert_eq!(field(&error), "data");
+            assert_eq!(load(&states, "b").await, Some(state(1, 1)));
+        }
+    }
+}
+
+/// What was stored is there when the store is opened again.
+pub async fn states_are_durable(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    store(&states, "b", state(1, 1)).await.unwrap();
+    one(states.remove(&[id("b")]).await).unwrap();
+    let Some(states) = harness.reopen(states).await else {
+        return skip("states_are_durable", "nothing outlives this store");
+    };
+    assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+    assert_eq!(load(&states, "b").await, None);
+    let refused = store(&states, "a", state(4, 99)).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+}
+
+/// A state that cannot be read is told as such and left as it is; the others are loaded. Only
+/// a store that knows its fence without reading it takes a newer one in its place.
+pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "bad", state(1, 1)).await.unwrap();
+    store(&states, "good", state(1, 1)).await.unwrap();
+    if !harness.corrupt(&states, &id("bad")).await {
+        let case = "an_unreadable_state_is_left_as_it_is";
+        return skip(case, "the states of this store cannot be damaged");
+    }
+    for _ in 0..2 {
+        let mut answers = states.load(&["bad", "good"].map(id)).await;
+        let error = answers.remove(0).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert!(error.to_string().contains("bad"), "names the task: {error}");
+        let good = answers.remove(0).unwrap().unwrap();
+        assert_eq!(good.code(), Code::Runnable);
+    }
+    match store(&states, "bad", state(9, 9)).await {
+        Ok(()) => assert_eq!(load(&states, "bad").await, Some(state(9, 9))),
+        Err(error) => {
+            assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+            let loaded = one(states.load(&[id("bad")]).await);
+            assert!(matches!(loaded, Err(Error::Corrupt { .. })), "{loaded:?}");
+        }
+    }
+    one(states.remove(&[id("bad")]).await).unwrap();
+    assert_eq!(load(&states, "bad").await, None);
+    store(&states, "bad", state(2, 1)).await.unwrap();
+    assert_eq!(load(&states, "bad").await, Some(state(2, 1)));
+}

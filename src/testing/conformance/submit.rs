@@ -1,0 +1,275 @@
+//! Submitting: what a new task is, and what an id that is taken answers.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_statemachine::{Code, Command, Fence, Json, Message, Retry, State, Status};
+
+use super::{
+    Harness,
+    kit::{Kit, command_of, field, fresh, id, skip, task, with_data},
+};
+use crate::store::{Error, IfExists, Submit, Submitted, What};
+
+/// A task without a start is runnable, unclaimed, and has a history of one line.
+pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    let record = kit.get("a").await;
+    assert_eq!(record.task, task("a"));
+    let state = record.state.unwrap();
+    assert_eq!(state, State::new(state.since));
+    assert_eq!((record.node, record.fence), (None, Fence(0)));
+    assert_eq!(record.commands, 0);
+    assert!(record.order > 0, "orders begin after 0, the first page's");
+    let state = Code::Runnable;
+    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+}
+
+/// A task with a start in the future sleeps until then.
+pub async fn a_future_start_sleeps(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let until = kit.in_an_hour();
+    let mut sleeper = task("a");
+    sleeper.start_at = Some(until);
+    kit.submit_task(sleeper).await;
+    assert_eq!(kit.state("a").await.status, Status::Sleeping { until });
+    let node = kit.node("n").await;
+    assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
+}
+
+/// A start in the past is none.
+pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut late = task("a");
+    late.start_at = Some("2001-01-01T00:00:00Z".parse().unwrap());
+    kit.submit_task(late).await;
+    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+}
+
+/// The id of a live task is taken, claimed or not.
+pub async fn a_live_id_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("unclaimed").await;
+    kit.claimed(&node, "claimed").await;
+    for name in ["unclaimed", "claimed"] {
+        for if_exists in [IfExists::Refuse, IfExists::ReplaceFinished] {
+            let task = task(name);
+            let error = kit
+                .try_submit(Submit { task, if_exists })
+                .await
+                .unwrap_err();
+            let is_right = matches!(
+                &error,
+                Error::AlreadyExists { what: "task", name: taken } if taken == name
+            );
+            assert!(is_right, "{error:?}");
+        }
+    }
+}
+
+/// The id of an ended task is taken until it is replaced or deleted.
+pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for (name, message) in [
+        ("done", Message::complete()),
+        ("killed", Message::kill()),
+        ("failed", Message::error("x")),
+    ] {
+        kit.ended(&node, name, &message).await;
+        let error = kit.try_submit(fresh(task(name))).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::AlreadyFinished(task) if task.as_str() == name),
+            "{error:?}"
+        );
+    }
+}
+
+/// With `Same`, the same kind and props are as good as submitted: live or ended.
+pub async fn the_same_task_exists(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut same = task("a");
+    same.props = json!({"n": 1}).into();
+    let submit = Submit {
+        task: same,
+        if_exists: IfExists::Same,
+    };
+    assert_eq!(
+        kit.try_submit(submit.clone()).await.unwrap(),
+        Submitted::New
+    );
+    let live = kit.try_submit(submit.clone()).await.unwrap();
+    assert_eq!(live, Submitted::Existing(Code::Runnable));
+    let node = kit.node("n").await;
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    let ended = kit.try_submit(submit).await.unwrap();
+    assert_eq!(ended, Submitted::Existing(Code::Completed));
+}
+
+/// Another kind or other props make another task, which is refused also with `Same`.
+pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    let mut props = task("a");
+    props.props = json!({"n": 1}).into();
+    let mut kind = task("a");
+    kind.kind = "other".parse().unwrap();
+    let if_exists = IfExists::Same;
+    for task in [&props, &kind] {
+        let task = task.clone();
+        let error = kit
+            .try_submit(Submit { task, if_exists })
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::AlreadyExists { .. }), "{error:?}");
+    }
+    let node = kit.node("n").await;
+    let mut claimed = kit.claim(&node, "a").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    for task in [props, kind] {
+        let error = kit
+            .try_submit(Submit { task, if_exists })
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::AlreadyFinished(_)), "{error:?}");
+    }
+}
+
+/// A task that takes the place of an ended one has nothing of it but a fence that goes on growing.
+pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut old = kit.claimed(&node, "a").await;
+    let order = kit.send("a", "c", Command::Checkpoint).await;
+    kit.commit(&mut old, &with_data(Message::checkpoint(), 1))
+        .await;
+    kit.commit(&mut old, &Message::complete_with(&1).unwrap())
+        .await;
+    let before = kit.get("a").await;
+
+    let mut new = task("a");
+    new.props = json!([2]).into();
+    let submit = Submit {
+        task: new.clone(),
+        if_exists: IfExists::ReplaceFinished,
+    };
+    assert_eq!(kit.try_submit(submit).await.unwrap(), Submitted::New);
+    let record = kit.get("a").await;
+    assert_eq!(record.task, new);
+    assert!(record.order > before.order, "it is the newest submit");
+    let state = record.state.unwrap();
+    assert_eq!(state, State::new(state.since));
+    assert_eq!(kit.registry().commands(&id("a")).await.unwrap(), []);
+    let gone = kit.registry().command(&command_of("c")).await;
+    assert!(
+        matches!(gone, Err(Error::NotFound { .. })),
+        "{gone:?} {order}"
+    );
+    let state = Code::Runnable;
+    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+
+    let claimed = kit.claim(&node, "a").await;
+    assert!(claimed.claim.fence > before.fence);
+    assert_eq!(
+        (claimed.state.data.clone(), claimed.state.claims),
+        (None, 1)
+    );
+    assert!(!claimed.abandoned);
+}
+
+/// Two items of one call that name one task are taken one after the other.
+pub async fn two_items_with_one_id(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let items = vec![fresh(task("a")), fresh(task("b")), fresh(task("a"))];
+    let answers = kit.registry().submit(items).await;
+    assert!(
+        matches!(
+            &answers[..],
+            [
+                Ok(Submitted::New),
+                Ok(Submitted::New),
+                Err(Error::AlreadyExists { name, .. })
+            ] if name == "a"
+        ),
+        "{answers:?}"
+    );
+}
+
+/// An item that is refused does not touch the others, and says which field is wrong.
+pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut large = task("large");
+    large.props = Json::new("props", &"x".repeat(kit.registry().limits().max_bytes)).unwrap();
+    let mut labels = task("labels");
+    labels.labels.insert("a=b".into(), "c".into());
+    let items = vec![
+        fresh(task("a")),
+        fresh(large),
+        fresh(labels),
+        fresh(task("b")),
+    ];
+    let answers = kit.registry().submit(items).await;
+    assert_eq!(answers.len(), 4);
+    assert!(answers[0].is_ok() && answers[3].is_ok(), "{answers:?}");
+    assert_eq!(field(answers[1].as_ref().unwrap_err()), "props");
+    assert_eq!(field(answers[2].as_ref().unwrap_err()), "labels");
+    assert_eq!(kit.list(Default::default()).await, ["a", "b"]);
+}
+
+/// Numbers come back as they went in, however large.
+pub async fn large_integers_survive(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let text = r#"{"i":9007199254740993,"u":18446744073709551615,"big":123456789012345678901234567890,"f":1.10}"#;
+    let mut numbers = task("a");
+    numbers.props = Json::parse("props", text).unwrap();
+    kit.submit_task(numbers).await;
+    assert_eq!(kit.get("a").await.task.props.as_str(), text);
+    let node = kit.node("n").await;
+    assert_eq!(kit.claim(&node, "a").await.task.props.as_str(), text);
+}
+
+/// Every field of a task comes back, and so do ids of any script and of the greatest length.
+pub async fn every_field_survives(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let longest = "x".repeat(256);
+    for name in ["häuser 木", "a%b", "a_b", "a'b\"c", "...", longest.as_str()] {
+        let mut full = task(name);
+        full.kind = "кind".parse().unwrap();
+        full.props = json!({"text": "é\u{0}\n木", "null": null}).into();
+        full.start_at = Some(kit.in_an_hour());
+        full.priority = i32::MIN;
+        full.labels = [
+            ("team".to_owned(), "ä b".to_owned()),
+            ("x".into(), String::new()),
+        ]
+        .into();
+        full.retry = Some(Retry::Exponential {
+            base: Duration::from_millis(1500),
+            factor: 1.5,
+            cap: Duration::from_secs(60),
+            attempts: 3,
+        });
+        kit.submit_task(full.clone()).await;
+        assert_eq!(kit.get(name).await.task, full);
+    }
+}
+
+/// A task that was acknowledged is there when the store is opened again.
+pub async fn submits_are_durable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut durable = task("a");
+    durable.props = json!({"n": 1}).into();
+    kit.submit_task(durable.clone()).await;
+    let order = kit.get("a").await.order;
+    let Some(store) = harness.reopen(kit.store).await else {
+        return skip("submits_are_durable", "nothing outlives this store");
+    };
+    let kit = Kit { store };
+    let record = kit.get("a").await;
+    assert_eq!((record.task, record.order), (durable, order));
+    kit.submit("b").await;
+    assert!(kit.get("b").await.order > order);
+}

@@ -1,0 +1,365 @@
+//! The watch of a node: a list, then every change, until the lease is gone.
+
+use windlass_statemachine::{Command, Message};
+
+use super::{
+    Harness,
+    kit::{Kit, command_of, id, one, task, with_data},
+    wait::Watcher,
+};
+use crate::store::{Error, Event, NodeCommand, Send, TaskView};
+
+fn names(views: &[TaskView]) -> Vec<&str> {
+    let mut names: Vec<_> = views.iter().map(|v| v.id.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// A watch begins with every live task, and says when the list is complete.
+pub async fn it_lists_what_lives(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    assert!(kit.watch(&node).await.listed().await.is_empty());
+
+    let mut full = task("full");
+    full.priority = 9;
+    full.labels.insert("team".into(), "a".into());
+    let start = kit.in_an_hour();
+    full.start_at = Some(start);
+    kit.submit_task(full.clone()).await;
+    kit.submit("plain").await;
+    kit.claimed(&other, "claimed").await;
+    kit.submit("commanded").await;
+    kit.send("commanded", "c", Command::Pause).await;
+    let mut paused = kit.claimed(&node, "paused").await;
+    kit.commit(&mut paused, &Message::pause()).await;
+    kit.ended(&node, "done", &Message::complete()).await;
+
+    let views = kit.watch(&node).await.listed().await;
+    assert_eq!(
+        names(&views),
+        ["claimed", "commanded", "full", "paused", "plain"]
+    );
+    for view in views {
+        let record = kit.get(view.id.as_str()).await;
+        let name = view.id.as_str();
+        let expected = TaskView {
+            id: record.task.id.clone(),
+            kind: record.task.kind.clone(),
+            labels: (name == "full").then(|| full.labels.clone().into()),
+            priority: record.task.priority,
+            order: record.order,
+            due: view.due,
+            claimed_by: (name == "claimed").then_some(other.id),
+            commanded: name == "commanded",
+        };
+        assert_eq!(view, expected);
+        // A store may keep less than nanoseconds of it in its index.
+        let due = record.state.unwrap().due();
+        let apart = due.zip(view.due).map(|(a, b)| a.duration_since(b).abs());
+        let as_good_as_same = apart.is_some_and(|d| d < jiff::SignedDuration::from_millis(1));
+        assert!(
+            as_good_as_same || due == view.due,
+            "{due:?} is told as {view:?}"
+        );
+        if name == "full" {
+            assert_eq!((view.due, view.priority), (Some(start), 9));
+        }
+    }
+}
+
+/// Only the kinds that were asked for are told.
+pub async fn it_tells_only_its_kinds(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let kinds = Some(vec!["mine".parse().unwrap(), "also".parse().unwrap()]);
+    let of = |name: &str, kind: &str| {
+        let mut of_kind = task(name);
+        of_kind.kind = kind.parse().unwrap();
+        of_kind
+    };
+    kit.submit_task(of("a", "mine")).await;
+    kit.submit_task(of("b", "min")).await;
+    let watch = kit.coordinator().watch(&node, kinds).await.unwrap();
+    let mut watch = Watcher::new(watch);
+    assert_eq!(names(&watch.listed().await), ["a"]);
+    kit.submit_task(of("c", "mine2")).await;
+    kit.submit_task(of("d", "also")).await;
+    watch
+        .until("the last task", |event| {
+            let Event::Task(view) = event else {
+                return None;
+            };
+            assert_ne!(view.id, id("c"), "is of another kind");
+            (view.id == id("d")).then_some(())
+        })
+        .await;
+}
+
+/// A new task is told.
+pub async fn it_tells_of_new_tasks(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    kit.submit("a").await;
+    let view = watch.task("a", "a new task", |_| true).await;
+    assert_eq!((view.claimed_by, view.commanded), (None, false));
+    assert!(view.due.is_some_and(|due| due <= kit.now()));
+}
+
+/// Claims, transitions and releases are told, to their owner and to others.
+pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watches = [kit.watch(&node).await, kit.watch(&other).await];
+    for watch in &mut watches {
+        watch.listed().await;
+    }
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await;
+    let is_claimed = |v: &TaskView| v.claimed_by == Some(node.id);
+    watches[1].task("a", "another's claim", is_claimed).await;
+    let until = kit.in_an_hour();
+    kit.commit(&mut claimed, &Message::sleep_until(until)).await;
+    for watch in &mut watches {
+        let sleeps = |v: &TaskView| v.due == Some(until) && v.claimed_by.is_none();
+        watch.task("a", "a sleep", sleeps).await;
+    }
+    kit.send("a", "c", Command::Pause).await;
+    let mut claimed = kit.claim(&other, "a").await;
+    kit.commit(&mut claimed, &Message::pause()).await;
+    for watch in &mut watches {
+        let paused = |v: &TaskView| v.due.is_none() && v.claimed_by.is_none();
+        watch.task("a", "a pause", paused).await;
+    }
+}
+
+/// A task that has ended or was deleted is told to be gone; a retry tells it anew.
+pub async fn it_tells_of_the_end(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&other).await;
+    watch.listed().await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    kit.commit(&mut claimed, &Message::kill()).await;
+    watch.gone("a").await;
+    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    watch
+        .task("a", "a retry", |v| {
+            v.claimed_by.is_none() && v.due.is_some()
+        })
+        .await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    watch.gone("a").await;
+}
+
+/// The owner of a task that is deleted is told.
+pub async fn it_tells_the_owner_of_a_deletion(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    kit.claimed(&node, "a").await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    watch.gone("a").await;
+}
+
+/// A command for an unclaimed task is told to all, one for a claimed task to its owner, with what
+/// it says.
+pub async fn it_tells_of_commands(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&node).await;
+    let mut others = kit.watch(&other).await;
+    watch.listed().await;
+    others.listed().await;
+    kit.submit("a").await;
+    kit.send("a", "c1", Command::Pause).await;
+    for watch in [&mut watch, &mut others] {
+        watch.task("a", "a command", |v| v.commanded).await;
+    }
+    let claimed = kit.claim(&node, "a").await;
+    let order = kit.send("a", "c2", Command::Kill).await;
+    let told = watch
+        .until("a command for the owner", |event| match event {
+            Event::Commands(task, commands) if *task == id("a") => {
+                commands.iter().find(|c| c.order == order).cloned()
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!((told.command, told.id), (Command::Kill, command_of("c2")));
+    // What the others are told next is this task's end: no command before it was theirs.
+    kit.try_commit(&claimed, &Message::complete())
+        .await
+        .unwrap();
+    others
+        .until("the end", |event| {
+            assert!(!matches!(event, Event::Commands(..)), "{event:?}");
+            matches!(event, Event::Gone(task) if *task == id("a")).then_some(())
+        })
+        .await;
+}
+
+/// Commands that wait for a claimed task are told to an owner who watches only now.
+pub async fn a_new_watch_tells_waiting_commands(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.claimed(&node, "a").await;
+    let order = kit.send("a", "c", Command::Pause).await;
+    let mut watch = kit.watch(&node).await;
+    let told = watch
+        .until("a waiting command", |event| match event {
+            Event::Commands(task, commands) if *task == id("a") => Some(commands.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(told.iter().map(|c| c.order).collect::<Vec<_>>(), [order]);
+}
+
+/// A thousand changes may be told in less events, but the last of each task is.
+pub async fn the_last_state_is_told(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&other).await;
+    watch.listed().await;
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        kit.submit(name).await;
+    }
+    let until = kit.in_an_hour();
+    for round in 0..20 {
+        for name in names {
+            let mut claimed = kit.claim(&node, name).await;
+            let last = round == 19;
+            let message = if last {
+                Message::sleep_until(until)
+            } else {
+                with_data(Message::release(), round)
+            };
+            kit.commit(&mut claimed, &message).await;
+        }
+    }
+    for name in names {
+        // Read from a watch of its own: the events of the others may come in any order.
+        let mut again = kit.watch(&other).await;
+        let views = again.listed().await;
+        assert!(views.iter().all(|v| v.due == Some(until)), "{views:?}");
+        if name == "e" {
+            let is_last = |v: &TaskView| v.due == Some(until) && v.claimed_by.is_none();
+            watch.task(name, "the last state", is_last).await;
+        }
+    }
+}
+
+/// Node commands are told once they are sent, and those that wait when the watch begins.
+pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let name = &node.node;
+    let registry = kit.registry();
+    let first = registry.send_node(name, NodeCommand::Freeze).await.unwrap();
+    let mut watch = kit.watch(&node).await;
+    let mut others = kit.watch(&other).await;
+    let told = async |watch: &mut Watcher, order: u64| {
+        watch
+            .until("a node command", |event| match event {
+                Event::Node(queued) if queued.order == order => Some(queued.command.clone()),
+                _ => None,
+            })
+            .await
+    };
+    assert_eq!(told(&mut watch, first).await, NodeCommand::Freeze);
+    let stop = NodeCommand::StopTask { task: id("a") };
+    let second = registry.send_node(name, stop.clone()).await.unwrap();
+    assert!(second > first);
+    assert_eq!(told(&mut watch, second).await, stop);
+    // The other node is told its own commands only.
+    let own = registry
+        .send_node(&other.node, NodeCommand::Balance)
+        .await
+        .unwrap();
+    others
+        .until("its own command", |event| match event {
+            Event::Node(queued) => {
+                assert_eq!(queued.order, own, "another node's command");
+                Some(())
+            }
+            _ => None,
+        })
+        .await;
+}
+
+/// A node command that was answered is not told again.
+pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let registry = kit.registry();
+    let answered = registry
+        .send_node(&node.node, NodeCommand::Freeze)
+        .await
+        .unwrap();
+    kit.coordinator()
+        .acknowledge(&node, answered, "frozen")
+        .await
+        .unwrap();
+    let waiting = registry
+        .send_node(&node.node, NodeCommand::Drain)
+        .await
+        .unwrap();
+    let mut watch = kit.watch(&node).await;
+    watch
+        .until("the command that waits", |event| match event {
+            Event::Node(queued) => {
+                assert_eq!(queued.order, waiting);
+                Some(())
+            }
+            _ => None,
+        })
+        .await;
+}
+
+/// The stream ends when the lease does, and a lease that has ended is not watched.
+pub async fn it_ends_with_the_lease(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    kit.coordinator().leave(&node).await.unwrap();
+    while let Some(event) = watch.next().await {
+        assert!(!matches!(event, Event::Reset), "{event:?}");
+    }
+    let refused = kit.coordinator().watch(&node, None).await.err();
+    assert!(matches!(refused, Some(Error::Fenced(_))), "{refused:?}");
+}
+
+/// A long list is told whole, and what comes meanwhile is not missed.
+pub async fn a_long_list_is_whole(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let tasks = (0..2500).map(|n| super::kit::fresh(task(&format!("t{n}"))));
+    for answer in kit.registry().submit(tasks.collect()).await {
+        answer.unwrap();
+    }
+    let sends = (0..10).map(|n| Send {
+        task: id(&format!("t{n}")),
+        id: command_of(&format!("c{n}")),
+        command: Command::Pause,
+    });
+    let mut watch = kit.watch(&node).await;
+    for answer in kit.registry().send(sends.collect()).await {
+        answer.unwrap();
+    }
+    kit.submit("late").await;
+    let mut seen = std::collections::HashMap::new();
+    watch
+        .until("every task as it is now", |event| {
+            if let Event::Task(view) = event {
+                seen.insert(view.id.clone(), view.commanded);
+            }
+            let commanded = seen.values().filter(|commanded| **commanded).count();
+            (seen.len() == 2501 && commanded == 10).then_some(())
+        })
+        .await;
+}

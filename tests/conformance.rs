@@ -1,0 +1,173 @@
+//! Every store that ships with windlass, held to the duties of the traits.
+#![cfg(feature = "conformance")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a harness that fails should fail its test"
+)]
+
+use std::sync::Arc;
+
+use windlass::{
+    TaskId, async_trait,
+    clock::SystemClock,
+    store::{
+        StateStore, Store,
+        memory::{MemoryStates, MemoryStore},
+    },
+    testing::conformance::{Harness, StateHarness},
+};
+
+/// The stores of one kind, and the last one that was made: it is damaged by its own hand.
+#[derive(Default)]
+struct Memory(std::sync::Mutex<Option<Arc<MemoryStore>>>);
+
+#[async_trait]
+impl Harness for Memory {
+    async fn store(&self) -> Store {
+        let clock = SystemClock::shared();
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        *self.0.lock().unwrap() = Some(store.clone());
+        Store::from_parts(store.clone(), store, clock)
+    }
+
+    async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
+        let store = self.0.lock().unwrap();
+        store.as_ref().unwrap().damage(task, "{").unwrap();
+        true
+    }
+}
+
+/// Any store with its states beside it.
+#[derive(Default)]
+struct Split<H> {
+    inner: H,
+    states: Arc<MemoryStates>,
+}
+
+#[async_trait]
+impl<H: Harness> Harness for Split<H> {
+    async fn store(&self) -> Store {
+        self.inner
+            .store()
+            .await
+            .with_state_store(self.states.clone())
+    }
+
+    async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
+        self.states.damage(task, "{");
+        true
+    }
+
+    fn takes_effects(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Default)]
+struct States(Arc<MemoryStates>);
+
+#[async_trait]
+impl StateHarness for States {
+    async fn states(&self) -> Arc<dyn StateStore> {
+        self.0.clone()
+    }
+
+    async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {
+        self.0.damage(task, "{");
+        true
+    }
+}
+
+/// A SQLite file of its own for each store.
+#[cfg(feature = "sqlite")]
+mod sqlite_file {
+    use std::sync::{Arc, Mutex};
+
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+    use windlass::{
+        TaskId, async_trait,
+        store::{
+            StateStore, Store,
+            sqlite::{Options, SqliteStates},
+        },
+        testing::conformance::{Harness, StateHarness},
+    };
+
+    /// The folder of the last store that was made.
+    #[derive(Default)]
+    pub(super) struct File(Mutex<Option<TempDir>>);
+
+    impl File {
+        fn make(&self) -> String {
+            *self.0.lock().unwrap() = Some(tempfile::tempdir().unwrap());
+            self.path()
+        }
+
+        fn path(&self) -> String {
+            let folder = self.0.lock().unwrap();
+            let path = folder.as_ref().unwrap().path().join("tasks.db");
+            path.to_str().unwrap().to_owned()
+        }
+
+        fn write(&self, sql: &str, task: &TaskId) {
+            let file = Connection::open(self.path()).unwrap();
+            assert_eq!(file.execute(sql, [task.as_str()]).unwrap(), 1);
+        }
+    }
+
+    async fn open(path: &str) -> Store {
+        Store::open(&format!("sqlite:{path}")).await.unwrap()
+    }
+
+    #[async_trait]
+    impl Harness for File {
+        async fn store(&self) -> Store {
+            open(&self.make()).await
+        }
+
+        async fn reopen(&self, store: Store) -> Option<Store> {
+            drop(store);
+            Some(open(&self.path()).await)
+        }
+
+        async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
+            let which = "n = (SELECT n FROM tasks WHERE id = ?1)";
+            self.write(
+                &format!("UPDATE states SET state = '{{' WHERE {which}"),
+                task,
+            );
+            true
+        }
+    }
+
+    #[async_trait]
+    impl StateHarness for File {
+        async fn states(&self) -> Arc<dyn StateStore> {
+            let states = SqliteStates::open(self.make(), Options::default()).await;
+            Arc::new(states.unwrap())
+        }
+
+        async fn reopen(&self, states: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
+            drop(states);
+            let states = SqliteStates::open(self.path(), Options::default()).await;
+            Some(Arc::new(states.unwrap()))
+        }
+
+        async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {
+            self.write("UPDATE states_alone SET state = '{' WHERE task = ?1", task);
+            true
+        }
+    }
+}
+
+// One line per store.
+windlass::conformance_tests!(memory, Memory::default());
+windlass::conformance_tests!(split_memory, Split::<Memory>::default());
+windlass::state_store_conformance_tests!(memory_states, States::default());
+#[cfg(feature = "sqlite")]
+windlass::conformance_tests!(sqlite, sqlite_file::File::default());
+#[cfg(feature = "sqlite")]
+windlass::conformance_tests!(split_sqlite, Split::<sqlite_file::File>::default());
+#[cfg(feature = "sqlite")]
+windlass::state_store_conformance_tests!(sqlite_states, sqlite_file::File::default());

@@ -1,0 +1,119 @@
+//! What the documentation says of the code, checked against it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use windlass::{ActionKind, Code, statemachine::transition::TABLE};
+
+fn read(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn the_table_of_the_lifecycle_is_the_table_of_the_code() {
+    let text = read("docs/lifecycle.md");
+    let table = text
+        .split("<!-- table")
+        .nth(1)
+        .unwrap()
+        .split("<!-- end of table")
+        .next()
+        .unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let heads = ActionKind::ALL.map(ActionKind::as_str);
+    assert_eq!(rows[0][1..], heads);
+    let cells: Vec<Vec<String>> = rows[2..]
+        .iter()
+        .map(|row| row.iter().map(ToString::to_string).collect())
+        .collect();
+    let code: Vec<Vec<String>> = Code::ALL
+        .iter()
+        .zip(TABLE)
+        .map(|(from, row)| {
+            let to = row.iter().map(|to| to.map_or("–", Code::as_str).to_owned());
+            std::iter::once(from.to_string()).chain(to).collect()
+        })
+        .collect();
+    assert_eq!(cells, code);
+}
+
+#[test]
+fn every_guarantee_has_a_row() {
+    let text = read("docs/guarantees.md");
+    for n in 1..=8 {
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| G{n} |")));
+        let held_by = row.and_then(|row| row.trim_matches('|').split('|').nth(2));
+        assert!(
+            held_by.is_some_and(|cell| cell.trim().len() > 10),
+            "G{n}: {row:?}"
+        );
+    }
+}
+
+/// Files that the documents name exist: a test, a module, another document.
+#[test]
+fn what_the_documents_point_to_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut checked = 0;
+    let mut missing = Vec::new();
+    let docs = std::fs::read_dir(root.join("docs"))
+        .unwrap()
+        .map(|f| f.unwrap().path());
+    for doc in docs.chain([root.join("README.md"), root.join("CONTRIBUTING.md")]) {
+        let text = std::fs::read_to_string(&doc).unwrap();
+        for name in text.split('`').skip(1).step_by(2) {
+            let top = [
+                "src/",
+                "statemachine/",
+                "tests/",
+                "cli/",
+                "docs/",
+                "examples/",
+                "benches/",
+            ];
+            if !top.iter().any(|top| name.starts_with(top)) || name.contains([' ', '*', '<', '{']) {
+                continue;
+            }
+            checked += 1;
+            if !root.join(name).exists() {
+                missing.push(format!("{}: {name}", doc.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(
+        checked > 20,
+        "only {checked} names were found: has the writing changed?"
+    );
+}
+
+#[test]
+fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
+    let (text, code) = (read("docs/storage.md"), read("src/store/sqlite/schema.rs"));
+    let blocks: Vec<&str> = text
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|block| block.split("```").next())
+        .map(str::trim)
+        .collect();
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        assert!(
+            code.contains(block),
+            "docs/storage.md says otherwise than the code:\n{block}"
+        );
+    }
+    let tables = |text: &str| text.matches("CREATE TABLE ").count();
+    let in_code = code.split("mod tests").next().map_or(0, tables);
+    assert_eq!(tables(&text), in_code, "every table is told");
+}

@@ -1,0 +1,42 @@
+//! A node with the handlers of the crash tests, to be killed.
+//!
+//! `windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS LATE_MS`
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use tracing_subscriber::EnvFilter;
+use windlass::{Runner, store::Store};
+use windlass_robustness::{
+    BoxError, kinds,
+    late::Late,
+    witness::{self, Journal},
+};
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [store, node, witnesses, ttl, slots, late] = &args[..] else {
+        return Err("usage: see the head of the source".into());
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_env("WINDLASS_LOG"))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    let journal = Arc::new(Journal::open(Path::new(witnesses), node)?);
+    witness::watch_stalls(journal.clone());
+    let ttl = Duration::from_millis(ttl.parse()?);
+    let store = Store::open(&format!("sqlite:{store}")).await?;
+    let late = Duration::from_millis(late.parse()?);
+    let store = Late::store(&store, &journal, late);
+    let builder = Runner::builder(&store)
+        .node(node)
+        .lease_ttl(ttl)
+        .wait_for_name(ttl * 4)
+        .park_after(kinds::PARK_AFTER)
+        .retention(None)
+        .slots(slots.parse()?);
+    let runner = kinds::add_all(builder, &journal).start().await?;
+    runner.run_until_signal().await?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Tasks and commands that a transition brings are there if and only if the transition is.
+
+use windlass::{ActionKind, TaskId, store::What};
+
+use super::Found;
+use crate::{
+    kinds,
+    world::{Subject, World},
+};
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    for (id, subject) in &world.subjects {
+        let kind = subject.record.task.kind.as_str();
+        let Some(job) = subject.job().filter(|_| kind == "parent") else {
+            continue;
+        };
+        let completed = completed_by_itself(subject);
+        for number in 0..job.children {
+            let child = kinds::child(id, number);
+            let there = world.subjects.contains_key(child.as_str());
+            if there != completed {
+                let how =
+                    format!("it completed: {completed}; its child {number} is there: {there}");
+                found.push((id.clone(), how));
+            }
+        }
+        if completed && !has_command(world, id) {
+            let how = "it completed; its child has no command of it".to_owned();
+            found.push((id.clone(), how));
+        }
+    }
+    found
+}
+
+/// Whether its handler completed it (an operator's command brings no effects).
+fn completed_by_itself(subject: &Subject) -> bool {
+    let message = |what: &What| match what {
+        What::Moved {
+            message, command, ..
+        } => Some((*message, *command)),
+        _ => None,
+    };
+    let last = subject.last_move().and_then(message);
+    matches!(last, Some((ActionKind::Complete, None)))
+}
+
+fn has_command(world: &World, parent: &TaskId) -> bool {
+    let child = world.subjects.get(kinds::child(parent, 0).as_str());
+    let id = kinds::command_to_child(parent);
+    child.is_some_and(|c| c.commands.iter().any(|c| c.id.as_str() == id))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::Command;
+
+    use super::super::sample::*;
+    use super::*;
+    use crate::kinds::Job;
+
+    fn parent(history: Vec<What>) -> Subject {
+        let mut parent = subject(history);
+        parent.record.task.kind = "parent".parse().unwrap();
+        let job = Job {
+            children: 1,
+            ..Job::default()
+        };
+        parent.record.task.props = windlass::Json::new("props", &job).unwrap();
+        parent
+    }
+
+    fn child(commands: bool) -> Subject {
+        let mut child = subject(vec![submitted()]);
+        child.record.task.id = "t.0".parse().unwrap();
+        if commands {
+            let mut sent = command(9, Command::Checkpoint, None);
+            sent.id = "t.command".parse().unwrap();
+            child.commands.push(sent);
+        }
+        child
+    }
+
+    fn family(done: bool, child: Option<Subject>) -> World {
+        let mut history = vec![submitted(), claimed("a", 2)];
+        if done {
+            history.push(completed(2));
+        }
+        let mut world = world(parent(history));
+        if let Some(child) = child {
+            world.subjects.insert(child.id().clone(), child);
+        }
+        world
+    }
+
+    #[test]
+    fn both_or_neither_hold() {
+        holds(check(&family(true, Some(child(true)))));
+        holds(check(&family(false, None)));
+    }
+
+    #[test]
+    fn one_without_the_other_is_caught() {
+        caught(check(&family(true, None)), "is there: false");
+        caught(check(&family(false, Some(child(true)))), "is there: true");
+        caught(check(&family(true, Some(child(false)))), "no command of it");
+    }
+}

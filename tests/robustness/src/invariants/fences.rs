@@ -1,0 +1,130 @@
+//! G1 and G2: fences only grow, and between a claim and its end nobody else writes.
+
+use windlass::{Fence, store::What};
+
+use super::Found;
+use crate::world::{Subject, World};
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    for (id, subject) in &world.subjects {
+        found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
+    }
+    found
+}
+
+fn of(subject: &Subject) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut live: Option<Fence> = None;
+    let mut greatest = Fence(0);
+    for change in &subject.history {
+        let by = match &change.what {
+            What::Claimed { fence, .. } => {
+                if *fence <= greatest {
+                    found.push(format!("claim {fence} follows claim {greatest}"));
+                }
+                greatest = greatest.max(*fence);
+                live = Some(*fence);
+                continue;
+            }
+            What::Moved { fence, .. }
+            | What::Checkpointed { fence }
+            | What::Dropped { fence }
+            | What::Lost { fence } => *fence,
+            What::Submitted { .. } | What::Retried if live.is_some() => {
+                found.push(format!(
+                    "change {} came from outside of a claim",
+                    change.seq
+                ));
+                continue;
+            }
+            _ => continue,
+        };
+        if live != Some(by) {
+            let how = match live {
+                Some(live) => format!("claim {by} wrote change {} while {live} lived", change.seq),
+                None => format!("claim {by} wrote change {} after its end", change.seq),
+            };
+            found.push(how);
+        }
+        match &change.what {
+            What::Dropped { .. } | What::Lost { .. } => live = None,
+            What::Moved { to, .. } if to.is_terminal() => live = None,
+            _ => {}
+        }
+    }
+    let record = &subject.record;
+    if record.fence != greatest {
+        let stored = record.fence;
+        found.push(format!(
+            "its record has fence {stored}; its last claim is {greatest}"
+        ));
+    }
+    if let Ok(state) = &record.state
+        && state.fence > greatest
+    {
+        let stored = state.fence;
+        found.push(format!(
+            "its state has fence {stored}; its last claim is {greatest}"
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::{ActionKind, Code};
+
+    use super::super::sample::*;
+    use super::*;
+
+    #[test]
+    fn a_life_with_a_lost_claim_holds() {
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            checkpointed(2),
+            lost(2),
+            claimed("b", 5),
+            completed(5),
+            What::Retried,
+            claimed("b", 8),
+        ];
+        holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn a_write_of_a_zombie_is_caught() {
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            lost(2),
+            claimed("b", 4),
+            checkpointed(2),
+        ];
+        caught(
+            check(&of_history(history)),
+            "claim 2 wrote change 5 while 4 lived",
+        );
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            lost(2),
+            moved(2, ActionKind::Pause, Code::Runnable, Code::Paused),
+        ];
+        caught(check(&of_history(history)), "after its end");
+    }
+
+    #[test]
+    fn a_fence_that_does_not_grow_is_caught() {
+        let history = vec![submitted(), claimed("a", 5), dropped(5), claimed("b", 5)];
+        caught(check(&of_history(history)), "claim 5 follows claim 5");
+    }
+
+    #[test]
+    fn a_record_of_another_claim_is_caught() {
+        let mut task = subject(vec![submitted(), claimed("a", 2)]);
+        task.record.fence = fence(9);
+        caught(check(&world(task)), "its record has fence 9");
+    }
+}

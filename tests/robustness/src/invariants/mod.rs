@@ -1,0 +1,114 @@
+//! What must hold whatever happened: an invariant per file, each with tests that it catches what
+//! breaks it.
+
+mod attempts;
+mod checkpoints;
+mod commands;
+mod effects;
+mod fences;
+mod nothing_lost;
+mod one_claim;
+mod one_run;
+mod path;
+#[cfg(test)]
+mod sample;
+mod settled;
+mod terminal;
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use windlass::TaskId;
+
+use crate::world::World;
+
+/// What an invariant found: which task breaks it, and how.
+pub type Found = Vec<(TaskId, String)>;
+
+/// A checker.
+type Check = fn(&World) -> Found;
+
+/// Those that hold at every moment, also when everything was just killed.
+const ALWAYS: [(&str, Check); 9] = [
+    ("no task and no command is lost", nothing_lost::check),
+    ("fences grow, and only the live claim writes", fences::check),
+    ("a task has one live claim at a time", one_claim::check),
+    ("commands have one outcome, in order", commands::check),
+    ("checkpoints never go back", checkpoints::check),
+    ("every history is a path in the table", path::check),
+    ("an end is final", terminal::check),
+    ("the counters agree with the history", attempts::check),
+    (
+        "effects happen with their transition or not at all",
+        effects::check,
+    ),
+];
+
+/// Those that hold once everything has settled and all handlers have had the time to end.
+const SETTLED: [(&str, Check); 3] = [
+    ("every task has ended or is parked", settled::check),
+    ("no command waits", commands::check_none_waits),
+    ("a task's handlers do not overlap", one_run::check),
+];
+
+/// What does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What should.
+    pub invariant: &'static str,
+    /// The task that shows it.
+    pub task: TaskId,
+    /// How.
+    pub how: String,
+}
+
+fn run(world: &World, checks: &[(&'static str, Check)]) -> Vec<Violation> {
+    let found = checks.iter().flat_map(|(invariant, check)| {
+        let found = check(world).into_iter();
+        found.map(|(task, how)| Violation {
+            invariant,
+            task,
+            how,
+        })
+    });
+    found.collect()
+}
+
+/// Checks everything, when everything has settled.
+pub fn check_all(world: &World) -> Vec<Violation> {
+    let mut violations = run(world, &ALWAYS);
+    violations.extend(run(world, &SETTLED));
+    violations
+}
+
+/// Checks what has to hold also at the moment of a crash.
+pub fn check_crashed(world: &World) -> Vec<Violation> {
+    run(world, &ALWAYS)
+}
+
+/// The violations, and all that is known of the first tasks that show them.
+pub fn report(world: &World, violations: &[Violation]) -> String {
+    let mut text = format!("{} violations:\n", violations.len());
+    for violation in violations.iter().take(100) {
+        let Violation {
+            invariant,
+            task,
+            how,
+        } = violation;
+        let _ = writeln!(text, "  {invariant}: {task}: {how}");
+    }
+    let mut told = BTreeSet::new();
+    for Violation { task, .. } in violations {
+        if told.len() < 5 && told.insert(task) {
+            if let Some(subject) = world.subjects.get(task) {
+                let _ = writeln!(text, "{}", subject.describe());
+            }
+            for line in &world.witness {
+                let line = serde_json::to_string(line).unwrap_or_default();
+                if line.contains(&format!("\"{task}\"")) {
+                    let _ = writeln!(text, "  {line}");
+                }
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! G6: every history is a path in the table, from the submit on.
+
+use windlass::{Code, statemachine::transition::TABLE, store::What};
+
+use super::Found;
+use crate::world::{Subject, World};
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    for (id, subject) in &world.subjects {
+        found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
+    }
+    found
+}
+
+fn of(subject: &Subject) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at: Option<Code> = None;
+    // A sleeper that is due wakes with its claim.
+    let mut may_have_woken = false;
+    for change in &subject.history {
+        match &change.what {
+            What::Submitted { state } => {
+                if at.is_some() {
+                    found.push(format!("change {}: submitted again", change.seq));
+                }
+                at = Some(*state);
+            }
+            What::Claimed { .. } => may_have_woken = at == Some(Code::Sleeping),
+            What::Retried => at = Some(Code::Runnable),
+            What::Moved {
+                message, from, to, ..
+            } => {
+                let woken = may_have_woken && *from == Code::Runnable;
+                if at != Some(*from) && !woken {
+                    found.push(format!("change {}: from {from}; it was {at:?}", change.seq));
+                }
+                if TABLE[*from as usize][*message as usize] != Some(*to) {
+                    found.push(format!(
+                        "change {}: {from} does not become {to} by {message}",
+                        change.seq
+                    ));
+                }
+                may_have_woken = false;
+                at = Some(*to);
+            }
+            _ => {}
+        }
+    }
+    let code = subject.code();
+    let woken = may_have_woken && code == Some(Code::Runnable);
+    if code.is_some() && code != at && !woken {
+        found.push(format!("its history ends in {at:?}; its state is {code:?}"));
+    }
+    // Fault is left in the step that enters it.
+    if code == Some(Code::Fault) {
+        found.push("it stays in fault".to_owned());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::ActionKind;
+
+    use super::super::sample::*;
+    use super::*;
+
+    fn sleeps(number: u64) -> What {
+        moved(number, ActionKind::Sleep, Code::Runnable, Code::Sleeping)
+    }
+
+    #[test]
+    fn a_path_holds() {
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            sleeps(2),
+            dropped(2),
+            claimed("b", 5),
+            moved(5, ActionKind::Error, Code::Runnable, Code::Fault),
+            moved(5, ActionKind::Sleep, Code::Fault, Code::Sleeping),
+            moved(5, ActionKind::Run, Code::Sleeping, Code::Runnable),
+            completed(5),
+            What::Retried,
+        ];
+        holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn a_jump_is_caught() {
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            moved(2, ActionKind::Run, Code::Paused, Code::Runnable),
+        ];
+        caught(
+            check(&of_history(history)),
+            "from paused; it was Some(Runnable)",
+        );
+        let history = vec![submitted(), claimed("a", 2), sleeps(2), completed(2)];
+        caught(check(&of_history(history)), "from runnable");
+    }
+
+    #[test]
+    fn a_step_that_is_not_in_the_table_is_caught() {
+        let step = moved(2, ActionKind::Checkpoint, Code::Runnable, Code::Paused);
+        let history = vec![submitted(), claimed("a", 2), step];
+        caught(
+            check(&of_history(history)),
+            "does not become paused by checkpoint",
+        );
+    }
+
+    #[test]
+    fn a_state_beside_its_history_is_caught() {
+        let mut task = subject(vec![submitted(), claimed("a", 2)]);
+        if let Ok(state) = &mut task.record.state {
+            state.status = windlass::Status::Paused;
+        }
+        caught(check(&world(task)), "its history ends in");
+    }
+
+    #[test]
+    fn a_fault_that_stays_is_caught() {
+        let fault = moved(2, ActionKind::Error, Code::Runnable, Code::Fault);
+        let history = vec![submitted(), claimed("a", 2), fault];
+        caught(check(&of_history(history)), "stays in fault");
+    }
+}

@@ -1,0 +1,234 @@
+//! Small worlds to plant violations in.
+
+use jiff::Timestamp;
+use windlass::{
+    ActionKind, Code, Command, CommandId, Fence, Outcome, State, Status, Task, TaskId,
+    store::{Change, CommandRecord, TaskRecord, What},
+};
+
+use super::Found;
+use crate::{
+    witness::{Line, Said},
+    world::{Subject, World},
+};
+
+pub(super) fn id() -> TaskId {
+    "t".parse().unwrap()
+}
+
+pub(super) fn fence(number: u64) -> Fence {
+    Fence(number)
+}
+
+pub(super) fn submitted() -> What {
+    What::Submitted {
+        state: Code::Runnable,
+    }
+}
+
+pub(super) fn claimed(node: &str, number: u64) -> What {
+    What::Claimed {
+        node: node.parse().unwrap(),
+        fence: fence(number),
+        abandoned: false,
+    }
+}
+
+pub(super) fn moved(number: u64, message: ActionKind, from: Code, to: Code) -> What {
+    What::Moved {
+        message,
+        from,
+        to,
+        fence: fence(number),
+        command: None,
+    }
+}
+
+pub(super) fn by_command(order: u64, what: What) -> What {
+    match what {
+        What::Moved {
+            message,
+            from,
+            to,
+            fence,
+            ..
+        } => What::Moved {
+            message,
+            from,
+            to,
+            fence,
+            command: Some(order),
+        },
+        other => other,
+    }
+}
+
+pub(super) fn completed(number: u64) -> What {
+    moved(
+        number,
+        ActionKind::Complete,
+        Code::Runnable,
+        Code::Completed,
+    )
+}
+
+pub(super) fn checkpointed(number: u64) -> What {
+    What::Checkpointed {
+        fence: fence(number),
+    }
+}
+
+pub(super) fn dropped(number: u64) -> What {
+    What::Dropped {
+        fence: fence(number),
+    }
+}
+
+pub(super) fn lost(number: u64) -> What {
+    What::Lost {
+        fence: fence(number),
+    }
+}
+
+/// A task of the kind `steps` with this history; its record agrees with it.
+pub(super) fn subject(history: Vec<What>) -> Subject {
+    let now = Timestamp::UNIX_EPOCH;
+    let mut state = State::new(now);
+    let mut node = None;
+    for what in &history {
+        match what {
+            What::Claimed {
+                node: by, fence, ..
+            } => {
+                state.claims += 1;
+                state.version += 1;
+                state.fence = *fence;
+                node = Some(by.clone());
+            }
+            What::Moved { to, .. } => {
+                state.version += 1;
+                state.status = match to {
+                    Code::Runnable => Status::Runnable,
+                    Code::Sleeping => Status::Sleeping { until: now },
+                    Code::Paused => Status::Paused,
+                    Code::Fault => Status::Fault,
+                    Code::Completed => Status::Completed { result: None },
+                    Code::Failed => Status::Failed,
+                    Code::Killed => Status::Killed,
+                };
+                if to.is_terminal() {
+                    node = None;
+                }
+            }
+            What::Checkpointed { .. } => state.version += 1,
+            What::Dropped { .. } | What::Lost { .. } => node = None,
+            What::Retried => state = state.retried(now),
+            _ => {}
+        }
+    }
+    let mut task = Task::new(id(), "steps".parse().unwrap());
+    task.props = windlass::Json::new("props", &crate::kinds::Job::default()).unwrap();
+    let changes = history.into_iter().zip(1..).map(|(what, seq)| Change {
+        seq,
+        at: now,
+        task: id(),
+        what,
+    });
+    let history = changes.collect();
+    Subject {
+        record: TaskRecord {
+            task,
+            fence: state.fence,
+            state: Ok(state),
+            order: 1,
+            submitted_at: now,
+            node,
+            commands: 0,
+        },
+        history,
+        commands: Vec::new(),
+    }
+}
+
+pub(super) fn with_count(mut subject: Subject, n: u64) -> Subject {
+    let kept = crate::kinds::Kept { n };
+    if let Ok(state) = &mut subject.record.state {
+        state.data = Some(windlass::Json::new("data", &kept).unwrap());
+    }
+    subject
+}
+
+pub(super) fn command(order: u64, command: Command, outcome: Option<Outcome>) -> CommandRecord {
+    CommandRecord {
+        id: CommandId::new(format!("c{order}")).unwrap(),
+        task: id(),
+        order,
+        command,
+        sent_at: Timestamp::UNIX_EPOCH,
+        outcome,
+    }
+}
+
+pub(super) fn world(subject: Subject) -> World {
+    let mut world = World::default();
+    world.subjects.insert(subject.id().clone(), subject);
+    world
+}
+
+pub(super) fn of_history(history: Vec<What>) -> World {
+    world(subject(history))
+}
+
+pub(super) fn line(at: u64, pid: u32, said: Said) -> Line {
+    Line { at, pid, said }
+}
+
+pub(super) fn start(at: u64, pid: u32, number: u64, n: u64) -> Line {
+    let said = Said::Start {
+        task: id(),
+        fence: fence(number),
+        n,
+    };
+    line(at, pid, said)
+}
+
+pub(super) fn end(at: u64, pid: u32, number: u64) -> Line {
+    let said = Said::End {
+        task: id(),
+        fence: fence(number),
+    };
+    line(at, pid, said)
+}
+
+pub(super) fn asked(at: u64, pid: u32, number: u64, n: u64) -> Line {
+    let said = Said::Asked {
+        task: id(),
+        fence: fence(number),
+        n,
+    };
+    line(at, pid, said)
+}
+
+pub(super) fn acked(at: u64, pid: u32, number: u64, n: u64) -> Line {
+    let said = Said::Acked {
+        task: id(),
+        fence: fence(number),
+        n,
+    };
+    line(at, pid, said)
+}
+
+/// Nothing is found.
+#[track_caller]
+pub(super) fn holds(found: Found) {
+    assert_eq!(found, vec![]);
+}
+
+/// One thing is found, and it says this.
+#[track_caller]
+pub(super) fn caught(found: Found, says: &str) {
+    assert!(
+        found.iter().any(|(_, how)| how.contains(says)),
+        "{says:?} is not in {found:?}"
+    );
+}

@@ -1,0 +1,69 @@
+//! G6: what has ended takes nothing more; only an explicit retry starts it anew.
+
+use windlass::store::What;
+
+use super::Found;
+use crate::world::World;
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    for (id, subject) in &world.subjects {
+        let mut ended = None;
+        for change in &subject.history {
+            match (&change.what, ended) {
+                (What::Retried, Some(_)) => ended = None,
+                (What::Retried, None) => {
+                    found.push((id.clone(), "it was retried while it lived".to_owned()));
+                }
+                (what, Some(end)) => {
+                    let how = format!("change {} follows its end ({end}): {what:?}", change.seq);
+                    found.push((id.clone(), how));
+                }
+                (What::Moved { to, .. }, None) if to.is_terminal() => ended = Some(change.seq),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::{ActionKind, Code};
+
+    use super::super::sample::*;
+    use super::*;
+
+    #[test]
+    fn an_end_and_a_retry_hold() {
+        let history = vec![
+            submitted(),
+            claimed("a", 2),
+            completed(2),
+            What::Retried,
+            claimed("a", 5),
+        ];
+        holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn whatever_follows_an_end_is_caught() {
+        let after = [
+            claimed("b", 4),
+            checkpointed(2),
+            dropped(2),
+            What::Commanded { command: 4 },
+            moved(2, ActionKind::Run, Code::Completed, Code::Runnable),
+        ];
+        for what in after {
+            let history = vec![submitted(), claimed("a", 2), completed(2), what];
+            caught(check(&of_history(history)), "change 4 follows its end (3)");
+        }
+    }
+
+    #[test]
+    fn a_retry_of_a_living_task_is_caught() {
+        let history = vec![submitted(), What::Retried];
+        caught(check(&of_history(history)), "retried while it lived");
+    }
+}

@@ -1,0 +1,292 @@
+//! The handlers that the workers run: each keeps a count in its data that must never go back, and
+//! writes down when it runs, what it asks for and what is acknowledged to it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+use windlass::{
+    ActionKind, BoxError, Command, CommandId, Fence, KindConfig, Message, Retry, Stop, Task,
+    TaskContext, TaskId, runner::Builder,
+};
+
+use crate::witness::{Journal, Said};
+
+/// What a task is to do: its props.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// How far it counts.
+    pub total: u64,
+    /// How long each step takes, in milliseconds.
+    pub ms: u64,
+    /// How many attempts fail first.
+    pub fails: u32,
+    /// How many tasks it submits when it completes.
+    pub children: u64,
+    /// It answers a pause with a sleep.
+    pub stubborn: bool,
+}
+
+/// What a task keeps: its data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// How far it has counted.
+    pub n: u64,
+}
+
+/// A sleep that is longer than this gives the claim back.
+pub const PARK_AFTER: Duration = Duration::from_millis(300);
+
+/// The kinds. Their names say what they do.
+pub const KINDS: [&str; 8] = [
+    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far",
+];
+
+/// The id of a child.
+pub fn child(parent: &TaskId, number: u64) -> String {
+    format!("{parent}.{number}")
+}
+
+/// The id of the command that a parent sends to its first child.
+pub fn command_to_child(parent: &TaskId) -> String {
+    format!("{parent}.command")
+}
+
+/// Gives a node all the handlers.
+pub fn add_all(mut builder: Builder, journal: &Arc<Journal>) -> Builder {
+    for kind in KINDS {
+        let journal = journal.clone();
+        builder = builder.handler_with(kind, config(kind), move |task: TaskContext| {
+            let journal = journal.clone();
+            async move { Run::start(journal, task)?.work(kind).await }
+        });
+    }
+    builder
+}
+
+fn config(kind: &str) -> KindConfig {
+    let grace = match kind {
+        "deaf" => 150,
+        // A checkpoint that is asked for comes by itself when the handler makes none in time.
+        _ => 1000,
+    };
+    // A task must not fail for good because its nodes are killed so often.
+    let retry = Retry::Exponential {
+        base: Duration::from_millis(20),
+        factor: 1.5,
+        cap: Duration::from_millis(400),
+        attempts: 1_000_000,
+    };
+    KindConfig::default()
+        .stop_grace(Duration::from_millis(grace))
+        .retry(retry)
+}
+
+/// One run of a handler. Its end is written down when it is dropped: returned, panicked or aborted.
+struct Run {
+    journal: Arc<Journal>,
+    task: TaskContext,
+    job: Job,
+    n: u64,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.journal.say(Said::End {
+            task: self.task.id().clone(),
+            fence: self.task.fence(),
+        });
+    }
+}
+
+impl Run {
+    fn start(journal: Arc<Journal>, task: TaskContext) -> Result<Self, BoxError> {
+        let kept: Option<Kept> = task.data()?;
+        let n = kept.unwrap_or_default().n;
+        journal.say(Said::Start {
+            task: task.id().clone(),
+            fence: task.fence(),
+            n,
+        });
+        let job = task.props()?;
+        Ok(Self {
+            journal,
+            task,
+            job,
+            n,
+        })
+    }
+
+    async fn work(self, kind: &str) -> Result<Message, BoxError> {
+        match kind {
+            "naps" => self.naps().await,
+            "waits" => self.waits().await,
+            "flaky" => self.flaky().await,
+            "doomed" => self.doomed().await,
+            "deaf" => self.deaf().await,
+            "parent" => self.parent().await,
+            "far" => self.far().await,
+            _ => self.steps().await,
+        }
+    }
+
+    fn asks(&self, n: u64) -> Kept {
+        let (task, fence) = self.here();
+        self.journal.say(Said::Asked { task, fence, n });
+        Kept { n }
+    }
+
+    fn here(&self) -> (TaskId, Fence) {
+        (self.task.id().clone(), self.task.fence())
+    }
+
+    async fn checkpoint(&mut self) -> Result<(), BoxError> {
+        let n = self.n + 1;
+        let kept = self.asks(n);
+        self.task.checkpoint(&kept).await?;
+        let (task, fence) = self.here();
+        self.journal.say(Said::Acked { task, fence, n });
+        self.n = n;
+        Ok(())
+    }
+
+    /// Works for a moment; `Some` when it is to stop.
+    async fn moment(&self) -> Option<Message> {
+        tokio::select! {
+            stop = self.task.stopped() => Some(self.stop(&stop)),
+            () = sleep(Duration::from_millis(self.job.ms)) => None,
+        }
+    }
+
+    fn stop(&self, stop: &Stop) -> Message {
+        match stop {
+            Stop::Command(Command::Pause) if self.job.stubborn => {
+                Message::sleep_for(Duration::from_millis(20))
+            }
+            stop => stop.message(),
+        }
+    }
+
+    /// Counts in checkpoints.
+    async fn count(&mut self) -> Result<Option<Message>, BoxError> {
+        while self.n < self.job.total {
+            if let Some(message) = self.moment().await {
+                return Ok(Some(message));
+            }
+            self.task
+                .progress(self.n as f64 / self.job.total as f64, "counting");
+            self.checkpoint().await?;
+        }
+        Ok(None)
+    }
+
+    async fn steps(mut self) -> Result<Message, BoxError> {
+        match self.count().await? {
+            Some(message) => Ok(message),
+            None => Ok(Message::complete_with(&self.n)?),
+        }
+    }
+
+    /// Sleeps between its steps: shortly, with the claim kept, and longer, parked.
+    async fn naps(self) -> Result<Message, BoxError> {
+        if self.n >= self.job.total {
+            return Ok(Message::complete_with(&self.n)?);
+        }
+        if let Some(message) = self.moment().await {
+            return Ok(message);
+        }
+        let nap = match self.n % 3 {
+            0 => 30,
+            1 => 900,
+            _ => 280,
+        };
+        let kept = self.asks(self.n + 1);
+        Ok(Message::sleep_for(Duration::from_millis(nap)).with_data(&kept)?)
+    }
+
+    /// Pauses after each step, until somebody resumes it.
+    async fn waits(self) -> Result<Message, BoxError> {
+        if self.n >= self.job.total {
+            return Ok(Message::complete_with(&self.n)?);
+        }
+        if let Some(message) = self.moment().await {
+            return Ok(message);
+        }
+        let kept = self.asks(self.n + 1);
+        Ok(Message::pause().with_data(&kept)?)
+    }
+
+    /// Fails in every way there is, then counts.
+    async fn flaky(self) -> Result<Message, BoxError> {
+        let attempt = self.task.attempt();
+        if self.n == 0 && attempt <= self.job.fails {
+            if let Some(message) = self.moment().await {
+                return Ok(message);
+            }
+            return match attempt % 4 {
+                0 => self.falls_over(),
+                1 => Err("an error".into()),
+                2 => Ok(Message::sleep_for(Duration::MAX)),
+                _ => Ok(Message::error("an error with data").with_data(&self.asks(0))?),
+            };
+        }
+        self.steps().await
+    }
+
+    #[allow(clippy::panic, reason = "that is what it is for")]
+    fn falls_over(&self) -> Result<Message, BoxError> {
+        panic!("attempt {} falls over", self.task.attempt());
+    }
+
+    /// Counts, and fails.
+    async fn doomed(mut self) -> Result<Message, BoxError> {
+        if let Some(message) = self.moment().await {
+            return Ok(message);
+        }
+        self.checkpoint().await?;
+        Err("doomed".into())
+    }
+
+    /// Listens to nobody.
+    async fn deaf(mut self) -> Result<Message, BoxError> {
+        while self.n < self.job.total {
+            sleep(Duration::from_millis(self.job.ms)).await;
+            self.checkpoint().await?;
+        }
+        Ok(Message::complete_with(&self.n)?)
+    }
+
+    /// Counts, then completes and submits its children in the same step.
+    async fn parent(mut self) -> Result<Message, BoxError> {
+        if let Some(message) = self.count().await? {
+            return Ok(message);
+        }
+        let parent = self.task.id().clone();
+        let job = Job {
+            total: 2,
+            ms: 20,
+            ..Job::default()
+        };
+        let mut message = Message::complete_with(&self.n)?;
+        for number in 0..self.job.children {
+            let mut task = Task::new(child(&parent, number).parse()?, "steps".parse()?);
+            task.props = windlass::Json::new("props", &job)?;
+            message = message.and_submit(task);
+        }
+        let id = CommandId::new(command_to_child(&parent))?;
+        Ok(message.and_send(child(&parent, 0).parse()?, id, Command::Checkpoint))
+    }
+
+    /// Sleeps for longer than any run lasts.
+    async fn far(self) -> Result<Message, BoxError> {
+        if let Some(message) = self.moment().await
+            && message.kind() != ActionKind::Run
+        {
+            return Ok(message);
+        }
+        let kept = self.asks(self.n + 1);
+        Ok(Message::sleep_for(Duration::from_secs(24 * 3600)).with_data(&kept)?)
+    }
+}

@@ -1,0 +1,103 @@
+//! [`Late`]: a coordinator whose writes take their time, so that some are always under way: those of
+//! a process that is stopped reach the store when it goes on, long after its claims are lost.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+use windlass::{
+    TaskId, async_trait,
+    statemachine::Kind,
+    store::{
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+        NodeStatus, Store,
+    },
+};
+
+use crate::witness::{Journal, Said};
+
+/// A coordinator in front of another one.
+pub struct Late {
+    inner: Arc<dyn Coordinator>,
+    journal: Arc<Journal>,
+    longest: Duration,
+}
+
+impl std::fmt::Debug for Late {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Late").finish_non_exhaustive()
+    }
+}
+
+impl Late {
+    /// The same store, with writes that take up to so long to reach it.
+    pub fn store(store: &Store, journal: &Arc<Journal>, longest: Duration) -> Store {
+        let late = Self {
+            inner: store.coordinator().clone(),
+            journal: journal.clone(),
+            longest,
+        };
+        Store::from_parts(
+            Arc::new(late),
+            store.registry().clone(),
+            store.clock().clone(),
+        )
+    }
+}
+
+#[async_trait]
+impl Coordinator for Late {
+    async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        sleep(self.longest.mul_f64(fastrand::f64())).await;
+        let claims: Vec<_> = commits.iter().map(|c| c.claim.clone()).collect();
+        let answers = self.inner.commit(commits).await;
+        for (claim, answer) in claims.into_iter().zip(&answers) {
+            if let Err(Error::Fenced(_)) = answer {
+                self.journal.say(Said::Fenced {
+                    task: claim.task,
+                    fence: claim.fence,
+                });
+            }
+        }
+        answers
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        self.inner.join(node, ttl).await
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        self.inner.renew(lease, status).await
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        self.inner.leave(lease).await
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.inner.peers().await
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        self.inner.watch(lease, kinds).await
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        self.inner.claim(lease, tasks).await
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        self.inner.acknowledge(lease, order, outcome).await
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        self.inner.maintain(retention).await
+    }
+}

@@ -1,0 +1,28 @@
+//! What holds windlass to its guarantees while its processes are killed and stopped.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`] | the tasks of a run, drawn from a seed |
+//! | [`kinds`] | the handlers that the workers run |
+//! | [`late`] | writes that are under way for a while, so that stopped processes have some |
+//! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
+//! | [`workers`] | the processes: started, killed, stopped, continued |
+//! | [`traffic`] | what is sent meanwhile: submits, commands, retries, commands to nodes |
+//! | [`chaos`] | one run: all of it at once, until everything has settled |
+//! | [`world`] | what is stored and witnessed in the end |
+//! | [`invariants`] | the checkers, a file each |
+//!
+//! `tests/crash.rs` puts it together.
+
+pub mod chaos;
+pub mod invariants;
+pub mod kinds;
+pub mod late;
+pub mod plan;
+pub mod traffic;
+pub mod witness;
+pub mod workers;
+pub mod world;
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,273 @@
+//! What is sent while the workers are disturbed. Every answer that comes is remembered as a promise;
+//! where none came, the same is sent again, as any careful client would.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Instant, sleep};
+use windlass::{
+    Client, Code, Command, CommandId, TaskId,
+    store::{Error, Filter, NodeCommand, Page, Submit},
+};
+
+use crate::{BoxError, plan::Plan, world::Promised};
+
+/// A client that remembers what was promised to it.
+#[derive(Debug)]
+pub struct Traffic {
+    client: Client,
+    promised: Mutex<Promised>,
+}
+
+/// Between two tries of what the store could not do.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Commands go to the tasks that were submitted last, which are likely to be alive.
+const RECENT: usize = 400;
+
+impl Traffic {
+    /// A client that nothing was promised to yet.
+    pub fn new(client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            promised: Mutex::default(),
+        }
+    }
+
+    /// What was promised so far.
+    pub fn promised(&self) -> Promised {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Promised> {
+        self.promised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Submits so many tasks of a plan, spread over a time.
+    ///
+    /// # Errors
+    ///
+    /// When a submit is refused.
+    pub async fn submit(
+        &self,
+        plan: &mut Plan,
+        tasks: usize,
+        over: Duration,
+    ) -> Result<(), BoxError> {
+        const AT_ONCE: usize = 25;
+        let pause = over / u32::try_from(tasks.div_ceil(AT_ONCE).max(1))?;
+        let mut left = tasks;
+        while left > 0 {
+            let chunk: Result<Vec<Submit>, _> = plan
+                .take(left.min(AT_ONCE))
+                .map(windlass::NewTask::build)
+                .collect();
+            let chunk = chunk?;
+            left -= chunk.len();
+            self.submit_all(chunk).await?;
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    async fn submit_all(&self, mut tasks: Vec<Submit>) -> Result<(), BoxError> {
+        while !tasks.is_empty() {
+            let answers = self.client.submit_many(tasks.clone()).await;
+            let mut again = Vec::new();
+            for (submit, answer) in tasks.into_iter().zip(answers) {
+                match answer {
+                    Ok(_) => self.lock().tasks.push(submit.task.id),
+                    Err(e) if e.is_retryable() => again.push(submit),
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            tasks = again;
+            if !tasks.is_empty() {
+                sleep(AGAIN).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a command, until there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused for another reason than the end of its task.
+    pub async fn command(&self, task: &TaskId, id: &str, command: Command) -> Result<(), BoxError> {
+        let id = CommandId::new(id)?;
+        loop {
+            let sent = self
+                .client
+                .command_with_id(task, id.clone(), command.clone())
+                .await;
+            match sent {
+                Ok(()) => {
+                    let mut promised = self.lock();
+                    let sent = (task.clone(), id);
+                    // What was sent before under that id is the same command.
+                    if !promised.commands.contains(&sent) {
+                        promised.commands.push(sent);
+                    }
+                    return Ok(());
+                }
+                Err(Error::AlreadyFinished(_)) => return Ok(()),
+                // Its time has come while the store was busy.
+                Err(Error::Invalid(why)) if why.field() == "until" => return Ok(()),
+                Err(e) if e.is_retryable() => sleep(AGAIN).await,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Sends commands at random until a time, and deletes tasks now and then.
+    ///
+    /// # Errors
+    ///
+    /// When one is refused.
+    pub async fn command_at_random(&self, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
+        let mut sent = 0;
+        let mut resumed = Instant::now();
+        while Instant::now() < until {
+            sleep(Duration::from_millis(rng.u64(10..80))).await;
+            if resumed.elapsed() > Duration::from_millis(700) {
+                resumed = Instant::now();
+                self.resume_some(&mut rng).await?;
+            }
+            let target = {
+                let promised = self.lock();
+                let recent = promised.tasks.len().saturating_sub(RECENT);
+                let recent = &promised.tasks[recent..];
+                if recent.is_empty() {
+                    continue;
+                }
+                recent[rng.usize(0..recent.len())].clone()
+            };
+            // Parents stay: their children are looked for.
+            if rng.u32(0..30) == 0 && !target.as_str().starts_with("parent") {
+                self.delete(&target).await?;
+                continue;
+            }
+            // Now and then several at once: their order counts.
+            for _ in 0..=rng.u32(0..3) {
+                sent += 1;
+                let id = format!("command-{sent:05}");
+                self.command(&target, &id, any(&mut rng)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resumes about half of what is paused, and starts some of what has failed or was killed anew.
+    async fn resume_some(&self, rng: &mut Rng) -> Result<(), BoxError> {
+        for (code, share) in [(Code::Paused, 2), (Code::Failed, 3), (Code::Killed, 6)] {
+            let filter = Filter {
+                states: vec![code],
+                ..Filter::default()
+            };
+            let found = match self.client.list(&filter, Page::default()).await {
+                Ok(found) => found,
+                Err(e) if e.is_retryable() => continue,
+                Err(e) => return Err(e.into()),
+            };
+            for record in found {
+                if rng.u32(0..share) != 0 {
+                    continue;
+                }
+                let id = &record.task.id;
+                if code == Code::Paused {
+                    let version = record.state?.version;
+                    // The same task in the same state: the same command.
+                    let command = format!("resume-{id}-{version}");
+                    self.command(id, &command, Command::Run).await?;
+                } else {
+                    match self.client.retry(id).await {
+                        // Somebody else was faster, or nobody knows.
+                        Ok(()) | Err(Error::Invalid(_)) => {}
+                        Err(e) if e.is_retryable() => {}
+                        Err(e) => return Err(e.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a task, until there is an answer.
+    async fn delete(&self, task: &TaskId) -> Result<(), BoxError> {
+        loop {
+            match self.client.delete(task).await {
+                // The second: a try before this one did it.
+                Ok(()) | Err(Error::NotFound { .. }) => {
+                    let mut promised = self.lock();
+                    promised.tasks.retain(|t| t != task);
+                    promised.commands.retain(|(t, _)| t != task);
+                    promised.deleted.push(task.clone());
+                    return Ok(());
+                }
+                Err(e) if e.is_retryable() => sleep(AGAIN).await,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Freezes and drains nodes for short times, and takes tasks from them, until a time.
+    ///
+    /// # Errors
+    ///
+    /// When the store refuses it.
+    pub async fn command_nodes(&self, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
+        while Instant::now() < until {
+            sleep(Duration::from_millis(rng.u64(300..2000))).await;
+            let nodes = match self.client.nodes().await {
+                Ok(nodes) => nodes,
+                Err(e) if e.is_retryable() => continue,
+                Err(e) => return Err(e.into()),
+            };
+            if nodes.is_empty() {
+                continue;
+            }
+            let node = &nodes[rng.usize(0..nodes.len())].spec.name;
+            let filter = Filter {
+                node: Some(node.clone()),
+                ..Filter::default()
+            };
+            let command = match rng.u32(0..4) {
+                0 => NodeCommand::Drain,
+                1 => NodeCommand::Freeze,
+                _ => match self.client.list(&filter, Page::default()).await {
+                    Ok(held) if !held.is_empty() => NodeCommand::StopTask {
+                        task: held[rng.usize(0..held.len())].task.id.clone(),
+                    },
+                    _ => continue,
+                },
+            };
+            let lasts = !matches!(command, NodeCommand::StopTask { .. });
+            // A node that is gone meanwhile needs no command, and one that is still frozen in the
+            // end is unfrozen then.
+            if self.client.command_node(node, command).await.is_ok() && lasts {
+                sleep(Duration::from_millis(rng.u64(100..800))).await;
+                let _ = self.client.command_node(node, NodeCommand::Unfreeze).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn any(rng: &mut Rng) -> Command {
+    match rng.u32(0..100) {
+        0..18 => Command::Run,
+        18..38 => Command::Pause,
+        38..55 => Command::Sleep {
+            until: Timestamp::now() + SignedDuration::from_millis(rng.i64(200..1500)),
+        },
+        55..73 => Command::Release,
+        73..92 => Command::Checkpoint,
+        92..96 => Command::Complete { result: None },
+        _ => Command::Kill,
+    }
+}

@@ -1,0 +1,214 @@
+//! [`Journal`]: append-only files beside the store. What a handler saw and was told is written there
+//! as it happens, by a `write` of its own, so that it outlives the process.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+    sync::Mutex,
+    time::Duration,
+};
+
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use windlass::{Fence, NodeName, TaskId};
+
+use crate::BoxError;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// When: microseconds of the machine's monotonic clock, which all processes share.
+    pub at: u64,
+    /// In which process (or to which, for what the test did).
+    pub pid: u32,
+    /// What.
+    #[serde(flatten)]
+    pub said: Said,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "kebab-case")]
+pub enum Said {
+    /// A handler started, with this count in its data.
+    Start {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+        /// What it found.
+        n: u64,
+    },
+    /// A handler ended, in whatever way short of the death of its process.
+    End {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+    },
+    /// A handler is about to hand this count over, in a checkpoint or a message.
+    Asked {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+        /// The new count.
+        n: u64,
+    },
+    /// A checkpoint was acknowledged to a handler.
+    Acked {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+        /// The count that is durable.
+        n: u64,
+    },
+    /// A write was refused because the claim is not the live one any more.
+    Fenced {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+    },
+    /// The process was not run by the operating system since then.
+    Stalled {
+        /// Since when.
+        since: u64,
+    },
+    /// The test started it, as this node.
+    Launched {
+        /// Its node.
+        node: NodeName,
+    },
+    /// The test killed it.
+    Killed,
+    /// The test stopped it.
+    Stopped,
+    /// The test let it go on.
+    Continued,
+}
+
+/// The time now.
+pub fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
+        (t.tv_sec() as u64) * 1_000_000 + (t.tv_nsec() as u64) / 1000
+    })
+}
+
+/// Appends to the file of one process.
+#[derive(Debug)]
+pub struct Journal(Mutex<File>);
+
+impl Journal {
+    /// The journal of a process, in a folder.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be made.
+    pub fn open(folder: &Path, name: &str) -> io::Result<Self> {
+        let path = folder.join(format!("{name}.jsonl"));
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self(Mutex::new(file)))
+    }
+
+    /// Writes down what happened in this process, now.
+    pub fn say(&self, said: Said) {
+        self.say_of(std::process::id(), said);
+    }
+
+    /// Writes down what happened to a process, now.
+    #[allow(
+        clippy::panic,
+        reason = "a witness that cannot write must not be taken for one that saw nothing"
+    )]
+    pub fn say_of(&self, pid: u32, said: Said) {
+        let mut file = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        // The time is taken under the lock: the lines of a process are in order.
+        let line = Line {
+            at: now(),
+            pid,
+            said,
+        };
+        let written = serde_json::to_vec(&line)
+            .map_err(io::Error::from)
+            .and_then(|mut text| {
+                text.push(b'\n');
+                file.write_all(&text)
+            });
+        if let Err(e) = written {
+            panic!("the witness cannot write: {e}");
+        }
+    }
+}
+
+/// Everything that was witnessed in a folder, in order of time.
+///
+/// # Errors
+///
+/// When a file cannot be read. The last line of a process that was killed while it wrote may be cut
+/// off; any other line has to be whole.
+pub fn read(folder: &Path) -> Result<Vec<Line>, BoxError> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != "jsonl") {
+            continue;
+        }
+        let text = fs::read_to_string(&path)?;
+        for line in text.split_inclusive('\n').filter(|l| l.ends_with('\n')) {
+            let line = serde_json::from_str(line)
+                .map_err(|e| format!("{}: {e} in {line}", path.display()))?;
+            lines.push(line);
+        }
+    }
+    lines.sort_by_key(|line: &Line| line.at);
+    Ok(lines)
+}
+
+/// Says when this process was not run for a while: what it did then late, it could not do in time.
+/// A thread of its own, which touches nothing else.
+pub fn watch_stalls(journal: std::sync::Arc<Journal>) {
+    const TICK: Duration = Duration::from_millis(10);
+    const LATE: u64 = 60_000;
+    std::thread::spawn(move || {
+        let mut before = now();
+        loop {
+            std::thread::sleep(TICK);
+            let after = now();
+            if after - before > LATE {
+                journal.say(Said::Stalled { since: before });
+            }
+            before = after;
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_back_in_order_and_a_torn_one_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), "a").unwrap();
+        journal.say(Said::Stalled { since: 7 });
+        journal.say_of(9, Said::Killed);
+        let file = folder.path().join("b.jsonl");
+        fs::write(file, "{\"at\":1,\"pid\":2,\"said\":\"killed\"}\n{\"at\":").unwrap();
+        let lines = read(folder.path()).unwrap();
+        let said: Vec<&Said> = lines.iter().map(|l| &l.said).collect();
+        assert_eq!(
+            said,
+            [&Said::Killed, &Said::Stalled { since: 7 }, &Said::Killed]
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_broken_inside_a_file_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.jsonl"), "{\"at\":1\n").unwrap();
+        assert!(read(folder.path()).is_err());
+    }
+}

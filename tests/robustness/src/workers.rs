@@ -1,0 +1,251 @@
+//! [`Worker`]: a process that runs tasks, to be killed and stopped.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::time::sleep;
+use windlass::NodeName;
+
+use crate::{
+    BoxError,
+    witness::{Journal, Said},
+};
+
+/// Where the programs are: Cargo tells it only to the tests of this package.
+#[derive(Debug, Clone, Copy)]
+pub struct Programs {
+    /// `windlass-robustness-worker`.
+    pub worker: &'static str,
+    /// `windlass-robustness-cli`.
+    pub cli: &'static str,
+}
+
+/// What all workers of a run have in common.
+#[derive(Debug)]
+pub struct Site {
+    /// The programs.
+    pub programs: Programs,
+    /// Where everything is.
+    pub folder: PathBuf,
+    /// What the test does to the processes is written here.
+    pub journal: Arc<Journal>,
+    /// How long leases last.
+    pub ttl: Duration,
+    /// How long the writes of handlers take to reach the store, at the most.
+    pub late: Duration,
+}
+
+impl Site {
+    /// The store's file.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join("windlass.db")
+    }
+
+    /// The store's name.
+    pub fn store(&self) -> String {
+        format!("sqlite:{}", self.file().display())
+    }
+
+    /// Where witnesses write.
+    pub fn witnesses(&self) -> PathBuf {
+        self.folder.join("witness")
+    }
+}
+
+/// What a worker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The kinds of [`crate::kinds`].
+    Library,
+    /// The kind `exec`, by the command line.
+    Exec,
+}
+
+/// A process and, when it was killed, the next in its place. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    site: Arc<Site>,
+    role: Role,
+    name: String,
+    lives: u32,
+    child: Option<Child>,
+}
+
+impl Worker {
+    /// A worker that is not started yet.
+    pub fn new(site: &Arc<Site>, role: Role, name: &str) -> Self {
+        Self {
+            site: site.clone(),
+            role,
+            name: name.to_owned(),
+            lives: 0,
+            child: None,
+        }
+    }
+
+    /// Its name; that of its node begins so.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn log(&self) -> PathBuf {
+        self.site.folder.join(format!("{}.log", self.name))
+    }
+
+    /// Starts its process.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start.
+    pub fn launch(&mut self) -> Result<(), BoxError> {
+        self.lives += 1;
+        let site = &self.site;
+        let mut options = File::options();
+        let log = options.create(true).append(true).open(self.log())?;
+        let ttl = site.ttl.as_millis().to_string();
+        // One comes back under a new name, the other waits for its own.
+        let (node, mut command) = match self.role {
+            Role::Library => {
+                let node = format!("{}-{}", self.name, self.lives);
+                let mut command = Command::new(site.programs.worker);
+                command.arg(site.file()).arg(&node).arg(site.witnesses());
+                // Now and then there is less room than work.
+                let slots = if self.lives.is_multiple_of(2) {
+                    "10"
+                } else {
+                    "48"
+                };
+                let late = site.late.as_millis().to_string();
+                command.args([&ttl, slots, &late]);
+                (node, command)
+            }
+            Role::Exec => {
+                let mut command = Command::new(site.programs.cli);
+                command.args(["--store", &site.store(), "worker", "--name", &self.name]);
+                command.args(["--slots", "8", "--grace", "500ms", "--retention", "forever"]);
+                command.args(["--lease-ttl", &format!("{ttl}ms"), "--park-after", "300ms"]);
+                (self.name.clone(), command)
+            }
+        };
+        command
+            .env("WINDLASS_LOG", "windlass=info")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let child = command.spawn()?;
+        let node = NodeName::new(node)?;
+        site.journal.say_of(child.id(), Said::Launched { node });
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Its process, which must not have ended by itself.
+    fn child(&mut self) -> Result<&mut Child, BoxError> {
+        let log = self.log();
+        let child = self.child.as_mut().ok_or("it was not started")?;
+        if let Some(status) = child.try_wait()? {
+            let log = fs::read_to_string(log)?;
+            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            return Err(format!(
+                "worker {} ended by itself: {status}; its log ends:\n{}",
+                self.name,
+                last.join("\n")
+            )
+            .into());
+        }
+        Ok(child)
+    }
+
+    fn signal(&mut self, signal: Signal, said: Option<Said>) -> Result<(), BoxError> {
+        let id = self.child()?.id();
+        kill(Pid::from_raw(i32::try_from(id)?), signal)?;
+        if let Some(said) = said {
+            self.site.journal.say_of(id, said);
+        }
+        Ok(())
+    }
+
+    /// Kills its process.
+    ///
+    /// # Errors
+    ///
+    /// When it had ended by itself.
+    pub fn kill(&mut self) -> Result<(), BoxError> {
+        self.signal(Signal::SIGKILL, Some(Said::Killed))?;
+        if let Some(mut child) = self.child.take() {
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Stops its process: it does nothing until it goes on.
+    ///
+    /// # Errors
+    ///
+    /// When it had ended by itself.
+    pub fn stop(&mut self) -> Result<(), BoxError> {
+        self.signal(Signal::SIGSTOP, Some(Said::Stopped))
+    }
+
+    /// Lets its process go on.
+    ///
+    /// # Errors
+    ///
+    /// When it had ended.
+    pub fn go_on(&mut self) -> Result<(), BoxError> {
+        // Said first: from now on it may do something.
+        let id = self.child()?.id();
+        self.site.journal.say_of(id, Said::Continued);
+        self.signal(Signal::SIGCONT, None)
+    }
+
+    /// Asks its process to shut down, and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// When it has not within the time, or badly.
+    pub async fn shut_down(&mut self, within: Duration) -> Result<(), BoxError> {
+        self.signal(Signal::SIGTERM, None)?;
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + within;
+        let status: ExitStatus = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > deadline {
+                self.child = Some(child);
+                return Err(
+                    format!("worker {} did not shut down within {within:?}", self.name).into(),
+                );
+            }
+            sleep(Duration::from_millis(10)).await;
+        };
+        // One that was told before it could listen for signals has nothing to give back.
+        if status.success() || status.signal() == Some(Signal::SIGTERM as i32) {
+            return Ok(());
+        }
+        Err(format!("worker {} shut down badly: {status}", self.name).into())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

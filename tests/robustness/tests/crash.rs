@@ -1,0 +1,177 @@
+//! Two thousand tasks, workers that are killed and stopped at random moments, and what must hold
+//! afterwards whatever happened.
+//!
+//! `WINDLASS_SEED=N` repeats the choices of a run (not its timing).
+
+#![allow(clippy::print_stderr, reason = "a test that tells its seed")]
+
+use std::{
+    env, fs,
+    time::{Duration, Instant},
+};
+
+use windlass::{Client, Code, store::Store};
+use windlass_robustness::{
+    BoxError,
+    chaos::{self, Scene, Settings, Summary},
+    plan::Plan,
+    workers::Programs,
+    world::World,
+};
+
+const PROGRAMS: Programs = Programs {
+    worker: env!("CARGO_BIN_EXE_windlass-robustness-worker"),
+    cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
+};
+
+/// So long, at the most, writes are under way where there should always be some.
+const LATE: Duration = Duration::from_millis(120);
+
+/// The tests share the machine with nobody: each is heavy enough.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn seed() -> Result<u64, BoxError> {
+    let seed = match env::var("WINDLASS_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => fastrand::u64(..1_000_000),
+    };
+    eprintln!("WINDLASS_SEED={seed}");
+    Ok(seed)
+}
+
+fn settings(seed: u64) -> Settings {
+    Settings {
+        seed,
+        tasks: 2000,
+        kills: 0,
+        stops: 0,
+        shutdowns: 2,
+        over: Duration::from_secs(40),
+        ttl: Duration::from_millis(1500),
+        late: Duration::ZERO,
+        settle: Duration::from_secs(60),
+    }
+}
+
+async fn play(settings: Settings) -> Result<Summary, BoxError> {
+    let summary = chaos::run(PROGRAMS, settings).await?;
+    eprintln!("seed {}: {summary}", settings.seed);
+    Ok(summary)
+}
+
+fn told(error: BoxError) -> BoxError {
+    // The test's own output keeps the lines of a dump apart, `Debug` would not.
+    eprintln!("{error}");
+    "see above".into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_killed_thirty_times() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let kills = Settings {
+        kills: 30,
+        ..settings(seed()?)
+    };
+    let summary = play(kills).await.map_err(told)?;
+    assert!(summary.lost > 0, "no claim was lost: nothing is shown");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_stopped_for_longer_than_their_lease() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let stops = Settings {
+        stops: 10,
+        late: LATE,
+        ..settings(seed()?)
+    };
+    let summary = play(stops).await.map_err(told)?;
+    assert!(
+        summary.fenced > 0,
+        "no zombie tried to write: nothing is shown"
+    );
+    Ok(())
+}
+
+/// What was acknowledged is in a copy of the files that was made at a moment nobody chose, with a
+/// half-written frame at the end of the log as a power loss may leave one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_files_has_everything_that_was_acknowledged() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    copy(seed()?).await.map_err(told)
+}
+
+async fn copy(seed: u64) -> Result<(), BoxError> {
+    const TASKS: usize = 300;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut scene = Scene::new(PROGRAMS, Duration::from_millis(1500), LATE).await?;
+    let mut plan = Plan::new(seed, &scene.site.witnesses());
+    let over = Duration::from_millis(rng.u64(2000..4000));
+    let until = tokio::time::Instant::now() + over;
+    tokio::try_join!(
+        scene.traffic.submit(&mut plan, TASKS, over.mul_f64(0.9)),
+        scene.traffic.command_at_random(rng.fork(), until),
+    )?;
+    for worker in &mut scene.workers {
+        worker.kill()?;
+    }
+    let file = scene.site.file();
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("copy.db");
+    fs::copy(&file, &copy)?;
+    let log = |file: &std::path::Path| file.with_extension("db-wal");
+    let mut frames = fs::read(log(&file))?;
+    assert!(
+        !frames.is_empty(),
+        "the log was not in use: nothing is shown"
+    );
+    frames.extend((0..rng.usize(1..4000)).map(|_| rng.u8(..)));
+    fs::write(log(&copy), frames)?;
+
+    let client = Client::new(&Store::open(&format!("sqlite:{}", copy.display())).await?);
+    let promised = scene.traffic.promised();
+    assert_eq!(promised.tasks.len() + promised.deleted.len(), TASKS);
+    let world = World::load(&client, &scene.site.witnesses(), promised).await?;
+    let violations = windlass_robustness::invariants::check_crashed(&world);
+    if !violations.is_empty() {
+        return Err(windlass_robustness::invariants::report(&world, &violations).into());
+    }
+    let ended = world
+        .subjects
+        .values()
+        .filter(|s| s.code() == Some(Code::Completed));
+    eprintln!(
+        "seed {seed}: {} tasks, {} of them completed, {} commands",
+        world.subjects.len(),
+        ended.count(),
+        world.promised.commands.len(),
+    );
+    Ok(())
+}
+
+/// Run after run, killing and stopping, for `SOAK_SECONDS` (600 by default).
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "long: cargo xtask soak"]
+async fn soak() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let seconds = match env::var("SOAK_SECONDS") {
+        Ok(seconds) => seconds.parse()?,
+        Err(_) => 600,
+    };
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let first = seed()?;
+    let mut runs = 0;
+    while Instant::now() < end {
+        let both = Settings {
+            kills: 15,
+            stops: 6,
+            shutdowns: 4,
+            late: if runs % 2 == 0 { LATE } else { Duration::ZERO },
+            ..settings(first.wrapping_add(runs))
+        };
+        play(both).await.map_err(told)?;
+        runs += 1;
+    }
+    eprintln!("{runs} runs");
+    Ok(())
+}

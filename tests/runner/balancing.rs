@@ -1,0 +1,244 @@
+//! Several nodes: who takes a free task, and who gives what back.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use windlass::{
+    Message, NewTask, Runner, TaskContext,
+    balancer::{Balancer, Cluster, Fair},
+    store::{NodeCommand, TaskView, What},
+    testing::Operation,
+};
+
+use crate::support::{World, secs};
+
+async fn obeys(task: TaskContext) -> Message {
+    task.stopped().await.message()
+}
+
+async fn claims(nodes: &[Runner]) -> Vec<usize> {
+    let mut claims = Vec::new();
+    for node in nodes {
+        claims.push(node.snapshot().await.unwrap().tasks.len());
+    }
+    claims
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_idle_nodes_make_about_one_claim_for_each_free_task() {
+    let world = World::new().await;
+    let mut nodes = Vec::new();
+    for n in 0..8 {
+        let node = world
+            .node(&format!("n{n}"))
+            .handler("k", obeys)
+            .start()
+            .await
+            .unwrap();
+        nodes.push(node);
+    }
+    // They know of each other after a few seconds.
+    tokio::time::sleep(secs(5)).await;
+    let counted = world.faults.calls(Operation::Claim);
+    for n in 0..200 {
+        world
+            .client
+            .submit(NewTask::new("k").id(format!("t{n}")))
+            .await
+            .unwrap();
+        tokio::time::sleep(secs(1)).await;
+    }
+    let asked = world.faults.calls(Operation::Claim) - counted;
+    assert!(
+        (200..=240).contains(&asked),
+        "at most 1.2 for each of 200 tasks, not {asked} in all"
+    );
+    let claims = claims(&nodes).await;
+    assert_eq!(claims.iter().sum::<usize>(), 200);
+    assert!(
+        claims.iter().all(|n| (10..=45).contains(n)),
+        "spread: {claims:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_first_does_not_take_it_the_next_does() {
+    #[derive(Debug)]
+    struct Never;
+    impl Balancer for Never {
+        fn takes(&self, _: &Cluster<'_>, _: &TaskView) -> bool {
+            false
+        }
+    }
+    let world = World::new().await;
+    let _lazy = world
+        .node("lazy")
+        .balancer(Never)
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let _busy = world
+        .node("busy")
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    tokio::time::sleep(secs(5)).await;
+    for n in 0..20 {
+        let id = world
+            .client
+            .submit(NewTask::new("k").id(format!("t{n}")))
+            .await
+            .unwrap();
+        let before = world.now();
+        world.claimed(&id).await;
+        let took = world.now().duration_since(before).as_millis();
+        assert!(took < 700, "{took} ms");
+        let node = world.client.get(&id).await.unwrap().node.unwrap();
+        assert_eq!(node.as_str(), "busy");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
+    let world = World::new().await;
+    let mut nodes = Vec::new();
+    let fair = |name: &str| world.node(name).slots(1000).balancer(Fair::default());
+    nodes.push(fair("a").handler("k", obeys).start().await.unwrap());
+    let tasks = (0..120).map(|n| NewTask::new("k").id(format!("t{n}")).build().unwrap());
+    for answer in world.client.submit_many(tasks.collect()).await {
+        answer.unwrap();
+    }
+    world
+        .until("a has all", || async { claims(&nodes).await == [120] })
+        .await;
+    nodes.push(fair("b").handler("k", obeys).start().await.unwrap());
+    nodes.push(fair("c").handler("k", obeys).start().await.unwrap());
+    tokio::time::sleep(secs(120)).await;
+    let shared = claims(&nodes).await;
+    assert_eq!(shared.iter().sum::<usize>(), 120);
+    assert!(
+        shared.iter().all(|n| *n <= 48),
+        "at most 120 % of 40: {shared:?}"
+    );
+    let moves = |changes: Vec<windlass::store::Change>| {
+        changes
+            .iter()
+            .filter(|c| matches!(c.what, What::Claimed { .. }))
+            .count()
+    };
+    let mut before = 0;
+    for n in 0..120 {
+        let id = format!("t{n}").parse().unwrap();
+        before += moves(world.client.history(&id, 100).await.unwrap());
+    }
+    tokio::time::sleep(secs(600)).await;
+    let mut after = 0;
+    for n in 0..120 {
+        let id = format!("t{n}").parse().unwrap();
+        after += moves(world.client.history(&id, 100).await.unwrap());
+    }
+    assert_eq!(before, after, "nothing moves any more");
+    assert!(
+        before <= 120 + 80 + 40,
+        "{before} claims: more than was needed"
+    );
+    assert_eq!(claims(&nodes).await, shared);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
+    let world = World::new().await;
+    let asked = Arc::new(AtomicU32::new(0));
+    #[derive(Debug)]
+    struct Counts(Arc<AtomicU32>);
+    impl Balancer for Counts {
+        fn gives_back(
+            &self,
+            _: &Cluster<'_>,
+            mine: &[windlass::TaskId],
+            _: f64,
+        ) -> Vec<windlass::TaskId> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            mine.to_vec()
+        }
+    }
+    let _node = world
+        .node("n")
+        .balancer(Counts(asked.clone()))
+        .handler("sleeps", |_: TaskContext| async {
+            Message::sleep_for(secs(3600))
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world.client.submit(NewTask::new("sleeps")).await.unwrap();
+    world.rest(&id, windlass::Code::Sleeping).await;
+    let before = asked.load(Ordering::SeqCst);
+    let node = "n".parse().unwrap();
+    let order = world
+        .client
+        .command_node(&node, NodeCommand::Balance)
+        .await
+        .unwrap();
+    world
+        .until("it answers", || async {
+            world.client.node_outcome(order).await.unwrap().as_deref()
+                == Some("balanced: 0 tasks given back")
+        })
+        .await;
+    world
+        .until("it was asked", || async {
+            asked.load(Ordering::SeqCst) > before
+        })
+        .await;
+    let record = world.client.get(&id).await.unwrap();
+    assert_eq!(
+        record.state.unwrap().claims,
+        1,
+        "the sleeper is where it was"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_node_balances_when_it_is_told_to_and_takes_nothing_back() {
+    #[derive(Debug)]
+    struct All;
+    impl Balancer for All {
+        fn gives_back(
+            &self,
+            _: &Cluster<'_>,
+            mine: &[windlass::TaskId],
+            _: f64,
+        ) -> Vec<windlass::TaskId> {
+            mine.to_vec()
+        }
+    }
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .balancer(All)
+        .handler("k", obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = world.running("k").await;
+    node.freeze();
+    let order = world
+        .client
+        .command_node(node.node(), NodeCommand::Balance)
+        .await
+        .unwrap();
+    world
+        .until("it is given back", || async {
+            world.client.get(&id).await.unwrap().node.is_none()
+        })
+        .await;
+    let answer = world.client.node_outcome(order).await.unwrap();
+    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks given back"));
+    tokio::time::sleep(secs(60)).await;
+    assert!(world.client.get(&id).await.unwrap().node.is_none());
+}

@@ -1,0 +1,266 @@
+//! A store that fails: nothing is lost, nothing is done twice, and the node neither panics nor
+//! exits.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use windlass::{
+    BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
+    store::{Error, Filter, Lease, What},
+    testing::{Fault, Operation},
+};
+
+use crate::support::{World, applied, secs};
+
+#[tokio::test(start_paused = true)]
+async fn handlers_are_stopped_before_the_lease_can_have_ended() {
+    let world = World::new().await;
+    type Seen = Arc<Mutex<Vec<(Timestamp, Option<Stop>)>>>;
+    let seen: Seen = Arc::default();
+    let clock = world.store.clock().clone();
+    let (note, now) = (seen.clone(), clock.clone());
+    struct OnDrop(Seen, Arc<dyn windlass::clock::Clock>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push((self.1.now(), None));
+        }
+    }
+    let ttl = secs(15);
+    let node = world
+        .node("n")
+        .lease_ttl(ttl)
+        .handler("k", move |task: TaskContext| {
+            let guard = OnDrop(note.clone(), now.clone());
+            async move {
+                let stop = task.stopped().await;
+                guard.0.lock().unwrap().push((guard.1.now(), Some(stop)));
+                std::future::pending::<Message>().await
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world.running("k").await;
+    let renewals = world.faults.calls(Operation::Renew);
+    world
+        .until("a renewal", || async {
+            world.faults.calls(Operation::Renew) > renewals
+        })
+        .await;
+    // From the last renewal that succeeded on, the store answers none.
+    let renewed = clock.now();
+    world.faults.fail(Operation::Renew, Fault::Before, 100_000);
+    world
+        .until("the handler is gone", || async {
+            !seen.lock().unwrap().is_empty()
+        })
+        .await;
+    let (at, _) = seen.lock().unwrap()[0].clone();
+    let after = at.duration_since(renewed);
+    assert!(
+        after.as_millis() < 12_100,
+        "with a margin before {ttl:?}: {after}"
+    );
+    // The store is well again: the node comes back by itself and goes on with the task.
+    world.faults.heal();
+    world
+        .until("it runs again", || async {
+            world.client.get(&id).await.unwrap().state.unwrap().claims == 2
+        })
+        .await;
+    assert!(!node.is_stopped());
+    let told: Vec<_> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|(_, stop)| stop.clone())
+        .collect();
+    assert!(
+        told.iter()
+            .all(|stop| *stop == Stop::Node(StopReason::LeaseLost)),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_once() {
+    for fault in [Fault::Before, Fault::After] {
+        let world = World::new().await;
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = runs.clone();
+        let _node = world
+            .node("n")
+            .handler("parent", move |task: TaskContext| {
+                let counted = counted.clone();
+                async move {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    task.checkpoint("half").await?;
+                    let child = NewTask::new("other").id("child").try_into()?;
+                    Ok::<_, BoxError>(Message::complete().and_submit(child))
+                }
+            })
+            .start()
+            .await
+            .unwrap();
+        world.faults.fail(Operation::Claim, fault, 2);
+        world.faults.fail(Operation::Commit, fault, 5);
+        let id = world.client.submit(NewTask::new("parent")).await.unwrap();
+        let done = world.client.wait(&id).await.unwrap();
+        assert!(done.is_completed(), "{fault:?}: {:?}", done.error());
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "{fault:?}");
+        assert_eq!(done.state.errors.total(), 0, "{fault:?}");
+        let changes = world.client.history(&id, 100).await.unwrap();
+        let moves = changes
+            .iter()
+            .filter(|c| matches!(c.what, What::Moved { .. }))
+            .count();
+        assert_eq!(moves, 1, "{fault:?}: {changes:#?}");
+        assert_eq!(world.code(&"child".parse().unwrap()).await, Code::Runnable);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    world
+        .until("listed", || async { node.snapshot().await.unwrap().listed })
+        .await;
+    let lease = node.snapshot().await.unwrap().lease.unwrap();
+    let lease = Lease {
+        id: lease,
+        node: node.node().clone(),
+        ttl: secs(15),
+    };
+    // The store has given the task to the node's lease, and the node knows nothing of it.
+    node.drain().await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let claimed = world
+        .store
+        .coordinator()
+        .claim(&lease, vec![id.clone()])
+        .await;
+    assert!(claimed[0].as_ref().unwrap().is_some());
+    node.unfreeze();
+    world.faults.break_watches();
+    let done = tokio::time::timeout(secs(600), world.client.wait(&id)).await;
+    assert!(done.expect("it is stuck").unwrap().is_completed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_misses_nothing() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    world
+        .until("listed", || async { node.snapshot().await.unwrap().listed })
+        .await;
+    // The lease ends under the watch, and watching again fails for a while.
+    world.faults.fail(Operation::Watch, Fault::Before, 3);
+    world
+        .faults
+        .lose_lease(node.snapshot().await.unwrap().lease.unwrap());
+    for n in 0..20 {
+        world
+            .client
+            .submit(NewTask::new("k").id(format!("t{n}")))
+            .await
+            .unwrap();
+    }
+    world.client.wait_idle(&Filter::default()).await.unwrap();
+    let counts = world.client.counts().await.unwrap();
+    assert_eq!(
+        (counts.len(), counts[0].state, counts[0].tasks),
+        (1, Some(Code::Completed), 20)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_survives_the_loss_of_its_owner() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("ignores", |_: TaskContext| async {
+            std::future::pending::<Message>().await
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world.running("ignores").await;
+    let pause = world.client.command(&id, Command::Pause).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(
+        world.client.outcome(&pause).await.unwrap(),
+        None,
+        "the handler has its grace"
+    );
+    world
+        .faults
+        .lose_lease(node.snapshot().await.unwrap().lease.unwrap());
+    let outcome = world.client.wait_outcome(&pause).await.unwrap();
+    assert_eq!(outcome, applied(Code::Runnable, Code::Paused));
+    world.rest(&id, Code::Paused).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |task: TaskContext| async move {
+            task.stopped().await.message()
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = world.running("k").await;
+    for operation in [Operation::Commit, Operation::Renew, Operation::Leave] {
+        world.faults.fail(operation, Fault::Before, 100_000);
+    }
+    let before = world.now();
+    node.shutdown().await;
+    assert!(world.now().duration_since(before).as_secs() <= 15);
+    world.faults.heal();
+    world
+        .until("its claim ends", || async {
+            world.client.get(&id).await.unwrap().node.is_none()
+        })
+        .await;
+    assert_eq!(world.code(&id).await, Code::Runnable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
+    let world = World::new().await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world.faults.fail(Operation::Read, Fault::Before, 3);
+    let client = world.client.clone();
+    let waits = tokio::spawn(async move { client.wait(&id).await });
+    let _node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    assert!(waits.await.unwrap().unwrap().is_completed());
+    let missing = world.client.wait(&"missing".parse().unwrap()).await;
+    assert!(
+        matches!(missing, Err(Error::NotFound { .. })),
+        "{missing:?}"
+    );
+}

@@ -1,0 +1,155 @@
+//! The process dies after the state store has the write and before the coordinator has.
+
+use windlass::{
+    Code, Command, Message, Outcome,
+    testing::{Fault, Operation},
+};
+
+use crate::support::*;
+
+/// Claims `a`, and writes a message so that only the state store gets it; then the node is gone.
+async fn half_written(message: Message, command: Option<Command>) -> (Kit, u64) {
+    let kit = Kit::new().await;
+    let node = kit.node("first").await;
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    let first = Message::checkpoint().with_data(&1).unwrap();
+    kit.commit(&mut claimed, first, None).await.unwrap();
+    let mut order = None;
+    if let Some(command) = command {
+        order = Some(kit.send("a", "c1", command).await);
+    }
+    kit.faulty.fail(Operation::Commit, Fault::Before, 1);
+    let error = kit.commit(&mut claimed, message, order).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    kit.store.coordinator().leave(&node).await.unwrap();
+    (kit, order.unwrap_or(0))
+}
+
+#[tokio::test]
+async fn a_transition_is_not_lost() {
+    let pause = Message::pause().with_data(&2).unwrap();
+    let (kit, order) = half_written(pause, Some(Command::Pause)).await;
+    kit.send("a", "c2", Command::Run).await;
+    let node = kit.node("second").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    assert_eq!(claimed.state.code(), Code::Paused);
+    assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), "2");
+    let waiting: Vec<_> = claimed.commands.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(waiting, ["c2"], "the first has had its effect");
+    let applied = Outcome::Applied {
+        from: Code::Runnable,
+        to: Code::Paused,
+    };
+    assert_eq!(kit.outcome("c1").await, Some(applied));
+    assert_eq!(kit.outcome("c2").await, None);
+
+    let second = claimed.commands[0].order;
+    let run = Message::run();
+    kit.commit(&mut claimed, run, Some(second)).await.unwrap();
+    assert_eq!(
+        kit.moves("a").await[1..],
+        [
+            (Code::Runnable, Code::Paused, Some(order)),
+            (Code::Paused, Code::Runnable, Some(second)),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_end_is_not_lost() {
+    let complete = Message::complete_with("done").unwrap();
+    let (kit, order) = half_written(complete, Some(Command::Complete { result: None })).await;
+    kit.send("a", "late", Command::Pause).await;
+    assert_eq!(
+        kit.state("a").await.code(),
+        Code::Runnable,
+        "nobody was told of it"
+    );
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap();
+    assert!(claimed.is_none(), "it has ended: {claimed:?}");
+    let state = kit.state("a").await;
+    let result = Some(windlass::Json::new("result", "done").unwrap());
+    assert_eq!(state.status, windlass::Status::Completed { result });
+    assert!(kit.outcome("c1").await.unwrap().is_applied());
+    let late = kit.outcome("late").await;
+    assert!(matches!(late, Some(Outcome::Rejected { .. })), "{late:?}");
+    let moves = kit.moves("a").await;
+    assert_eq!(
+        moves.last(),
+        Some(&(Code::Runnable, Code::Completed, Some(order)))
+    );
+    assert_eq!(kit.inner.registry().nodes().await.unwrap()[0].claims, 0);
+}
+
+#[tokio::test]
+async fn a_failure_is_not_lost() {
+    let (kit, _) = half_written(Message::error("disk full"), None).await;
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    assert_eq!(claimed.state.code(), Code::Fault);
+    assert_eq!(claimed.state.errors.last().unwrap().error, "disk full");
+    assert_eq!(
+        kit.moves("a").await.last(),
+        Some(&(Code::Runnable, Code::Fault, None))
+    );
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_not_lost() {
+    let checkpoint = Message::checkpoint().with_data(&2).unwrap();
+    let (kit, _) = half_written(checkpoint, None).await;
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    assert_eq!(claimed.state.data.unwrap().as_str(), "2");
+    kit.moves("a").await;
+}
+
+/// Claims that die before they have written anything do not hide what is ahead.
+#[tokio::test]
+async fn nothing_is_lost_by_many_crashes() {
+    let pause = Message::pause().with_data(&2).unwrap();
+    let (kit, _) = half_written(pause, Some(Command::Pause)).await;
+    for n in 0..4 {
+        let node = kit.node(&format!("n{n}")).await;
+        // Without the state store: the process dies between its two claims.
+        let claimed = kit.inner.coordinator().claim(&node, vec![id("a")]).await;
+        assert!(claimed[0].as_ref().unwrap().is_some());
+        kit.store.coordinator().leave(&node).await.unwrap();
+        let node = kit.node(&format!("m{n}")).await;
+        // And one that dies before the coordinator is brought up to it.
+        kit.faulty.fail(Operation::Commit, Fault::Before, 1);
+        let refused = kit.claim(&node, "a").await.unwrap_err();
+        assert!(refused.is_retryable(), "{refused}");
+        kit.store.coordinator().leave(&node).await.unwrap();
+    }
+    let node = kit.node("last").await;
+    let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    assert_eq!(claimed.state.code(), Code::Paused);
+    assert_eq!(claimed.state.data.unwrap().as_str(), "2");
+    assert!(claimed.commands.is_empty());
+    assert_eq!(
+        kit.moves("a").await.len(),
+        2,
+        "checkpoint and pause, once each"
+    );
+}
+
+/// The answer of the coordinator is lost, not its write: the same commit again succeeds.
+#[tokio::test]
+async fn a_lost_answer_is_resolved_by_repeating() {
+    let kit = Kit::new().await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    kit.faulty.fail(Operation::Commit, Fault::After, 1);
+    let complete = || Message::complete_with("done").unwrap();
+    let lost = kit
+        .commit(&mut claimed, complete(), None)
+        .await
+        .unwrap_err();
+    assert!(lost.is_retryable(), "{lost}");
+    kit.commit(&mut claimed, complete(), None).await.unwrap();
+    assert_eq!(kit.moves("a").await.len(), 1);
+}

@@ -1,0 +1,13 @@
+//! A coordinator with the states in another store: what is particular to two writes without a common
+//! transaction. Everything else is in the conformance suite.
+#![cfg(feature = "testing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod crashes;
+mod leftovers;
+mod support;
+mod unavailable;

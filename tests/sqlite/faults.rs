@@ -1,0 +1,135 @@
+//! Full disks, locked files: told as such, nothing lost, and it goes on.
+
+use std::time::Duration;
+
+use windlass::{
+    Json, Message,
+    store::{Error, Filter, Page, Registry},
+};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
+    let mut file = file();
+    file.options.max_file_bytes = Some(1 << 20);
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    submit(&store, "held").await;
+    let held = claim(&store, &lease, "held").await;
+    let (mut accepted, mut full) = (0, None);
+    for n in 0..1000 {
+        let mut large = task(&format!("t{n}"));
+        large.props = Json::new("props", &"x".repeat(20_000)).unwrap();
+        match try_submit(&store, large).await {
+            Ok(()) => accepted += 1,
+            Err(error) => {
+                full = Some(error);
+                break;
+            }
+        }
+    }
+    let full = full.expect("the file never got full");
+    assert!(full.is_retryable(), "{full}");
+    let text = full.to_string();
+    assert!(
+        text.contains("nothing is lost") && text.contains("free space"),
+        "{text}"
+    );
+    // What was acknowledged is there, what was refused is not.
+    let all = store
+        .list(&Filter::default(), Page::default())
+        .await
+        .unwrap();
+    assert_eq!(all.len(), accepted + 1);
+    // Deleting needs no room to speak of, and makes some.
+    for n in 0..5 {
+        store
+            .delete(vec![id(&format!("t{n}"))])
+            .await
+            .remove(0)
+            .unwrap();
+    }
+    commit(&store, &held, Message::complete()).await.unwrap();
+    let mut large = task("later");
+    large.props = Json::new("props", &"x".repeat(20_000)).unwrap();
+    try_submit(&store, large).await.unwrap();
+    // Another process that has more room goes on from there.
+    file.options.max_file_bytes = None;
+    let store = file.open().await;
+    let all = store
+        .list(&Filter::default(), Page::default())
+        .await
+        .unwrap();
+    assert_eq!(all.len(), accepted + 1 - 5 + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_does_not_touch_what_does() {
+    let mut file = file();
+    file.options.max_file_bytes = Some(1 << 20);
+    let store = file.open().await;
+    let store = std::sync::Arc::new(store);
+    let submit = |task| {
+        let store = store.clone();
+        tokio::spawn(async move { try_submit(&store, task).await })
+    };
+    // The writer waits with the first for the lock; the others come meanwhile, and go together.
+    let lock = file.raw();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let first = submit(task("first"));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut large = task("large");
+    large.props = Json::new("props", &"x".repeat(1_000_000)).unwrap();
+    let mut jobs = vec![submit(large)];
+    jobs.extend((0..10).map(|n| submit(task(&format!("t{n}")))));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    lock.execute_batch("ROLLBACK").unwrap();
+    first.await.unwrap().unwrap();
+    let mut results = Vec::new();
+    for job in jobs {
+        results.push(job.await.unwrap());
+    }
+    assert!(results.remove(0).unwrap_err().is_retryable());
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_lock_that_lasts_is_told_and_a_short_one_waited_for() {
+    let mut file = file();
+    file.options.busy_timeout = Duration::from_millis(300);
+    let store = file.open().await;
+    let lock = file.raw();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = try_submit(&store, task("t")).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("locked for too long"), "{error}");
+    // Reading goes on meanwhile.
+    assert!(store.get(&id("t")).await.is_err_and(|e| !e.is_retryable()));
+    let waits = try_submit(&store, task("t"));
+    let unlocks = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        lock.execute_batch("ROLLBACK").unwrap();
+    };
+    let (waited, ()) = tokio::join!(waits, unlocks);
+    waited.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_that_fails_at_its_end_is_told_to_all_of_it() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    // A constraint that is looked at when the transaction is committed.
+    file.raw()
+        .execute_batch(
+            "CREATE TABLE parents (x INTEGER PRIMARY KEY);
+             CREATE TABLE hook (x INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER refuse AFTER INSERT ON tasks BEGIN INSERT INTO hook VALUES (1); END;",
+        )
+        .unwrap();
+    let error = try_submit(&store, task("u")).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    file.raw().execute_batch("DROP TRIGGER refuse").unwrap();
+    try_submit(&store, task("u")).await.unwrap();
+}

@@ -1,0 +1,19 @@
+//! What is particular to the SQLite store: files, processes, full disks. What every store does is
+//! in `tests/conformance.rs`.
+#![cfg(feature = "sqlite")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod faults;
+mod leases;
+mod migration;
+mod opening;
+mod processes;
+mod pruning;
+mod quarantine;
+mod states;
+mod support;

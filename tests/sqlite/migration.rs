@@ -1,0 +1,67 @@
+//! Files of earlier versions. `v1.sql` makes one as the first version did; it is never changed.
+
+use windlass::{
+    Code,
+    store::{Filter, Page, Registry},
+};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_file_of_version_1_is_brought_up_to_date_and_keeps_everything() {
+    let file = file();
+    let raw = file.raw();
+    raw.execute_batch(include_str!("v1.sql")).unwrap();
+    drop(raw);
+    let store = file.open().await;
+    let all = store
+        .list(&Filter::default(), Page::default())
+        .await
+        .unwrap();
+    let codes: Vec<_> = all
+        .iter()
+        .map(|record| {
+            (
+                record.task.id.to_string(),
+                record.state.as_ref().unwrap().code(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("first".to_owned(), Code::Completed),
+        ("second".to_owned(), Code::Sleeping),
+        ("third".to_owned(), Code::Runnable),
+    ];
+    assert_eq!(codes, expected);
+    assert_eq!(all[1].task.props.as_str(), r#"{"n":9007199254740993}"#);
+    assert_eq!(store.commands(&id("second")).await.unwrap().len(), 1);
+    assert_eq!(store.history(&id("first"), 10).await.unwrap().len(), 3);
+    let lease = join(&store, "a").await;
+    let claimed = claim(&store, &lease, "third").await;
+    assert!(claimed.claim.fence.0 > 6, "the numbers go on");
+    let version: i64 = file
+        .raw()
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_may_bring_it_up_to_date_at_once() {
+    let file = file();
+    file.raw().execute_batch(include_str!("v1.sql")).unwrap();
+    let (a, b) = tokio::join!(file.try_open(), file.try_open());
+    submit(&a.unwrap(), "new").await;
+    assert_eq!(code(&b.unwrap(), "new").await, Code::Runnable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_processes_may_make_it_at_once() {
+    for _ in 0..10 {
+        let file = file();
+        let opened = futures::future::join_all((0..8).map(|_| file.try_open())).await;
+        for (n, store) in opened.into_iter().enumerate() {
+            submit(&store.unwrap(), &format!("t{n}")).await;
+        }
+    }
+}

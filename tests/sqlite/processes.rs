@@ -1,0 +1,146 @@
+//! Two open stores on one file know nothing of one another: they are as two processes.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use windlass::{
+    Code, Command, Message,
+    store::{Change, Coordinator, Error, Event, NodeCommand, Registry, Send, What},
+};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn each_sees_what_the_other_does() {
+    let file = file();
+    let (a, b) = (file.open().await, file.open().await);
+    let lease = join(&a, "a").await;
+    let mut watch = a.watch(&lease, None).await.unwrap();
+    until(&mut watch, |e| matches!(e, Event::Listed)).await;
+
+    submit(&b, "t").await;
+    until(&mut watch, |e| is_task(e, "t")).await;
+    let claimed = claim(&a, &lease, "t").await;
+    assert_eq!(b.get(&id("t")).await.unwrap().node.unwrap().as_str(), "a");
+
+    let send = Send {
+        task: id("t"),
+        id: "c".parse().unwrap(),
+        command: Command::Pause,
+    };
+    let order = b.send(vec![send]).await.remove(0).unwrap();
+    let told = until(&mut watch, |e| matches!(e, Event::Commands(..))).await;
+    let commands = told.iter().find_map(|e| match e {
+        Event::Commands(task, commands) if task.as_str() == "t" => Some(commands),
+        _ => None,
+    });
+    assert_eq!(commands.unwrap()[0].order, order);
+
+    let node = lease.node.clone();
+    let order = b.send_node(&node, NodeCommand::Freeze).await.unwrap();
+    let told = until(&mut watch, |e| matches!(e, Event::Node(_))).await;
+    assert!(
+        told.iter()
+            .any(|e| matches!(e, Event::Node(c) if c.order == order))
+    );
+    assert_eq!(b.node_outcome(order).await.unwrap(), None);
+    a.acknowledge(&lease, order, "frozen").await.unwrap();
+    assert_eq!(
+        b.node_outcome(order).await.unwrap().as_deref(),
+        Some("frozen")
+    );
+
+    b.delete(vec![id("t")]).await.remove(0).unwrap();
+    until(
+        &mut watch,
+        |e| matches!(e, Event::Gone(task) if task.as_str() == "t"),
+    )
+    .await;
+    let late = commit(&a, &claimed, Message::complete()).await;
+    assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_task_has_one_owner() {
+    let file = file();
+    let stores = [file.open().await, file.open().await];
+    for n in 0..200 {
+        submit(&stores[0], &format!("t{n}")).await;
+    }
+    let mut racers = Vec::new();
+    for (n, store) in stores.iter().cloned().enumerate() {
+        let lease = join(&store, &format!("n{n}")).await;
+        racers.push(tokio::spawn(async move {
+            let mut mine = Vec::new();
+            for n in 0..200 {
+                if let Some(claimed) = try_claim(&store, &lease, &format!("t{n}")).await.unwrap() {
+                    mine.push(claimed.claim);
+                }
+            }
+            mine
+        }));
+    }
+    let mut all = Vec::new();
+    for racer in racers {
+        all.extend(racer.await.unwrap());
+    }
+    all.sort_by(|a, b| a.task.cmp(&b.task));
+    all.dedup_by(|a, b| a.task == b.task);
+    assert_eq!(all.len(), 200);
+    let mut fences: Vec<_> = all.iter().map(|claim| claim.fence).collect();
+    fences.sort();
+    fences.dedup();
+    assert_eq!(fences.len(), 200, "every claim has a fence of its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_writers_of_both_lose_nothing_and_the_feed_has_no_gap() {
+    let file = file();
+    let (a, b) = (Arc::new(file.open().await), Arc::new(file.open().await));
+    let mut feed = a.changes(None).await.unwrap();
+    let mut writers = Vec::new();
+    for n in 0..200 {
+        let store = if n % 2 == 0 { a.clone() } else { b.clone() };
+        writers.push(tokio::spawn(async move {
+            submit(&store, &format!("t{n}")).await;
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let mut seen: Vec<Change> = Vec::new();
+    while seen.len() < 200 {
+        let next = tokio::time::timeout(Duration::from_secs(20), feed.next()).await;
+        seen.extend(next.unwrap().unwrap().unwrap());
+    }
+    assert!(seen.windows(2).all(|w| w[0].seq + 1 == w[1].seq));
+    let submitted = What::Submitted {
+        state: Code::Runnable,
+    };
+    assert!(seen.iter().all(|change| change.what == submitted));
+}
+
+#[tokio::test]
+async fn a_replaced_task_is_told_as_it_is_now() {
+    let file = file();
+    let (a, b) = (file.open().await, file.open().await);
+    let lease = join(&a, "a").await;
+    submit(&a, "t").await;
+    let claimed = claim(&a, &lease, "t").await;
+    commit(&a, &claimed, Message::complete()).await.unwrap();
+    let mut watch = a.watch(&lease, None).await.unwrap();
+    until(&mut watch, |e| matches!(e, Event::Listed)).await;
+    let replace = windlass::store::Submit {
+        task: task("t"),
+        if_exists: windlass::store::IfExists::ReplaceFinished,
+    };
+    b.submit(vec![replace]).await.remove(0).unwrap();
+    let told = until(&mut watch, |e| is_task(e, "t")).await;
+    assert!(
+        !told.iter().any(|e| matches!(e, Event::Gone(_))),
+        "{told:?}"
+    );
+    let late = commit(&a, &claimed, Message::complete()).await;
+    assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");
+    assert!(claim(&a, &lease, "t").await.claim.fence > claimed.claim.fence);
+}

@@ -1,0 +1,113 @@
+//! Records that were damaged in the file: set aside, told, and brought back by a retry.
+
+use windlass::{
+    Code, Command,
+    store::{Coordinator, Error, Event, Filter, Page, Registry, Send},
+};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn what_cannot_be_read_is_set_aside_and_retried() {
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    for (name, damage) in [
+        (
+            "state",
+            "UPDATE states SET state = '{\"state\":\"dancing\"}' WHERE n = ?1",
+        ),
+        (
+            "bytes",
+            "UPDATE states SET state = CAST(x'ff00' AS TEXT) WHERE n = ?1",
+        ),
+        ("labels", "UPDATE tasks SET labels = '[' WHERE n = ?1"),
+        (
+            "retry",
+            "UPDATE tasks SET retry = '{\"policy\":\"hope\"}' WHERE n = ?1",
+        ),
+        ("start", "UPDATE tasks SET start_at = 'soon' WHERE n = ?1"),
+        ("props", "UPDATE tasks SET props = '{' WHERE n = ?1"),
+        ("kind", "UPDATE tasks SET kind = 'a/b' WHERE n = ?1"),
+    ] {
+        submit(&store, name).await;
+        let n = store.get(&id(name)).await.unwrap().order;
+        file.raw().execute(damage, [n as i64]).unwrap();
+        let error = try_claim(&store, &lease, name).await.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{name}: {error:?}");
+        assert!(try_claim(&store, &lease, name).await.unwrap().is_none());
+        let aside = Filter {
+            quarantined: true,
+            ..Filter::default()
+        };
+        let listed = store.list(&aside, Page::default()).await.unwrap();
+        assert_eq!(listed.len(), 1, "{name}");
+        assert!(listed[0].state.is_err());
+        store.retry(vec![id(name)]).await.remove(0).unwrap();
+        let claimed = claim(&store, &lease, name).await;
+        assert!(
+            !claimed.state.errors.entries().is_empty(),
+            "{name}: the reason is kept"
+        );
+    }
+    let counts = store.counts().await.unwrap();
+    assert_eq!(counts.iter().map(|c| c.tasks).sum::<u64>(), 7);
+}
+
+#[tokio::test]
+async fn a_record_that_was_repaired_goes_on_where_it_was() {
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    submit(&store, "t").await;
+    let raw = file.raw();
+    let text: String = raw
+        .query_row("SELECT state FROM states", (), |row| row.get(0))
+        .unwrap();
+    raw.execute("UPDATE states SET state = 'x'", ()).unwrap();
+    let mut watch = store.watch(&lease, None).await.unwrap();
+    until(&mut watch, |e| matches!(e, Event::Listed)).await;
+    try_claim(&store, &lease, "t").await.unwrap_err();
+    until(&mut watch, |e| matches!(e, Event::Gone(_))).await;
+    raw.execute("UPDATE states SET state = ?1", [text]).unwrap();
+    store.retry(vec![id("t")]).await.remove(0).unwrap();
+    until(&mut watch, |e| is_task(e, "t")).await;
+    assert!(
+        claim(&store, &lease, "t")
+            .await
+            .state
+            .errors
+            .entries()
+            .is_empty()
+    );
+    assert_eq!(code(&store, "t").await, Code::Runnable);
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_read_does_not_stop_those_behind_it() {
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "a").await;
+    submit(&store, "t").await;
+    for command in ["c1", "c2"] {
+        let send = Send {
+            task: id("t"),
+            id: command.parse().unwrap(),
+            command: Command::Pause,
+        };
+        store.send(vec![send]).await.remove(0).unwrap();
+    }
+    let raw = file.raw();
+    raw.execute("UPDATE commands SET command = '{' WHERE id = 'c1'", ())
+        .unwrap();
+    let claimed = claim(&store, &lease, "t").await;
+    assert_eq!(claimed.commands.len(), 1);
+    assert_eq!(claimed.commands[0].id.as_str(), "c2");
+    let outcome: String = raw
+        .query_row("SELECT outcome FROM commands WHERE id = 'c1'", (), |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!(outcome.contains("cannot be read"), "{outcome}");
+    assert_eq!(store.get(&id("t")).await.unwrap().commands, 1);
+}
