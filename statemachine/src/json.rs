@@ -1,6 +1,10 @@
 //! [`Json`]: a JSON document kept as its text.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -21,13 +25,28 @@ use crate::Invalid;
 /// assert_eq!(props.get::<Props>("props")?.user, 9_007_199_254_740_993);
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(Arc<str>);
+// Kept as serde's own kind of checked text, so that writing it is a copy and not another check.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Json {}
+
+impl Hash for Json {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
 
 impl Json {
     /// The document `null`.
     pub fn null() -> Self {
-        Self("null".into())
+        Self(RawValue::NULL.to_owned().into())
     }
 
     /// Writes a value as JSON. `field` is named in the error.
@@ -36,8 +55,8 @@ impl Json {
     ///
     /// [`Invalid`] when the value has no JSON form (a map whose keys are not text, say).
     pub fn new<T: Serialize + ?Sized>(field: &'static str, value: &T) -> Result<Self, Invalid> {
-        serde_json::to_string(value)
-            .map(|text| Self(text.into()))
+        serde_json::value::to_raw_value(value)
+            .map(|raw| Self(raw.into()))
             .map_err(|e| Invalid::new(field, format!("cannot be written as JSON: {e}")))
     }
 
@@ -48,7 +67,7 @@ impl Json {
     /// [`Invalid`] with the place where the text stops being JSON.
     pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
         match serde_json::from_str::<&RawValue>(text) {
-            Ok(raw) => Ok(Self(raw.get().into())),
+            Ok(raw) => Ok(Self(raw.to_owned().into())),
             Err(e) => Err(Invalid::new(field, format!("is not JSON: {e}"))),
         }
     }
@@ -59,7 +78,7 @@ impl Json {
     ///
     /// [`Invalid`] when the document is not of that type, saying where and why.
     pub fn get<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, Invalid> {
-        serde_json::from_str(&self.0).map_err(|e| {
+        serde_json::from_str(self.as_str()).map_err(|e| {
             let name = std::any::type_name::<T>();
             Invalid::new(field, format!("is not a {name}: {e}"))
         })
@@ -67,22 +86,22 @@ impl Json {
 
     /// The text of the document.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.get()
     }
 
     /// The length of the document's text in bytes.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.as_str().len()
     }
 
     /// Never true: the shortest document has one byte.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_str().is_empty()
     }
 
     /// Whether the document is `null`.
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        self.as_str() == "null"
     }
 }
 
@@ -94,36 +113,33 @@ impl Default for Json {
 
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        // Every value has a JSON form.
+        serde_json::value::to_raw_value(&value)
+            .map_or_else(|_| Self::null(), |raw| Self(raw.into()))
     }
 }
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The text was checked when it was made; a serializer that is not serde_json's gets the
-        // document as a value.
-        match serde_json::from_str::<&RawValue>(&self.0) {
-            Ok(raw) => raw.serialize(serializer),
-            Err(e) => Err(serde::ser::Error::custom(e)),
-        }
+        self.0.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().into()))
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.into()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Claiming: which tasks, how many at a time, and what the answers mean.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use tracing::{debug, error, info, warn};
@@ -297,7 +297,7 @@ impl Engine {
             kind,
             run: None,
             active: true,
-            timers: HashMap::new(),
+            timers: BTreeMap::new(),
             next_ticket: 0,
             asks: std::collections::VecDeque::new(),
             latest: pending.latest,

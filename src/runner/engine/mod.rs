@@ -10,11 +10,12 @@ mod events;
 mod slot;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{self, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
+use hashbrown::HashMap;
 use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -54,7 +55,7 @@ pub(super) struct Parts {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) node: NodeName,
     pub(super) config: NodeConfig,
-    pub(super) kinds: HashMap<Kind, Arc<KindEntry>>,
+    pub(super) kinds: collections::HashMap<Kind, Arc<KindEntry>>,
     pub(super) default: Option<Arc<KindEntry>>,
     pub(super) selector: Labels,
     pub(super) balancer: Arc<dyn Balancer>,

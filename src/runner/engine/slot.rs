@@ -1,7 +1,7 @@
 //! [`Slot`]: one claimed task of this node, with its machine and its handler.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, PoisonError},
 };
 
@@ -42,7 +42,7 @@ pub(super) struct Slot {
     pub(super) run: Option<Run>,
     /// Whether it counts against the limits.
     pub(super) active: bool,
-    pub(super) timers: HashMap<SlotTimer, Timestamp>,
+    pub(super) timers: BTreeMap<SlotTimer, Timestamp>,
     pub(super) next_ticket: u64,
     pub(super) asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
     /// What was heard of the task since it is here: it counts when the slot is gone.

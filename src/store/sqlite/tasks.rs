@@ -10,12 +10,19 @@ use super::{
 };
 use crate::store::{Error, IfExists, Submit, Submitted};
 
+/// About as many bytes as a state has beside its data.
+const FRAME: usize = 192;
+
 /// A state as its row holds it.
 pub(super) fn to_json(state: &State) -> Result<String, Stop> {
-    serde_json::to_string(state).map_err(|e| {
+    let invalid = |e: &dyn std::fmt::Display| {
         let reason = format!("cannot be written as JSON: {e}");
-        windlass_statemachine::Invalid::new("state", reason).into()
-    })
+        windlass_statemachine::Invalid::new("state", reason)
+    };
+    // Most of the length is known beforehand; growing a text step by step costs more than making it.
+    let mut text = Vec::with_capacity(FRAME + size(state).0);
+    serde_json::to_writer(&mut text, state).map_err(|e| invalid(&e))?;
+    Ok(String::from_utf8(text).map_err(|e| invalid(&e))?)
 }
 
 /// How many bytes of a state count against the limit, and the field that has most of them.
