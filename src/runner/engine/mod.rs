@@ -12,6 +12,7 @@ mod slot;
 use std::{
     collections::{self, BTreeSet, VecDeque},
     sync::Arc,
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -402,12 +403,19 @@ impl Engine {
             return;
         }
         let batch = std::mem::take(&mut self.batch);
-        tokio::spawn(super::commit::carry(
+        let mut carried = Box::pin(super::commit::carry(
             self.parts.coordinator.clone(),
             batch,
             self.lease_id.subscribe(),
             self.parts.tx.clone(),
         ));
+        // The first step hands them to the store, at once: a task that has just been spawned waits
+        // until this one has no more inputs, and the store would be idle meanwhile. Whatever wakes
+        // it before it is spawned is seen by the poll that follows the spawn.
+        let mut nobody = Context::from_waker(Waker::noop());
+        if carried.as_mut().poll(&mut nobody).is_pending() {
+            tokio::spawn(carried);
+        }
     }
 
     fn tell_status(&mut self) {
