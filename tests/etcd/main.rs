@@ -8,6 +8,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod bad_input;
 #[cfg(feature = "conformance")]
 mod conformance;
+mod failures;
+mod proxy;
+mod runner;
+mod security;
 mod server;
+mod support;
