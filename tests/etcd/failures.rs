@@ -294,11 +294,15 @@ async fn a_full_quota_is_said_and_overcome() {
     let physical = etcd_client::CompactionOptions::new().with_physical();
     raw.compact(revision, Some(physical)).await.unwrap();
     raw.defragment().await.unwrap();
-    let (action, alarm) = (
-        etcd_client::AlarmAction::Deactivate,
-        etcd_client::AlarmType::Nospace,
-    );
-    raw.alarm(action, alarm, None).await.unwrap();
+    let nospace = etcd_client::AlarmType::Nospace;
+    let get = etcd_client::AlarmAction::Get;
+    let raised = raw.alarm(get, nospace, None).await.unwrap();
+    for alarm in raised.alarms() {
+        let mut of = etcd_client::AlarmOptions::new();
+        of.with_member(alarm.member_id());
+        let disarm = etcd_client::AlarmAction::Deactivate;
+        raw.alarm(disarm, nospace, Some(of)).await.unwrap();
+    }
     let after = client.submit(NewTask::new("k")).await.unwrap();
     for id in [&before, &after] {
         until("both run", async || {

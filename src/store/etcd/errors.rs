@@ -60,7 +60,10 @@ fn tls_advice(text: &str) -> Option<&'static str> {
             "the certificate has expired: renew it, or look at the clock"
         } else if text.contains("certificaterequired") || text.contains("alert") {
             "the server refuses us: give a client certificate of its CA (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)"
-        } else if text.contains("invalidcontenttype") || text.contains("corrupt message") {
+        } else if ["invalidcontenttype", "corrupt message", "handshake eof"]
+            .iter()
+            .any(|part| text.contains(part))
+        {
             "the server does not speak TLS there: use etcd:// instead of etcds://"
         } else {
             return None;

@@ -6,7 +6,11 @@ use etcd_client::{
     Certificate, Client, ConnectOptions, Identity, KvClient, LeaseClient, TlsOptions, Txn,
     TxnResponse, WatchClient,
 };
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 use super::{Options, errors::Fault};
 use crate::store::Error;
@@ -99,6 +103,43 @@ impl Link {
         let mut kv = self.kv();
         self.call(kv.txn(txn)).await
     }
+}
+
+/// What is said when a server closes connections.
+const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
+const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// in the place of etcd://";
+
+/// Why a server that can be reached gave no answer that makes sense; `None` when that is not known.
+pub(super) async fn diagnose(options: &Options, reason: &str) -> Option<&'static str> {
+    let is_closed = |part: &&str| reason.contains(*part);
+    let closed = ["broken pipe", "connection closed", "connection reset"];
+    if !closed.iter().any(is_closed) {
+        return None;
+    }
+    if options.is_tls() {
+        return options.identity.is_none().then_some(WANTS_CERTIFICATE);
+    }
+    for endpoint in &options.endpoints {
+        let address = endpoint.trim_start_matches("http://");
+        let answered = timeout(Duration::from_secs(1), first_bytes(address)).await;
+        if let Ok(Ok(bytes)) = answered {
+            // A frame of settings is what HTTP/2 begins with; an alert or a text is not.
+            let is_settings = bytes.len() >= 4 && bytes[3] == 4;
+            return (!is_settings).then_some(NO_ETCD);
+        }
+    }
+    None
+}
+
+/// What a server answers to the beginning of HTTP/2.
+async fn first_bytes(address: &str) -> std::io::Result<Vec<u8>> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(PREFACE).await?;
+    let mut bytes = vec![0; 9];
+    let count = stream.read(&mut bytes).await?;
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 fn no_answer(timeout: Duration) -> String {

@@ -135,9 +135,16 @@ impl EtcdStore {
             leases: leases::Leases::default(),
         });
         let horizon = inner.keys.horizon();
-        let read = inner.get_key(&horizon).await;
-        read.map_err(|fault| fault.into_error("connect to etcd"))?;
-        Ok(Self(inner))
+        match inner.get_key(&horizon).await {
+            Ok(_) => Ok(Self(inner)),
+            Err(errors::Fault::Unknown(reason)) => {
+                match link::diagnose(&inner.options, &reason).await {
+                    Some(advice) => Err(Error::Unusable(format!("etcd: {reason}; {advice}"))),
+                    None => Err(Error::unavailable("connect to etcd", reason)),
+                }
+            }
+            Err(fault) => Err(fault.into_error("connect to etcd")),
+        }
     }
 }
 
