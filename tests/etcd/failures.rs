@@ -4,48 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use windlass::{
-    Client, Code, NewTask, Runner, Task,
-    clock::SystemClock,
-    store::{
-        Coordinator, Error, Event, IfExists, NodeSpec, Registry, Submit,
-        etcd::{EtcdStore, Options},
-    },
+    Client, Code, NewTask, Runner,
+    store::{Coordinator, Error, Event, Registry},
 };
 
 use crate::{
     proxy::Proxy,
     server::Server,
-    support::{obeys, open, raw, steps, until},
+    support::{connect, obeys, open, raw, secs, spec, steps, task, until},
 };
-
-fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-async fn connect(url: &str) -> EtcdStore {
-    let options = Options::parse(url).unwrap();
-    EtcdStore::connect(options, SystemClock::shared())
-        .await
-        .unwrap()
-}
-
-fn spec(name: &str) -> NodeSpec {
-    NodeSpec {
-        name: name.parse().unwrap(),
-        kinds: None,
-        labels: Default::default(),
-        slots: 10,
-        pid: 1,
-        version: "1".into(),
-    }
-}
-
-fn task(id: &str) -> Submit {
-    Submit {
-        task: Task::new(id.parse().unwrap(), "k".parse().unwrap()),
-        if_exists: IfExists::Refuse,
-    }
-}
 
 async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::TaskId> {
     let mut ids = Vec::new();

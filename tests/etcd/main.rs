@@ -9,6 +9,7 @@
 )]
 
 mod bad_input;
+mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod failures;

@@ -2,7 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use windlass::{BoxError, Client, Code, Message, TaskContext, TaskId, store::Store};
+use windlass::{
+    BoxError, Client, Code, Message, Task, TaskContext, TaskId,
+    clock::SystemClock,
+    store::{
+        IfExists, NodeSpec, Store, Submit,
+        etcd::{EtcdStore, Options},
+    },
+};
 
 /// How long a test waits for what must come.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -49,4 +56,33 @@ pub(crate) async fn steps(task: TaskContext) -> Result<Message, BoxError> {
         task.checkpoint(&(step + 1)).await?;
     }
     Ok(Message::complete_with(&steps)?)
+}
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(crate) async fn connect(url: &str) -> EtcdStore {
+    let options = Options::parse(url).unwrap();
+    EtcdStore::connect(options, SystemClock::shared())
+        .await
+        .unwrap()
+}
+
+pub(crate) fn spec(name: &str) -> NodeSpec {
+    NodeSpec {
+        name: name.parse().unwrap(),
+        kinds: None,
+        labels: Default::default(),
+        slots: 10,
+        pid: 1,
+        version: "1".into(),
+    }
+}
+
+pub(crate) fn task(id: &str) -> Submit {
+    Submit {
+        task: Task::new(id.parse().unwrap(), "k".parse().unwrap()),
+        if_exists: IfExists::Refuse,
+    }
 }

@@ -20,7 +20,8 @@ use super::{
     Inner,
     errors::Fault,
     keys::{Keys, Part, end_of},
-    records::{Entry, Envelope, PLACES, Stored, number, revision_of},
+    queued::Stored,
+    records::{Entry, Envelope, PLACES, number, revision_of},
 };
 use crate::store::{Change, ChangeStream, Error, What};
 

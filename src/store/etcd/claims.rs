@@ -14,8 +14,9 @@ use super::{
     held::Held,
     item::Item,
     leases::{fenced, number},
+    queued::Stored,
     read::{Bundle, corrupt, parked_for, revision},
-    records::{self, Entry, Hold, Owner, Parked, Stored},
+    records::{self, Entry, Hold, Owner, Parked},
 };
 use crate::store::{Claim, Claimed, Error, Lease, What};
 

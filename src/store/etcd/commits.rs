@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::warn;
-use windlass_statemachine::{Code, Outcome, State, Status, TaskId, machine::Write};
+use windlass_statemachine::{Outcome, State, Status, machine::Write};
 
 use super::{
     Inner,
@@ -12,30 +11,27 @@ use super::{
     fence_of,
     held::Held,
     item::Item,
+    outcomes::REJECTED_AT_ONCE,
     pipeline::Done,
+    queued::Stored,
     read::{Bundle, kv, kvs, parked_for, revision},
-    records::{self, Envelope, Hold, Owner, Stored},
+    records::{self, Envelope, Hold, Owner},
     revision_of,
 };
 use crate::store::{Claim, Commit, Error, What};
 
-const OPERATION: &str = "store a transition";
-/// How often a commit is tried when the task changes meanwhile or the outcome is not known.
-const ROUNDS: usize = 5;
-/// How many commands the end of a task rejects in the same write; those beyond go before it.
-const REJECTED_AT_ONCE: usize = 40;
+pub(super) const OPERATION: &str = "store a transition";
+/// How often a commit is tried when its outcome is not known.
+const ROUNDS: u32 = 5;
+/// How often it is tried when the task changes meanwhile, or has very many commands.
+const CHANGES: usize = 1000;
 
 /// What an attempt came to.
-enum Tried {
+pub(super) enum Tried {
     Answer(Result<(), Error>),
     /// The claim stands, but something that was known of the task is not so any more.
     Again(Box<Held>),
     NotKnown(String),
-}
-
-pub(super) fn ended(code: Code) -> Outcome {
-    let reason = format!("the task has ended: it is {code}");
-    Outcome::Rejected { reason }
 }
 
 fn is_applied(stored: &(State, Hold), claim: &Claim, state: &State) -> bool {
@@ -57,8 +53,12 @@ impl Inner {
                 None => return Ok(()),
             },
         };
-        let mut reason = String::new();
-        for round in 0..ROUNDS {
+        let mut reason = String::from("the task changes too often");
+        let mut round = 0;
+        for _ in 0..CHANGES {
+            if round == ROUNDS {
+                break;
+            }
             let checked = self.check_size(&held, &write.state);
             let item = match checked {
                 Ok(()) => self.commit_item(&claim, &write, &held).await,
@@ -80,6 +80,7 @@ impl Inner {
                 Tried::NotKnown(why) => {
                     reason = why;
                     tokio::time::sleep(Duration::from_millis(50 << round)).await;
+                    round += 1;
                 }
             }
         }
@@ -87,7 +88,7 @@ impl Inner {
     }
 
     /// Reads how a claim stands: `None` when the write was applied before.
-    async fn look(
+    pub(super) async fn look(
         &self,
         claim: &Claim,
         state: &State,
@@ -197,38 +198,6 @@ impl Inner {
         Ok(item)
     }
 
-    /// Records outcomes, and at the end of a task rejects what else waits.
-    fn settle(
-        &self,
-        item: &mut Item,
-        id: &TaskId,
-        held: &Held,
-        write: &Write,
-        ends: bool,
-    ) -> Result<(), Error> {
-        for stored in &held.queue {
-            let mut outcomes = write.outcomes.iter();
-            let told = outcomes.find(|(order, _)| *order == stored.order);
-            let outcome = match told {
-                Some((_, outcome)) => outcome.clone(),
-                None if ends => ended(write.state.code()),
-                None => continue,
-            };
-            let name = stored.key_name();
-            item.put(
-                &self.keys.outcome(id, &name),
-                stored.write_outcome(outcome)?,
-            );
-            match (&stored.name, ends) {
-                // The end deletes all parts of the task.
-                (_, true) => {}
-                (Some(name), _) => item.delete(&self.keys.queued(id, name)),
-                (None, _) => item.delete_at(&self.keys.slot(id), stored.revision),
-            }
-        }
-        Ok(())
-    }
-
     async fn try_commit(
         self: &Arc<Self>,
         claim: &Claim,
@@ -319,70 +288,6 @@ impl Inner {
             .collect();
         self.claims.keep(id, held.clone());
         Tried::Again(Box::new(held))
-    }
-
-    /// Rejects some of very many commands that wait for a task which is about to end.
-    async fn reject_some(&self, claim: &Claim, write: &Write, held: &Held) -> Tried {
-        let id = &claim.task;
-        let settles = |stored: &&Stored| write.outcomes.iter().all(|(o, _)| *o != stored.order);
-        let some: Vec<&Stored> = held
-            .queue
-            .iter()
-            .filter(settles)
-            .take(REJECTED_AT_ONCE)
-            .collect();
-        let mut item = Item::new(touch(id));
-        item.when_at(&self.keys.owner(id), revision_of(claim.fence));
-        item.when_at(&self.keys.state(id), held.state_revision);
-        for stored in &some {
-            let Ok(text) = stored.write_outcome(ended(write.state.code())) else {
-                continue;
-            };
-            item.put(&self.keys.outcome(id, &stored.key_name()), text);
-            match &stored.name {
-                Some(name) => item.delete(&self.keys.queued(id, name)),
-                None => item.delete_at(&self.keys.slot(id), stored.revision),
-            }
-        }
-        match self.pipeline.write(item).await {
-            Ok(done) if done.written.is_some() => {
-                let gone: Vec<u64> = some.iter().map(|s| s.order).collect();
-                let mut held = held.clone();
-                held.queue.retain(|s| !gone.contains(&s.order));
-                self.claims
-                    .wrote(id, claim.fence, held.state_revision, &gone);
-                Tried::Again(Box::new(held))
-            }
-            Ok(_) => match self.look(claim, &write.state, false).await {
-                Ok(Some(held)) => Tried::Again(held),
-                Ok(None) => Tried::Answer(Ok(())),
-                Err(error) => Tried::Answer(Err(error)),
-            },
-            Err(fault) => Tried::NotKnown(fault.into_error(OPERATION).to_string()),
-        }
-    }
-
-    /// Takes a command that cannot be read out of the queue, with an outcome that says so.
-    pub(super) fn reject(self: &Arc<Self>, id: TaskId, stored: Stored) {
-        let inner = self.clone();
-        tokio::spawn(async move {
-            let Err(reason) = &stored.command else { return };
-            warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
-            let reason = format!("it cannot be read: {reason}");
-            let Ok(text) = stored.write_outcome(Outcome::Rejected { reason }) else {
-                return;
-            };
-            let key = match &stored.name {
-                Some(name) => inner.keys.queued(&id, name),
-                None => inner.keys.slot(&id),
-            };
-            let mut item = Item::new(touch(&id));
-            item.when_at(&key, stored.revision);
-            item.delete(&key);
-            item.put(&inner.keys.outcome(&id, &stored.key_name()), text);
-            // If it is not done now, the next claim does it.
-            let _ = inner.pipeline.write(item).await;
-        });
     }
 }
 

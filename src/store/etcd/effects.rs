@@ -9,8 +9,9 @@ use super::{
     Inner,
     claims::touch,
     item::Item,
+    queued::Stored,
     read::{Bundle, parked_for, revision},
-    records::{self, Envelope, Stored},
+    records::{self, Envelope},
 };
 use crate::store::Error;
 

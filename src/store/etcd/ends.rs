@@ -19,7 +19,7 @@ use crate::store::{Error, What};
 
 const ROUNDS: usize = 5;
 /// How many tasks one call of `maintain` removes at the most.
-const TASKS_PER_STEP: u32 = 1000;
+const TASKS_PER_STEP: u32 = 5000;
 /// How many pointers of commands go in the same write as their task.
 const POINTERS_AT_ONCE: usize = 60;
 /// How many times of the past `maintain` remembers the revision of.
@@ -32,6 +32,15 @@ pub(super) struct Horizon {
     pub(super) pruned: i64,
     /// Times and the revisions then, oldest first.
     marks: Vec<(Timestamp, i64)>,
+}
+
+impl Horizon {
+    /// Whether the next mark is due: as many as are kept are spread over the retention.
+    fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
+        let apart = now.duration_since(before) / MARKS as i32;
+        let last = self.marks.last().map(|(at, _)| *at);
+        last.is_none_or(|last| now.duration_since(last) >= apart)
+    }
 }
 
 impl Inner {
@@ -230,9 +239,18 @@ impl Inner {
         let Some(before) = retention.and_then(|r| now.checked_sub(r).ok()) else {
             return Ok(0);
         };
+        // Looking for what is old reads every ended task: one node does it now and then.
+        let read = self.horizon().await;
+        let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
+        if !horizon.is_time(now, before) {
+            return Ok(0);
+        }
         let all = [Code::Completed, Code::Failed, Code::Killed];
         let gone = self.purge(&all, before, TASKS_PER_STEP).await?;
-        self.advance_horizon(now, before).await?;
+        // As long as there is more, whoever comes next goes on.
+        if gone < u64::from(TASKS_PER_STEP) {
+            self.advance_horizon(now, before).await?;
+        }
         Ok(gone)
     }
 
@@ -257,16 +275,7 @@ impl Inner {
             horizon.pruned = horizon.pruned.max(revision);
         }
         horizon.marks.retain(|(at, _)| *at >= before);
-        // As many marks as are kept, spread over the retention: every node comes by now and then.
-        let apart = now.duration_since(before) / MARKS as i32;
-        let last = horizon.marks.last().map(|(at, _)| *at);
-        let is_time = last.is_none_or(|last| now.duration_since(last) >= apart);
-        if !is_time && passed.is_none() {
-            return Ok(());
-        }
-        if is_time {
-            horizon.marks.push((now, revision_now));
-        }
+        horizon.marks.push((now, revision_now));
         let mut item = Item::new("horizon");
         item.when_at(&self.keys.horizon(), revision(kvs.first()));
         item.put(&self.keys.horizon(), records::write("horizon", &horizon)?);

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, NodeName, Task, TaskId};
 
-use super::records::Stored;
+use super::queued::Stored;
 
 /// One claim.
 #[derive(Debug, Clone)]

@@ -15,7 +15,8 @@ use windlass_statemachine::{Kind, TaskId, task::Labels};
 use super::{
     claims::told,
     keys::{Keys, Part},
-    records::{self, Envelope, Parked, Stored},
+    queued::Stored,
+    records::{self, Envelope, Parked},
 };
 use crate::store::{Event, TaskView};
 

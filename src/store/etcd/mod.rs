@@ -6,11 +6,11 @@
 //! | module | what |
 //! |---|---|
 //! | `options`, `link`, `errors` | how etcd is reached, with a time limit on every call |
-//! | `keys`, `records` | where everything is, and in what form |
+//! | `keys`, `records`, `queued` | where everything is, and in what form |
 //! | `item`, `pipeline` | one task's write, and how many are combined into one transaction |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
-//! | `claims`, `commits`, `effects`, `leave`, `node_commands` | the work of a coordinator |
+//! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `states` | [`EtcdStates`], a state store |
@@ -32,8 +32,10 @@ mod link;
 mod mirror;
 mod node_commands;
 mod options;
+mod outcomes;
 mod pipeline;
 mod queries;
+mod queued;
 mod read;
 mod records;
 mod registry;

@@ -8,7 +8,8 @@ use super::{
     Inner,
     errors::Fault,
     keys::{Part, end_of},
-    records::{self, Envelope, Hold, Parked, Stored},
+    queued::Stored,
+    records::{self, Envelope, Hold, Parked},
 };
 use crate::store::{Error, TaskRecord};
 

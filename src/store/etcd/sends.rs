@@ -9,8 +9,9 @@ use super::{
     effects::other_command,
     errors::Fault,
     item::Item,
+    queued::Stored,
     read::{kv, revision},
-    records::{self, Stored, number},
+    records::{self, number},
 };
 use crate::store::{CommandRecord, Error, Send};
 
