@@ -146,3 +146,48 @@ async fn a_task_of_metafora_is_run_and_commanded() {
     .await;
     node.shutdown().await;
 }
+
+/// A node of Metafora takes a parked task, runs it for a while and gives it back, as its code does:
+/// it writes owner and state, and knows nothing of what else is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").handler("k", obeys);
+    let node = node.start().await.unwrap();
+    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    until("it runs", async || {
+        client.get(&id).await.unwrap().node.is_some()
+    })
+    .await;
+    let sent = client.command(&id, Command::Pause).await.unwrap();
+    client.wait_outcome(&sent).await.unwrap();
+    until("it is parked", async || {
+        client.get(&id).await.unwrap().node.is_none()
+    })
+    .await;
+
+    let mut raw = raw(&server.endpoint()).await;
+    raw.put("/ns/tasks/t/owner", r#"{"node":"go"}"#, None)
+        .await
+        .unwrap();
+    until("its mark is gone", async || {
+        raw.get("/ns/parked/t", None).await.unwrap().count() == 0
+    })
+    .await;
+    assert_eq!(
+        client.get(&id).await.unwrap().node,
+        Some("go".parse().unwrap())
+    );
+    raw.put("/ns/state/t", r#"{"state":"runnable"}"#, None)
+        .await
+        .unwrap();
+    raw.delete("/ns/tasks/t/owner", None).await.unwrap();
+    until("it runs here", async || {
+        client.get(&id).await.unwrap().node == Some("n".parse().unwrap())
+    })
+    .await;
+    let sent = client.command(&id, Command::Kill).await.unwrap();
+    assert!(client.wait_outcome(&sent).await.unwrap().is_applied());
+    node.shutdown().await;
+}

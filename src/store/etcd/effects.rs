@@ -70,10 +70,11 @@ impl Inner {
         if !task.props.is_null() {
             item.put(&keys.props(id), task.props.as_str().to_owned());
         }
-        if let Some(parked) = parked_for(&State::submitted(task.start_at, now)) {
-            item.put(&keys.parked(id), records::write("parked", &parked)?);
+        match parked_for(&State::submitted(task.start_at, now)) {
+            Some(parked) => item.put(&keys.parked(id), records::write("parked", &parked)?),
+            None => item.delete(&keys.parked(id)),
         }
-        // A Metafora node leaves the state of what it has done behind.
+        // A Metafora node leaves the state of what it has done behind, and our mark.
         item.delete(&keys.state(id));
         Ok(envelope)
     }

@@ -39,6 +39,9 @@ impl Inner {
                 },
             });
         }
+        // What is older than the submit is of an earlier task, which a Metafora node has ended.
+        let first = bundle.envelope().map_or(0, |(_, order)| order);
+        changes.retain(|change| change.seq >= first);
         changes.sort_by_key(|change| change.seq);
         let over = changes.len().saturating_sub(limit as usize);
         changes.drain(..over);

@@ -48,6 +48,8 @@ struct Entry {
     order: u64,
     submitted_at: Timestamp,
     owner: Option<u64>,
+    /// The owner is a node of Metafora, which knows nothing of marks.
+    foreign: bool,
     mark: Mark,
     /// When the mark was last set.
     marked: i64,
@@ -64,6 +66,8 @@ pub(super) struct Mirror {
     early: HashMap<TaskId, (Mark, i64)>,
     names: HashSet<Kind>,
     labels: HashMap<Labels, Arc<Labels>>,
+    /// Marks of tasks that a node of Metafora has taken, and when they were set.
+    stale: Vec<(TaskId, i64)>,
     changed: Vec<TaskId>,
     in_changed: HashSet<TaskId>,
 }
@@ -90,6 +94,7 @@ impl Mirror {
             early: HashMap::new(),
             names: HashSet::new(),
             labels: HashMap::new(),
+            stale: Vec::new(),
             changed: Vec::new(),
             in_changed: HashSet::new(),
         }
@@ -147,8 +152,10 @@ impl Mirror {
                 }
                 if let Some(entry) = self.tasks.get_mut(&id) {
                     entry.owner = put.then(|| records::lease_of(kv));
+                    entry.foreign = put && records::is_foreign(kv);
                     news.given_back = !put;
                     self.touch(&id);
+                    self.look_for_stale(&id);
                 }
             }
             Part::Slot | Part::Command(_) => {
@@ -207,7 +214,8 @@ impl Mirror {
             priority,
             order,
             submitted_at,
-            owner: before.and_then(|before| before.owner),
+            owner: before.as_ref().and_then(|before| before.owner),
+            foreign: before.is_some_and(|before| before.foreign),
             mark,
             marked,
         };
@@ -241,6 +249,7 @@ impl Mirror {
             Some(entry) => {
                 (entry.mark, entry.marked) = (mark, at);
                 self.touch(&id);
+                self.look_for_stale(&id);
             }
             None if mark == Mark::None || listing => {
                 self.early.remove(&id);
@@ -249,6 +258,20 @@ impl Mirror {
                 self.early.insert(id, (mark, at));
             }
         }
+    }
+
+    fn look_for_stale(&mut self, id: &TaskId) {
+        if let Some(entry) = self.tasks.get(id)
+            && entry.foreign
+            && matches!(entry.mark, Mark::Until(_) | Mark::Paused)
+        {
+            self.stale.push((id.clone(), entry.marked));
+        }
+    }
+
+    /// The marks that say nothing any more, to be deleted.
+    pub(super) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
+        std::mem::take(&mut self.stale)
     }
 
     /// Every key below `/NS/tasks/` up to this revision has come: a mark from before it whose task

@@ -212,6 +212,11 @@ pub(super) fn lease_of(kv: &KeyValue) -> u64 {
     told.unwrap_or_else(|| u64::try_from(kv.lease()).unwrap_or(0))
 }
 
+/// Whether a node of Metafora is the owner.
+pub(super) fn is_foreign(kv: &KeyValue) -> bool {
+    !parse::<Owner>(kv).is_ok_and(|owner| owner.lease.is_some())
+}
+
 /// `/NS/parked/ID`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Parked {

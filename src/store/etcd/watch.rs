@@ -17,7 +17,9 @@ use windlass_statemachine::Kind;
 
 use super::{
     Inner,
+    claims::touch,
     errors::Fault,
+    item::Item,
     keys::end_of,
     leases::{fenced, number},
     mirror::Mirror,
@@ -189,6 +191,7 @@ impl Watching {
                     self.take(&response).await?;
                 }
             }
+            self.drop_stale();
             let events = self.mirror.take();
             self.tell(events).await?;
         }
@@ -219,11 +222,28 @@ impl Watching {
             self.tell(batch).await?;
         }
         self.mirror = mirror;
+        self.drop_stale();
         self.seen = [at, at, node_at];
         for kv in &commands {
             self.node_command(kv).await?;
         }
         Ok(())
+    }
+
+    /// Deletes the marks of tasks that a node of Metafora has: it would not when it gives them back,
+    /// and nobody would see that they can be claimed.
+    fn drop_stale(&mut self) {
+        for (id, marked) in self.mirror.take_stale() {
+            let inner = self.inner.clone();
+            tokio::spawn(async move {
+                let mut item = Item::new(touch(&id));
+                item.when_there(&inner.keys.owner(&id));
+                item.when_at(&inner.keys.parked(&id), marked);
+                item.delete(&inner.keys.parked(&id));
+                // Another node does it too.
+                let _ = inner.pipeline.write(item).await;
+            });
+        }
     }
 
     async fn open(&self) -> Result<WatchStream, Left> {
