@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::join_all;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::EtcdStore;
+use super::{EtcdStore, registry::in_order};
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
     NodeStatus,
@@ -43,7 +42,8 @@ impl Coordinator for EtcdStore {
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
-        join_all(commits.into_iter().map(|commit| self.0.commit(commit))).await
+        let run = |commit| self.0.commit(commit);
+        in_order(commits, |commit| commit.claim.task.clone(), run).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

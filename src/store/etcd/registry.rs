@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 /// Carries out items at once, but those with one name one after the other.
-async fn in_order<I, K: Hash + Eq, F: Future>(
+pub(super) async fn in_order<I, K: Hash + Eq, F: Future>(
     items: Vec<I>,
     name: impl Fn(&I) -> K,
     run: impl Fn(I) -> F,

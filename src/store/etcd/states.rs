@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use windlass_statemachine::{State, Status, TaskId};
 
-use super::{EtcdStore, Inner, claims::touch, errors::Fault, item::Item, read::revision, records};
+use super::{
+    EtcdStore, Inner, claims::touch, errors::Fault, item::Item, read::revision, records,
+    registry::in_order,
+};
 use crate::store::{Error, StateStore, StateWrite};
 
 const ROUNDS: usize = 10;
@@ -115,7 +118,8 @@ impl StateStore for EtcdStates {
     }
 
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>> {
-        join_all(writes.into_iter().map(|write| self.store_one(write))).await
+        let run = |write| self.store_one(write);
+        in_order(writes, |write| write.task.clone(), run).await
     }
 
     async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
