@@ -168,9 +168,13 @@ fn info(record: &TaskRecord) -> String {
         Ok(state) => state,
         Err(e) => return clip(&e.to_string()),
     };
-    if state.code() != Code::Completed
-        && let Some(last) = state.errors.last()
-    {
+    // What went wrong before a retry, or before it went well again, is in `get`.
+    let went_wrong = match state.code() {
+        Code::Completed => false,
+        Code::Failed | Code::Killed => true,
+        _ => state.attempts > 0,
+    };
+    if went_wrong && let Some(last) = state.errors.last() {
         return clip(&last.error);
     }
     match &state.progress {

@@ -53,6 +53,9 @@ fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
     now
 }
 
+/// How often it is told again that a node cannot work.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 impl Keeper {
     pub(super) async fn run(mut self, first: (Lease, Instant)) {
         let mut current = Some(first);
@@ -94,6 +97,7 @@ impl Keeper {
         let mut next = Instant::now() + self.ttl / 3;
         let mut wait = self.ttl / 60;
         let mut told = false;
+        let mut last = String::from("no answer");
         loop {
             let leave = tokio::select! {
                 () = sleep_until(next.min(until)) => false,
@@ -107,7 +111,7 @@ impl Keeper {
             }
             let asked = Instant::now();
             if asked >= until {
-                error!(%node, lease = lease.id, "the lease could not be renewed in time: it counts as lost");
+                error!(%node, lease = lease.id, why = last, "the lease could not be renewed in time: it counts as lost");
                 return false;
             }
             let status = self.wanted.borrow().status;
@@ -128,6 +132,7 @@ impl Keeper {
                 }
                 Ok(Err(e)) => {
                     next = Instant::now() + backoff(&mut wait, self.ttl / 6);
+                    last = e.to_string();
                     if !told {
                         warn!(%node, lease = lease.id, error = %e, "the lease could not be renewed; trying again");
                         told = true;
@@ -144,7 +149,7 @@ impl Keeper {
     /// Joins again, for as long as it takes; `None` when told to leave meanwhile.
     async fn rejoin(&mut self) -> Option<(Lease, Instant)> {
         let mut wait = Duration::from_millis(50);
-        let mut told = false;
+        let mut told: Option<Instant> = None;
         loop {
             if self.wanted.borrow().leave {
                 return None;
@@ -155,9 +160,10 @@ impl Keeper {
                     return Some(held);
                 }
                 Err(e) => {
-                    if !told {
-                        warn!(node = %self.spec.name, error = %e, "cannot join; trying again");
-                        told = true;
+                    if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+                        error!(node = %self.spec.name, error = %e,
+                            "this node cannot work: it cannot join; it goes on trying");
+                        told = Some(Instant::now());
                     }
                     let pause = backoff(&mut wait, Duration::from_secs(5));
                     tokio::select! {

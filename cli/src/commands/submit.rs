@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, Invalid, NewTask, Retry, TaskId,
+    Client, Invalid, NewTask, TaskId,
     client::Done,
     store::{Submit, Submitted},
 };
@@ -91,12 +91,10 @@ impl Args {
     /// The task that the options describe.
     fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
         let props = self.props.as_deref().map(|p| input::json("props", p));
-        let retry = self.retry.as_deref().map(|text| {
-            serde_json::from_str::<Retry>(text).map_err(|e| {
-                let example = r#"write it like {"policy":"exponential","attempts":5}"#;
-                Invalid::new("retry", format!("{e}; {example}"))
-            })
-        });
+        let retry = self
+            .retry
+            .as_deref()
+            .map(|text| exec::read_retry(text).map_err(|e| Invalid::new("retry", e.to_string())));
         let start_at = match self.wait_in {
             Some(wait) => Some(after(now, wait, "--in")?),
             None => self.start_at,

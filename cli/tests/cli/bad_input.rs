@@ -26,7 +26,7 @@ fn what_is_typed_wrong_names_the_field() {
         ),
         (
             vec!["submit", "k", "--retry", "{}"],
-            "retry: missing field `policy`",
+            "retry: '{}' is not a number of attempts",
         ),
         (vec!["submit", "k", "--start-at", "tomorrow"], "--start-at"),
         (

@@ -298,7 +298,7 @@ impl Engine {
         let slots: Vec<SlotId> = self.slots.keys().copied().collect();
         if !slots.is_empty() {
             error!(node = %self.parts.node, tasks = slots.len(),
-                "stopped every handler: the lease is lost, other nodes go on with the tasks");
+                "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
         }
         for slot in slots {
             self.feed(slot, Input::Fenced(StopReason::LeaseLost));

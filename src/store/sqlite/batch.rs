@@ -24,6 +24,9 @@ pub(super) struct Batch<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     newest: i64,
+    /// Nodes whose leases this transaction ends, with the leases and how many claims were lost: to
+    /// be told when it is durable.
+    pub(super) lost: Vec<(String, i64, usize)>,
     /// The statements that were used in it, the last one last, by the place of their text.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
@@ -43,6 +46,7 @@ impl<'c> Batch<'c> {
             now,
             limits,
             clock,
+            lost: Vec::new(),
             used: RefCell::default(),
         })
     }

@@ -71,8 +71,8 @@ pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Erro
             operation,
             format!(
                 "there is no room for '{file}': the disk is full, or the file has reached its \
-                 largest size. Nothing was written and nothing is lost; free space (or purge ended \
-                 tasks) and it goes on"
+                 largest size. Nothing was written and nothing is lost; free space on that \
+                 disk, and it goes on by itself"
             ),
         ),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path, error),

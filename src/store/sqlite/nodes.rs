@@ -53,12 +53,7 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     }
     for (lease, node) in ended {
         let claims = end(batch, lease, Some(&node))?;
-        tracing::warn!(
-            node,
-            lease,
-            claims,
-            "a node is gone or its lease has ended: its claims are lost"
-        );
+        batch.lost.push((node, lease, claims));
     }
     Ok(())
 }

@@ -25,6 +25,8 @@ use crate::{
 
 /// How many items a transaction takes before it is committed, though more wait.
 const MAX_ITEMS: usize = 2000;
+/// How often it is told again that this does not work.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 /// How often ended leases are looked for when nobody writes.
 const REAP_EVERY: Duration = Duration::from_millis(400);
 
@@ -101,7 +103,14 @@ impl Writer {
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
-            .spawn(move || Thread { setup, reap: false }.run(&queue))
+            .spawn(move || {
+                Thread {
+                    setup,
+                    reap: false,
+                    warned: None,
+                }
+                .run(&queue)
+            })
             .map_err(|e| Error::unavailable("start the thread that writes", e))?;
         Ok(Self {
             jobs,
@@ -155,6 +164,8 @@ impl Drop for Writer {
 struct Thread {
     setup: Setup,
     reap: bool,
+    /// When it was last told that ended leases cannot be looked for.
+    warned: Option<Instant>,
 }
 
 impl Thread {
@@ -210,7 +221,11 @@ impl Thread {
         };
         match reaped {
             Ok(()) => (self.setup.committed)(),
-            Err(error) => tracing::warn!(%error, "cannot look for ended leases; will try again"),
+            Err(error) if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
+                self.warned = Some(Instant::now());
+                tracing::warn!(%error, "cannot look for ended leases; it goes on trying");
+            }
+            Err(error) => tracing::debug!(%error, "cannot look for ended leases"),
         }
     }
 
@@ -248,11 +263,21 @@ impl Thread {
             let now = setup.clock.now();
             let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
             nodes::reap(&mut batch)?;
-            jobs.iter_mut().try_for_each(|job| job.run(&mut batch))
+            jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
+            Ok(std::mem::take(&mut batch.lost))
         };
-        let result = work(jobs).map_err(|e| (e, Phase::Work)).and_then(|()| {
+        let result = work(jobs).map_err(|e| (e, Phase::Work)).and_then(|lost| {
             let commit = conn.execute_batch("COMMIT");
-            commit.map_err(|e| (e, Phase::Commit))
+            commit.map_err(|e| (e, Phase::Commit))?;
+            for (node, lease, claims) in lost {
+                tracing::warn!(
+                    node,
+                    lease,
+                    claims,
+                    "a node is gone or its lease has ended: its claims are lost"
+                );
+            }
+            Ok(())
         });
         // SQLite itself rolls back after some errors and not after others.
         if result.is_err()

@@ -100,7 +100,10 @@ impl Machine {
             Cause::GivesUp if killed => {}
             Cause::GivesUp => {
                 // Both steps are in the table: runnable → fault → failed.
-                let _ = draft.apply(&Message::error("the retry policy gives up"), None, env);
+                let last = self.state.errors.last().map_or("", |e| e.error.as_str());
+                let attempts = self.state.attempts;
+                let text = format!("the retry policy gives up after {attempts} attempts: {last}");
+                let _ = draft.apply(&Message::error(text), None, env);
                 let _ = draft.apply(&Message::error(""), None, env);
             }
             Cause::Nothing => {
@@ -189,6 +192,14 @@ impl Machine {
         refused.then(|| "result: the store refused it; send a smaller one".to_owned())
     }
 
+    /// Whether the handler was told of a command that it has to stop for, other than a release.
+    fn is_told_to_make_room(&self) -> bool {
+        self.queue.iter().any(|w| {
+            let command = &w.command.command;
+            w.deadline.is_some() && command.aborts() && *command != Command::Release
+        })
+    }
+
     fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
         let message = self.within_limits(message);
         // A handler that does what the command before the kill asks, and completes, was first.
@@ -202,6 +213,15 @@ impl Machine {
             if message.data.is_some() {
                 draft.state.data = message.data;
             }
+            return;
+        }
+        if message.kind() == ActionKind::Release && self.is_told_to_make_room() {
+            // It gives way, whichever word it has for that: the command has its effect, and what
+            // the handler brings along is kept.
+            if message.data.is_some() {
+                draft.state.data = message.data;
+            }
+            draft.effects = message.effects;
             return;
         }
         if message.kind() == ActionKind::Complete {

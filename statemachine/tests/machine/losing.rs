@@ -97,7 +97,11 @@ fn an_abandoned_claim_fails_the_task_when_the_policy_gives_up() {
         errors[1].error,
         "the claim was abandoned: node n2 was lost while it had the task"
     );
-    assert_eq!(errors[2].error, "the retry policy gives up");
+    assert_eq!(
+        errors[2].error,
+        "the retry policy gives up after 3 attempts: \
+         the claim was abandoned: node n2 was lost while it had the task"
+    );
     assert_eq!(rig.stored(), ["done failed"]);
 
     // A claim that was given back properly counts for nothing.

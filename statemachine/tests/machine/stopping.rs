@@ -1,7 +1,7 @@
 //! The node gives the task back.
 
 use windlass_statemachine::machine::{Input, StopReason};
-use windlass_statemachine::{Command, Message, Retry, State};
+use windlass_statemachine::{Command, Json, Message, Retry, State};
 
 use crate::common::{Rig, t, t0};
 use crate::{AtOnce, NONE, asleep};
@@ -69,6 +69,34 @@ fn a_command_before_the_stop_is_applied_in_the_write_that_releases() {
         [
             "disarm grace",
             "write runnable: release; 1 overridden by release; drop"
+        ]
+    );
+}
+
+/// A handler that only knows to release would otherwise lose every pause: it would be claimed again
+/// at once, and run on.
+#[test]
+fn a_handler_that_releases_when_it_is_told_to_make_room_gives_way_to_the_command() {
+    let mut rig = Rig::running();
+    rig.command(Command::Checkpoint);
+    rig.command(Command::Pause);
+    assert_eq!(
+        rig.returned(Message::release().with_data(&7).unwrap()),
+        [
+            "disarm grace",
+            "write paused: checkpoint#1 pause#2; 1 applied runnable runnable; \
+             2 applied runnable paused; drop"
+        ]
+    );
+    assert_eq!(rig.written().data.as_ref().map(Json::as_str), Some("7"));
+    // One that was told to release does so.
+    let mut rig = Rig::running();
+    rig.command(Command::Release);
+    assert_eq!(
+        rig.returned(Message::release()),
+        [
+            "disarm grace",
+            "write runnable: release#1; 1 applied runnable runnable; drop"
         ]
     );
 }

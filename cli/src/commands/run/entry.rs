@@ -161,7 +161,12 @@ impl Maker {
 
     /// A line that is a task: with the fields of one, or of a command.
     fn task(&self, line: &str) -> Result<Entry, Invalid> {
-        let not_json = |e: serde_json::Error| Invalid::new("task", e.to_string());
+        let not_json = |e: serde_json::Error| {
+            Invalid::new(
+                "task",
+                format!("is not JSON ({e}); for plain lines give --each COMMAND"),
+            )
+        };
         let mut fields: Map<String, Value> = serde_json::from_str(line).map_err(not_json)?;
         let mut command = Map::new();
         for name in exec::FIELDS {
