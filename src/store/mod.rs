@@ -11,6 +11,8 @@
 
 mod coordinator;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod memory;
 mod model;
 mod registry;
@@ -60,8 +62,14 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store that `url` names: `memory:` for tests, or `sqlite:PATH` for the file at
-    /// `PATH`, which is made if it does not exist (its folder must).
+    /// Opens the store that `url` names:
+    ///
+    /// - `memory:` for tests;
+    /// - `sqlite:PATH` for the file at `PATH`, which is made if it does not exist (its folder must);
+    /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
+    ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
+    ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
+    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`.
     ///
     /// # Errors
     ///
@@ -89,9 +97,21 @@ impl Store {
                     Arc::new(sqlite::SqliteStore::open(path, options, clock.clone()).await?);
                 Ok(Self::from_parts(store.clone(), store, clock))
             }
+            #[cfg(feature = "etcd")]
+            Some(("etcd" | "etcds", _)) => {
+                let options = etcd::Options::parse(url)?.with_environment()?;
+                let store = Arc::new(etcd::EtcdStore::connect(options, clock.clone()).await?);
+                Ok(Self::from_parts(store.clone(), store, clock))
+            }
+            #[cfg(not(feature = "etcd"))]
+            Some(("etcd" | "etcds", _)) => Err(Error::Unusable(
+                "this program was built without etcd: build it with the feature `etcd`".into(),
+            )),
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
-                format!("'{url}' is none of memory:, sqlite:PATH"),
+                format!(
+                    "'{url}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE"
+                ),
             )
             .into()),
         }

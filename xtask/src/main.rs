@@ -5,6 +5,8 @@
     reason = "a command-line program"
 )]
 
+mod tools;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -70,15 +72,37 @@ fn run(what: &str, command: &mut Command) -> Result<(), String> {
 }
 
 fn test(args: &[String]) -> Result<(), String> {
+    let protoc = tools::protoc(&root())?;
+    let servers = tools::etcds(&root())?;
+    let (first, others) = servers.split_first().ok_or("no etcd was found")?;
     run(
-        "cargo test",
+        &format!("cargo test (etcd: {})", first.display()),
         cargo()
             .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
-            .args(args),
-    )
+            .args(args)
+            .env("PROTOC", &protoc)
+            .env("ETCD_BIN", first),
+    )?;
+    for server in others {
+        run(
+            &format!("cargo test of the etcd store (etcd: {})", server.display()),
+            cargo()
+                .args(["test", "--package", "windlass", "--all-features"])
+                .args(["--test", "etcd"])
+                .env("PROTOC", &protoc)
+                .env("ETCD_BIN", server),
+        )?;
+    }
+    Ok(())
 }
 
 fn verify() -> Result<(), String> {
+    let protoc = tools::protoc(&root())?;
+    let cargo = || {
+        let mut cargo = cargo();
+        cargo.env("PROTOC", &protoc);
+        cargo
+    };
     let clippy = [
         "clippy",
         "--workspace",
@@ -185,7 +209,8 @@ fn fix() -> Result<(), String> {
         "--allow-dirty",
         "--allow-staged",
     ];
-    run("lints", cargo().args(clippy))?;
+    let protoc = tools::protoc(&root())?;
+    run("lints", cargo().args(clippy).env("PROTOC", protoc))?;
     run("formatting", cargo().args(["fmt", "--all"]))
 }
 

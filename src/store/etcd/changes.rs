@@ -1,0 +1,253 @@
+//! The stream of changes: the history of etcd itself, read by a watch on the namespace.
+//!
+//! It goes back as far as etcd keeps its history (until the next compaction) and no further than
+//! the retention. Nothing is written for it that is not written anyway.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use etcd_client::{Event, EventType, GetOptions, WatchOptions, WatchStream};
+use futures::stream;
+use jiff::Timestamp;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+use windlass_statemachine::{Invalid, TaskId};
+
+use super::{
+    Inner,
+    errors::Fault,
+    keys::{Keys, Part, end_of},
+    queued::Stored,
+    records::{Entry, Envelope, PLACES, number, revision_of},
+};
+use crate::store::{Change, ChangeStream, Error, What};
+
+const OPERATION: &str = "follow the changes";
+const SILENCE: Duration = Duration::from_secs(5);
+
+fn pruned(after: u64) -> Error {
+    let reason = format!(
+        "is {after}, and the history from there on is not kept any more; list the tasks, then go on from now"
+    );
+    Invalid::new("after", reason).into()
+}
+
+struct Reader {
+    inner: Arc<Inner>,
+    stream: Option<WatchStream>,
+    asked: bool,
+    /// The last revision that was read, and the last change that was told.
+    seen: i64,
+    told: u64,
+}
+
+impl Inner {
+    pub(super) async fn changes(
+        self: &Arc<Self>,
+        after: Option<u64>,
+    ) -> Result<ChangeStream, Error> {
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let (horizon, _) = self.horizon().await.map_err(failed)?;
+        let (_, newest) = self.get_all(&self.keys.horizon()).await.map_err(failed)?;
+        let (seen, told) = match after {
+            None => (newest, 0),
+            Some(after) => {
+                let revision = revision_of(after);
+                if revision > newest {
+                    let reason = format!("is {after}, but the newest revision is {newest}");
+                    return Err(Invalid::new("after", reason).into());
+                }
+                // A revision that is compacted cannot be read at.
+                let options = GetOptions::new()
+                    .with_count_only()
+                    .with_revision(revision.max(1));
+                let mut client = self.link.kv();
+                let read = client.get(self.keys.horizon(), Some(options));
+                match self.link.call(read).await {
+                    Err(Fault::Compacted) => return Err(pruned(after)),
+                    Err(fault) => return Err(failed(fault)),
+                    Ok(_) if revision < horizon.pruned => return Err(pruned(after)),
+                    // What else was written at that revision comes with it.
+                    Ok(_) => (revision - 1, after),
+                }
+            }
+        };
+        let mut reader = Reader {
+            inner: self.clone(),
+            stream: None,
+            asked: false,
+            seen,
+            told,
+        };
+        // Opened here: from now on nothing is missed.
+        reader.stream = reader.open().await.ok();
+        let changes: ChangeStream = Box::pin(stream::unfold(reader, |mut reader| async move {
+            let changes = reader.next().await;
+            Some((changes, reader))
+        }));
+        Ok(changes)
+    }
+}
+
+impl Reader {
+    async fn open(&self) -> Result<WatchStream, Fault> {
+        let root = self.inner.keys.root();
+        let options = WatchOptions::new()
+            .with_range(end_of(root))
+            .with_start_revision(self.seen + 1)
+            .with_progress_notify();
+        let mut client = self.inner.link.watcher();
+        self.inner
+            .link
+            .call(client.watch(root, Some(options)))
+            .await
+    }
+
+    async fn next(&mut self) -> Result<Vec<Change>, Error> {
+        let mut wait = Duration::from_millis(50);
+        loop {
+            match self.try_next().await {
+                Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
+                Ok(changes) => return Ok(changes),
+                Err(Fault::Compacted) => return Err(pruned(self.told)),
+                Err(fault) => {
+                    self.stream = None;
+                    let reason = fault.into_error(OPERATION);
+                    warn!(%reason, "the stream of changes broke; going on from the last one told");
+                    sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                    wait = (wait * 2).min(Duration::from_secs(5));
+                }
+            }
+        }
+    }
+
+    async fn try_next(&mut self) -> Result<Vec<Change>, Fault> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.open().await?,
+        };
+        let Ok(message) = timeout(SILENCE, stream.message()).await else {
+            if self.asked {
+                return Err(Fault::Unknown("the stream is silent".into()));
+            }
+            self.inner.link.call(stream.request_progress()).await?;
+            self.asked = true;
+            self.stream = Some(stream);
+            return Ok(Vec::new());
+        };
+        self.asked = false;
+        let ended = || Fault::Unknown("the stream has ended".into());
+        let response = message?.ok_or_else(ended)?;
+        if response.canceled() {
+            if response.compact_revision() > 0 {
+                // Said once: it goes on with what is left.
+                self.seen = response.compact_revision() - 1;
+                return Err(Fault::Compacted);
+            }
+            return Err(Fault::Unknown(response.cancel_reason().to_owned()));
+        }
+        self.stream = Some(stream);
+        let mut changes = Vec::new();
+        let mut events: VecDeque<&Event> = response.events().iter().collect();
+        let at = |event: &Event| event.kv().map_or(0, |kv| kv.mod_revision());
+        while let Some(first) = events.front() {
+            let revision = at(first);
+            let count = events
+                .iter()
+                .take_while(|event| at(event) == revision)
+                .count();
+            let of_one: Vec<&Event> = events.drain(..count).collect();
+            changes.extend(changes_of(
+                &self.inner.keys,
+                revision,
+                &of_one,
+                self.inner.now(),
+            ));
+            self.seen = self.seen.max(revision);
+        }
+        changes.retain(|change| change.seq > self.told);
+        if let Some(last) = changes.last() {
+            self.told = last.seq;
+        }
+        Ok(changes)
+    }
+}
+
+/// What happened at one revision.
+fn changes_of(keys: &Keys, revision: i64, events: &[&Event], now: Timestamp) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut deleted: Vec<TaskId> = Vec::new();
+    // The end of a task and its retry move its envelope: that is no deletion.
+    let mut moved: HashSet<TaskId> = HashSet::new();
+    for event in events {
+        let Some(kv) = event.kv() else { continue };
+        let put = event.event_type() == EventType::Put;
+        let mut tell = |task: &TaskId, seq, at, what| {
+            let task = task.clone();
+            changes.push(Change {
+                seq,
+                at,
+                task,
+                what,
+            });
+        };
+        if let Some((id, part)) = keys.split(kv.key()) {
+            let Ok(id) = TaskId::new(id) else { continue };
+            match part {
+                Part::Task if put => {
+                    moved.insert(id.clone());
+                    let is_new = kv.create_revision() == revision;
+                    let envelope = Envelope::read(kv).or_else(|_| Envelope::foreign());
+                    if let (Ok(envelope), true) = (envelope, is_new)
+                        && envelope.order.is_none()
+                    {
+                        let state = envelope.first_state().code();
+                        let what = What::Submitted { state };
+                        tell(&id, envelope.order(kv), envelope.submitted_at(), what);
+                    }
+                }
+                Part::Task => deleted.push(id),
+                Part::Slot | Part::Command(_) if put => {
+                    let name = match part {
+                        Part::Command(name) => Some(name),
+                        _ => None,
+                    };
+                    let sent = Stored::read(name, kv);
+                    let command = sent.order;
+                    tell(&id, command, sent.sent_at, What::Commanded { command });
+                }
+                _ => {}
+            }
+        } else if let Some(id) = keys.strip(kv.key(), "finished/") {
+            let Ok(id) = TaskId::new(id) else { continue };
+            if put {
+                moved.insert(id);
+            } else {
+                deleted.push(id);
+            }
+        } else if let Some(rest) = keys.strip(kv.key(), "history/")
+            && put
+            && let Some((id, _)) = rest.split_once('/')
+            && let Ok(id) = TaskId::new(id)
+        {
+            changes.extend(Entry::read(&id, kv));
+        }
+    }
+    deleted.retain(|id| !moved.contains(id));
+    deleted.sort();
+    deleted.dedup();
+    for (id, back) in deleted.into_iter().zip(1..PLACES) {
+        changes.push(Change {
+            seq: number(revision, PLACES - back),
+            // A key that is gone tells no time.
+            at: now,
+            task: id,
+            what: What::Deleted,
+        });
+    }
+    changes.sort_by_key(|change| change.seq);
+    changes
+}

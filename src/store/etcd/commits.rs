@@ -1,0 +1,335 @@
+//! Commits: one transition of one task, on behalf of its claim.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass_statemachine::{Outcome, State, Status, machine::Write};
+
+use super::{
+    Inner,
+    claims::touch,
+    errors::Fault,
+    fence_of,
+    held::Held,
+    item::Item,
+    outcomes::REJECTED_AT_ONCE,
+    pipeline::Done,
+    queued::Stored,
+    read::{Bundle, kv, kvs, parked_for, revision},
+    records::{self, Envelope, Hold, Owner},
+    revision_of,
+};
+use crate::store::{Claim, Commit, Error, What};
+
+pub(super) const OPERATION: &str = "store a transition";
+/// How often a commit is tried when its outcome is not known.
+const ROUNDS: u32 = 5;
+/// How often it is tried when the task changes meanwhile, or has very many commands.
+const CHANGES: usize = 1000;
+
+/// What an attempt came to.
+pub(super) enum Tried {
+    Answer(Result<(), Error>),
+    /// The claim stands, but something that was known of the task is not so any more.
+    Again(Box<Held>),
+    NotKnown(String),
+}
+
+fn is_applied(stored: &(State, Hold), claim: &Claim, state: &State) -> bool {
+    let (stored, hold) = stored;
+    !hold.by_claim && stored.fence == claim.fence && stored.version == state.version
+}
+
+impl Inner {
+    pub(super) async fn commit(self: &Arc<Self>, commit: Commit) -> Result<(), Error> {
+        let Commit { claim, write } = commit;
+        let id = &claim.task;
+        let node = self.leases.get(claim.lease);
+        let forged = node.is_some_and(|n| !n.ids().contains(&(claim.token as i64)));
+        let known = self.claims.get(id, claim.fence).filter(|_| !forged);
+        let mut held = match known {
+            Some(held) if held.lease == claim.lease => held,
+            _ => match self.look(&claim, &write.state, forged).await? {
+                Some(held) => *held,
+                None => return Ok(()),
+            },
+        };
+        let mut reason = String::from("the task changes too often");
+        let mut round = 0;
+        for _ in 0..CHANGES {
+            if round == ROUNDS {
+                break;
+            }
+            let checked = self.check_size(&held, &write.state);
+            let item = match checked {
+                Ok(()) => self.commit_item(&claim, &write, &held).await,
+                Err(error) => Err(error),
+            };
+            let item = match item {
+                Ok(item) => item,
+                // What the write itself says is wrong is told only by the live claim.
+                Err(error) => {
+                    return match self.look(&claim, &write.state, forged).await? {
+                        Some(_) => Err(error),
+                        None => Ok(()),
+                    };
+                }
+            };
+            match self.try_commit(&claim, &write, &held, item).await {
+                Tried::Answer(answer) => return answer,
+                Tried::Again(now) => held = *now,
+                Tried::NotKnown(why) => {
+                    reason = why;
+                    tokio::time::sleep(Duration::from_millis(50 << round)).await;
+                    round += 1;
+                }
+            }
+        }
+        Err(Error::unavailable(OPERATION, reason))
+    }
+
+    /// Reads how a claim stands: `None` when the write was applied before.
+    pub(super) async fn look(
+        &self,
+        claim: &Claim,
+        state: &State,
+        forged: bool,
+    ) -> Result<Option<Box<Held>>, Error> {
+        let id = &claim.task;
+        let read = self.read(id).await;
+        let bundle = read.map_err(|fault| fault.into_error(OPERATION))?;
+        if !forged
+            && bundle
+                .state()
+                .is_ok_and(|s| bundle.exists() && is_applied(&s, claim, state))
+        {
+            return Ok(None);
+        }
+        match (&bundle.owner, forged) {
+            (Some(owner), false) if owner.mod_revision() == revision_of(claim.fence) => {}
+            _ => {
+                self.gone(claim);
+                return Err(Error::fenced(id));
+            }
+        }
+        let held = held_of(claim, bundle).ok_or_else(|| Error::fenced(id))?;
+        Ok(Some(Box::new(held)))
+    }
+
+    fn gone(&self, claim: &Claim) {
+        if let Some(held) = self.claims.forget(&claim.task, claim.fence) {
+            self.leases.freed(held.lease, held.token);
+        }
+    }
+
+    fn check_size(&self, held: &Held, state: &State) -> Result<(), Error> {
+        let props = held.task.props.len();
+        let data = state.data.as_ref().map_or(0, |d| d.len());
+        let result = match &state.status {
+            Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
+            _ => 0,
+        };
+        let (bytes, limit) = (props + data + result, self.options.limits.max_bytes);
+        if bytes <= limit || data + result == 0 {
+            return Ok(());
+        }
+        Err(Error::TooLarge {
+            field: if result > data { "result" } else { "data" },
+            bytes,
+            limit,
+        })
+    }
+
+    async fn commit_item(
+        self: &Arc<Self>,
+        claim: &Claim,
+        write: &Write,
+        held: &Held,
+    ) -> Result<Item, Error> {
+        let (id, state, now) = (&claim.task, &write.state, self.now());
+        let ends = state.code().is_terminal();
+        let drops = write.drop_claim || ends;
+        let what = what(claim, write, ends);
+        let effects = write.effects.submit.len() + write.effects.send.len();
+        let lines = what.len() as u32;
+        let places = lines + u32::try_from(effects).unwrap_or(u32::MAX / 2);
+        let mut item = Item::new(touch(id)).at(self.pipeline.places(places), places);
+
+        let keys = &self.keys;
+        let (owner, slot) = (keys.owner(id), keys.slot(id));
+        item.when_at(&owner, revision_of(claim.fence));
+        item.when_at(&keys.state(id), held.state_revision);
+        if ends {
+            item.when_not_after(&slot, &format!("{slot}0"), held.queue_revision);
+        }
+        let hold = if drops {
+            Hold::default()
+        } else {
+            Hold::of(&held.node)
+        };
+        item.put(&keys.state(id), records::write_state(state, &hold)?);
+        self.put_history(&mut item, id, state.version, now, &what)?;
+        self.settle(&mut item, id, held, write, ends)?;
+        if ends {
+            let ended_at = Some(state.since);
+            let envelope = Envelope {
+                order: Some(held.order),
+                props: Some(held.task.props.clone()).filter(|props| !props.is_null()),
+                state: Some(state.code()),
+                ended_at,
+                ..Envelope::new(&held.task, held.submitted_at, 0)
+            };
+            item.delete(&keys.task(id));
+            item.delete_all(&keys.parts(id));
+            item.put(&keys.finished(id), records::write("task", &envelope)?);
+        } else if drops {
+            item.delete(&owner);
+            if let Some(parked) = parked_for(state) {
+                item.put(&keys.parked(id), records::write("parked", &parked)?);
+            }
+        }
+        if effects > 0 {
+            let place = item.place + lines;
+            self.add_effects(&mut item, &write.effects, place, (id, ends), now)
+                .await?;
+        }
+        item.or_get(&owner);
+        item.or_get(&keys.state(id));
+        item.or_get_range(&slot, format!("{slot}0"));
+        Ok(item)
+    }
+
+    async fn try_commit(
+        self: &Arc<Self>,
+        claim: &Claim,
+        write: &Write,
+        held: &Held,
+        item: Item,
+    ) -> Tried {
+        let unknown = |(order, _): &&(u64, Outcome)| held.queue.iter().all(|s| s.order != *order);
+        let waits = held.queue.len().saturating_sub(write.outcomes.len());
+        if write.state.code().is_terminal() && waits > REJECTED_AT_ONCE {
+            return self.reject_some(claim, write, held).await;
+        }
+        if write.outcomes.iter().any(|o| unknown(&o)) {
+            // A command came since the claim, and no watch has told of it here. One that is still
+            // not there after reading was settled or deleted by others.
+            match self.look(claim, &write.state, false).await {
+                Ok(Some(now)) if now.queue.iter().any(|s| is_news(s, held)) => {
+                    self.claims.keep(&claim.task, (*now).clone());
+                    return Tried::Again(now);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return Tried::Answer(Ok(())),
+                Err(error) if error.is_retryable() => return Tried::NotKnown(error.to_string()),
+                Err(error) => return Tried::Answer(Err(error)),
+            }
+        }
+        self.write_commit(claim, write, item).await
+    }
+
+    async fn write_commit(&self, claim: &Claim, write: &Write, item: Item) -> Tried {
+        let id = &claim.task;
+        let done = match self.pipeline.write(item).await {
+            Ok(done) => done,
+            Err(Fault::Refused(error)) => return Tried::Answer(Err(error)),
+            Err(fault) => return Tried::NotKnown(fault.into_error(OPERATION).to_string()),
+        };
+        if let Some(at) = done.written {
+            if write.drop_claim || write.state.code().is_terminal() {
+                self.gone(claim);
+            } else {
+                let settled: Vec<u64> = write.outcomes.iter().map(|(order, _)| *order).collect();
+                self.claims.wrote(id, claim.fence, at, &settled);
+            }
+            return Tried::Answer(Ok(()));
+        }
+        self.refused(claim, write, done).await
+    }
+
+    /// Why the comparisons failed.
+    async fn refused(&self, claim: &Claim, write: &Write, done: Done) -> Tried {
+        let id = &claim.task;
+        let mut found = done.found.into_iter();
+        let (owner, state) = (kv(found.next()), kv(found.next()));
+        let stored = state.as_ref().map(records::read_state);
+        if let Some(Ok(stored)) = &stored
+            && is_applied(stored, claim, &write.state)
+        {
+            let drops = write.drop_claim || write.state.code().is_terminal();
+            if drops {
+                self.gone(claim);
+            } else if let Some(state) = &state {
+                self.claims
+                    .wrote(id, claim.fence, state.mod_revision(), &[]);
+            }
+            return Tried::Answer(Ok(()));
+        }
+        if owner.is_none_or(|kv| fence_of(kv.mod_revision()) != claim.fence) {
+            self.gone(claim);
+            return Tried::Answer(Err(Error::fenced(id)));
+        }
+        let Some(mut held) = self.claims.get(id, claim.fence) else {
+            return match self.look(claim, &write.state, false).await {
+                Ok(Some(held)) => Tried::Again(held),
+                Ok(None) => Tried::Answer(Ok(())),
+                Err(error) => Tried::Answer(Err(error)),
+            };
+        };
+        held.state_revision = revision(state.as_ref());
+        held.queue_revision = done.revision;
+        let queue = found.next().map(kvs).unwrap_or_default();
+        held.queue = queue
+            .iter()
+            .filter_map(|kv| match self.keys.split(kv.key())?.1 {
+                super::keys::Part::Slot => Some(Stored::read(None, kv)),
+                super::keys::Part::Command(name) => Some(Stored::read(Some(name), kv)),
+                _ => None,
+            })
+            .collect();
+        self.claims.keep(id, held.clone());
+        Tried::Again(Box::new(held))
+    }
+}
+
+fn is_news(stored: &Stored, held: &Held) -> bool {
+    held.queue.iter().all(|known| known.order != stored.order)
+}
+
+/// What a commit tells of in the history.
+fn what(claim: &Claim, write: &Write, ends: bool) -> Vec<What> {
+    let fence = claim.fence;
+    let steps = write.steps.iter().map(|step| What::Moved {
+        message: step.message,
+        from: step.from,
+        to: step.to,
+        fence,
+        command: step.command,
+    });
+    let mut what: Vec<What> = steps.collect();
+    if what.is_empty() && !write.drop_claim && !ends {
+        what.push(What::Checkpointed { fence });
+    }
+    if write.drop_claim && !ends {
+        what.push(What::Dropped { fence });
+    }
+    what
+}
+
+/// What is known of a claim after reading its task.
+fn held_of(claim: &Claim, bundle: Bundle) -> Option<Held> {
+    let owner = bundle.owner.as_ref()?;
+    let task = bundle.whole_task(&claim.task).ok()?;
+    let (envelope, order) = bundle.envelope().ok()?;
+    Some(Held {
+        lease: claim.lease,
+        token: owner.lease(),
+        node: records::parse::<Owner>(owner).ok()?.node,
+        fence: claim.fence,
+        state_revision: revision(bundle.state.as_ref()),
+        task: Arc::new(task),
+        order,
+        submitted_at: envelope.submitted_at(),
+        queue_revision: bundle.revision,
+        queue: bundle.queue,
+    })
+}

@@ -1,0 +1,60 @@
+//! [`Coordinator`] for [`EtcdStore`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use windlass_statemachine::{Kind, TaskId};
+
+use super::{EtcdStore, registry::in_order};
+use crate::store::{
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus,
+};
+
+#[async_trait]
+impl Coordinator for EtcdStore {
+    fn limits(&self) -> Limits {
+        self.0.options.limits
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        self.0.join(node, ttl).await
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        self.0.renew(lease, status).await
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        self.0.leave(lease).await
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        self.0.watch(lease, kinds).await
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        self.0.claim(lease, tasks).await
+    }
+
+    async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        let run = |commit| self.0.commit(commit);
+        in_order(commits, |commit| commit.claim.task.clone(), run).await
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.0.peers().await
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        self.0.acknowledge(lease, order, outcome).await
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        self.0.maintain(retention).await
+    }
+}

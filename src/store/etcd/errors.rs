@@ -1,0 +1,163 @@
+//! What etcd and its client answer, as errors of a store.
+
+use etcd_client::Error as Etcd;
+
+use crate::store::Error;
+
+/// Why a request to etcd brought nothing.
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    /// A lease that was named does not exist: nothing was written.
+    LeaseGone,
+    /// The revision that was named is not kept any more.
+    Compacted,
+    /// Whether it was done is not known.
+    Unknown(String),
+    /// It was not done, and may be later.
+    NotNow(String),
+    /// It was not done and never will be.
+    Refused(Error),
+}
+
+impl Fault {
+    /// The store's error, where the lease or the revision is of no interest.
+    pub(super) fn into_error(self, operation: &'static str) -> Error {
+        match self {
+            Self::Unknown(reason) | Self::NotNow(reason) => Error::unavailable(operation, reason),
+            Self::LeaseGone => Error::unavailable(operation, "the lease is gone"),
+            Self::Compacted => Error::unavailable(operation, "the revision was compacted"),
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+fn unusable(text: &str, advice: &str) -> Fault {
+    Fault::Refused(Error::Unusable(format!("etcd: {text}; {advice}")))
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let more = source.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = source.source();
+    }
+    text
+}
+
+/// What is known of TLS that failed, in words that say what to do.
+fn tls_advice(text: &str) -> Option<&'static str> {
+    let text = text.to_lowercase();
+    Some(
+        if text.contains("unknownissuer") || text.contains("badsignature") {
+            "the server's certificate is of another authority: give its CA (WINDLASS_ETCD_CA)"
+        } else if text.contains("notvalidforname") {
+            "the server's certificate is for another name: use the name that is in it as the host"
+        } else if text.contains("certificate") && text.contains("expired") {
+            "the certificate has expired: renew it, or look at the clock"
+        } else if text.contains("certificaterequired") || text.contains("alert") {
+            "the server refuses us: give a client certificate of its CA (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)"
+        } else if ["invalidcontenttype", "corrupt message", "handshake eof"]
+            .iter()
+            .any(|part| text.contains(part))
+        {
+            "the server does not speak TLS there: use etcd:// instead of etcds://"
+        } else {
+            return None;
+        },
+    )
+}
+
+impl From<Etcd> for Fault {
+    fn from(error: Etcd) -> Self {
+        let status = match &error {
+            Etcd::GRpcStatus(status) => status,
+            Etcd::InvalidArgs(_) | Etcd::InvalidUri(_) | Etcd::EndpointError(_) => {
+                return unusable(&error.to_string(), "look at the store's URL and TLS files");
+            }
+            Etcd::LeaseKeepAliveError(text) if text.contains("not found") => {
+                return Self::LeaseGone;
+            }
+            Etcd::TransportError(cause) => {
+                let text = with_sources(cause);
+                return match tls_advice(&text) {
+                    Some(advice) => unusable(&text, advice),
+                    None => Self::Unknown(text),
+                };
+            }
+            _ => return Self::Unknown(error.to_string()),
+        };
+        let mut text = status.message().to_owned();
+        let whole = with_sources(status);
+        let has = |part: &str| text.contains(part);
+        if has("requested lease not found") {
+            return Self::LeaseGone;
+        }
+        if has("required revision has been compacted") {
+            return Self::Compacted;
+        }
+        if has("database space exceeded") {
+            let advice = "the quota is full: compact the history, defragment the members and disarm the alarm (docs/operations.md)";
+            return Self::NotNow(format!("{text}: {advice}"));
+        }
+        if has("request is too large") {
+            let advice =
+                "it is over the server's --max-request-bytes; raise it, or write less at once";
+            return unusable(&text, advice);
+        }
+        if has("too many operations") {
+            let advice = "it is over the server's --max-txn-ops; raise it, or give fewer effects in one message";
+            return unusable(&text, advice);
+        }
+        if has("duplicate key given") {
+            return unusable(&text, "this is an error of windlass: report it");
+        }
+        if has("authentication failed") || has("user name is empty") {
+            let advice = "give user and password of the cluster (WINDLASS_ETCD_USER, WINDLASS_ETCD_PASSWORD)";
+            return unusable(&text, advice);
+        }
+        if has("authentication is not enabled") {
+            return unusable(&text, "leave user and password out");
+        }
+        if has("permission denied") {
+            let advice = "the user needs a role with read and write access to the namespace's keys";
+            return unusable(&text, advice);
+        }
+        if has("invalid auth token") || has("auth revision") {
+            return Self::NotNow(text);
+        }
+        if has("too many requests") || has("no leader") {
+            return Self::NotNow(text);
+        }
+        if let Some(advice) = tls_advice(&whole) {
+            return unusable(&whole, advice);
+        }
+        if is_another_server(&whole) {
+            let advice = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds://";
+            return unusable(&whole, advice);
+        }
+        if text.is_empty() || whole.len() > text.len() {
+            text = whole;
+        }
+        Self::Unknown(format!("{:?}: {text}", status.code()))
+    }
+}
+
+/// Whether this is what a server that is no etcd makes of our requests.
+fn is_another_server(text: &str) -> bool {
+    let text = text.to_lowercase();
+    [
+        "unknown service",
+        "unimplemented",
+        "404 not found",
+        "invalid content-type",
+        "frame with invalid size",
+        "invalid compression flag",
+        "http status code",
+    ]
+    .iter()
+    .any(|part| text.contains(part))
+}

@@ -1,0 +1,274 @@
+//! The leases of the nodes of this process: joined, kept alive, and more of them when they fill.
+//!
+//! etcd stands still while a lease with many keys ends, so claims beyond about a thousand hang on
+//! further leases of the same node. All are kept alive together; one that is gone ends them all.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use windlass_statemachine::NodeName;
+
+use super::{Inner, errors::Fault, item::Item, records, records::Registration};
+use crate::store::{Error, Lease, NodeSpec, NodeStatus};
+
+/// How many claims hang on one lease.
+const CLAIMS_PER_LEASE: usize = 1000;
+
+type Stream = (LeaseKeeper, LeaseKeepAliveStream);
+
+/// The leases of one node.
+pub(super) struct NodeLease {
+    ttl: Duration,
+    state: Mutex<State>,
+    /// One stream for each lease; locked for as long as all of them are renewed.
+    streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
+    growing: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    registration: Registration,
+    /// Each lease, and how many claims hang on it.
+    leases: Vec<(i64, usize)>,
+}
+
+impl NodeLease {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ids(&self) -> Vec<i64> {
+        self.state().leases.iter().map(|(id, _)| *id).collect()
+    }
+
+    fn room(&self) -> Option<i64> {
+        let mut state = self.state();
+        let found = state
+            .leases
+            .iter_mut()
+            .find(|(_, n)| *n < CLAIMS_PER_LEASE)?;
+        found.1 += 1;
+        Some(found.0)
+    }
+
+    /// A claim that hung on this lease is no more.
+    fn freed(&self, token: i64) {
+        if let Some(found) = self.state().leases.iter_mut().find(|(id, _)| *id == token) {
+            found.1 = found.1.saturating_sub(1);
+        }
+    }
+}
+
+/// The nodes of this process.
+#[derive(Default)]
+pub(super) struct Leases(Mutex<HashMap<u64, Arc<NodeLease>>>);
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<NodeLease>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, lease: u64) -> Option<Arc<NodeLease>> {
+        self.lock().get(&lease).cloned()
+    }
+
+    pub(super) fn remove(&self, lease: u64) -> Option<Arc<NodeLease>> {
+        self.lock().remove(&lease)
+    }
+
+    pub(super) fn freed(&self, lease: u64, token: i64) {
+        if let Some(node) = self.get(lease) {
+            node.freed(token);
+        }
+    }
+}
+
+pub(super) fn fenced(node: &NodeName) -> Error {
+    Error::Fenced(format!("the lease of node '{node}'"))
+}
+
+pub(super) fn number(lease: u64) -> i64 {
+    i64::try_from(lease).unwrap_or(0)
+}
+
+impl Inner {
+    async fn grant(&self, ttl: Duration) -> Result<i64, Fault> {
+        let mut client = self.link.leases();
+        let seconds = ttl.as_millis().div_ceil(1000).max(1);
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let granted = self.link.call(client.grant(seconds, None)).await?;
+        Ok(granted.id())
+    }
+
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Fault> {
+        let mut client = self.link.leases();
+        match self.link.call(client.revoke(lease)).await {
+            Ok(_) | Err(Fault::LeaseGone) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// A lease for a key that is to go by itself after a while.
+    pub(super) async fn grant_for(&self, ttl: Duration) -> Result<i64, Fault> {
+        self.grant(ttl).await
+    }
+
+    pub(super) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        const OPERATION: &str = "join";
+        let id = self.grant(ttl).await.map_err(|f| f.into_error(OPERATION))?;
+        let registration = Registration {
+            spec: spec.clone(),
+            status: NodeStatus::default(),
+            joined_at: self.now(),
+            leases: Vec::new(),
+        };
+        let key = self.keys.registration(&spec.name);
+        let mut item = Item::new(format!("n{}", spec.name));
+        item.when_at(&key, 0);
+        // Commands that no node has answered were meant for one that is gone.
+        item.delete_all(&self.keys.node_commands(&spec.name));
+        item.put_on(&key, records::write("node", &registration)?, id);
+        item.or_get(&key);
+        let joined = match self.pipeline.write(item).await {
+            Ok(done) => done.written.is_some(),
+            Err(Fault::Unknown(_)) => {
+                let found = self.get_key(&key).await;
+                let found = found.map_err(|fault| fault.into_error(OPERATION))?;
+                found.is_some_and(|kv| kv.lease() == id)
+            }
+            Err(fault) => return Err(fault.into_error(OPERATION)),
+        };
+        if !joined {
+            // If that fails it ends by itself: nothing hangs on it.
+            let _ = self.revoke(id).await;
+            let name = spec.name.to_string();
+            return Err(Error::AlreadyExists { what: "node", name });
+        }
+        let lease = Lease {
+            id: u64::try_from(id).unwrap_or(0),
+            node: spec.name.clone(),
+            ttl,
+        };
+        let node = NodeLease {
+            ttl,
+            state: Mutex::new(State {
+                registration,
+                leases: vec![(id, 0)],
+            }),
+            streams: tokio::sync::Mutex::default(),
+            growing: tokio::sync::Mutex::default(),
+        };
+        self.leases.lock().insert(lease.id, Arc::new(node));
+        Ok(lease)
+    }
+
+    pub(super) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        const OPERATION: &str = "renew the lease";
+        let Some(node) = self.leases.get(lease.id) else {
+            return Err(fenced(&lease.node));
+        };
+        let mut streams = node.streams.lock().await;
+        let ids = node.ids();
+        // All at once: each has the whole time of a call.
+        let renewals = ids.iter().map(|id| {
+            let stream = streams.remove(id);
+            async move { (*id, self.keep_alive(*id, stream).await) }
+        });
+        let mut failed = None;
+        for (id, renewed) in futures::future::join_all(renewals.collect::<Vec<_>>()).await {
+            match renewed {
+                Ok(stream) => {
+                    streams.insert(id, stream);
+                }
+                Err(Fault::LeaseGone) => {
+                    drop(streams);
+                    self.lost(lease);
+                    return Err(fenced(&lease.node));
+                }
+                Err(fault) => failed = Some(fault),
+            }
+        }
+        drop(streams);
+        if let Some(fault) = failed {
+            return Err(fault.into_error(OPERATION));
+        }
+        let changed = {
+            let mut state = node.state();
+            let changed = state.registration.status != *status;
+            state.registration.status = *status;
+            changed
+        };
+        if changed {
+            self.register(lease, &node).await?;
+        }
+        Ok(())
+    }
+
+    /// Renews one lease, on the stream that was used before if it still works.
+    async fn keep_alive(&self, id: i64, stream: Option<Stream>) -> Result<Stream, Fault> {
+        if let Some((mut keeper, mut answers)) = stream {
+            let renewed = self.link.call(async {
+                keeper.keep_alive().await?;
+                answers.message().await
+            });
+            match renewed.await {
+                Ok(Some(answer)) if answer.ttl() > 0 => return Ok((keeper, answers)),
+                Ok(Some(_)) | Err(Fault::LeaseGone) => return Err(Fault::LeaseGone),
+                // A stream that broke says nothing of the lease.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        let mut client = self.link.leases();
+        self.link.call(client.keep_alive(id)).await
+    }
+
+    /// Writes what the node tells of itself.
+    async fn register(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
+        let key = self.keys.registration(&lease.node);
+        let text = records::write("node", &node.state().registration)?;
+        let mut item = Item::new(format!("n{}", lease.node));
+        item.when_there(&key);
+        item.put_on(&key, text, number(lease.id));
+        match self.pipeline.write(item).await {
+            Ok(done) if done.written.is_some() => Ok(()),
+            Ok(_) | Err(Fault::LeaseGone) => {
+                self.lost(lease);
+                Err(fenced(&lease.node))
+            }
+            Err(fault) => Err(fault.into_error("tell how the node is")),
+        }
+    }
+
+    /// Forgets a lease that is over.
+    pub(super) fn lost(&self, lease: &Lease) {
+        self.leases.remove(lease.id);
+        self.claims.forget_lease(lease.id);
+    }
+
+    /// The lease that the next claim hangs on.
+    pub(super) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
+        const OPERATION: &str = "grant a further lease";
+        let node = self.leases.get(lease.id);
+        let node = node.ok_or_else(|| fenced(&lease.node))?;
+        loop {
+            if let Some(id) = node.room() {
+                return Ok(id);
+            }
+            let _one = node.growing.lock().await;
+            if let Some(id) = node.room() {
+                return Ok(id);
+            }
+            let granted = self.grant(node.ttl).await;
+            let id = granted.map_err(|fault| fault.into_error(OPERATION))?;
+            {
+                let mut state = node.state();
+                state.leases.push((id, 0));
+                state.registration.leases.push(id);
+            }
+            self.register(lease, &node).await?;
+        }
+    }
+}

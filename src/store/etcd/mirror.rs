@@ -1,0 +1,349 @@
+//! The mirror: what a node has to know of each task, kept in step with the keys.
+//!
+//! Keys of one task come by two watches, in no order between them, and some come twice after a
+//! broken stream. So each key only sets what it says, and what is told is made from all of them.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use etcd_client::{EventType, KeyValue};
+use jiff::Timestamp;
+use windlass_statemachine::{Kind, TaskId, task::Labels};
+
+use super::{
+    claims::told,
+    keys::{Keys, Part},
+    queued::Stored,
+    records::{self, Envelope, Parked},
+};
+use crate::store::{Event, TaskView};
+
+/// Whether a task waits, and for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    None,
+    Until(Timestamp),
+    Paused,
+    Aside,
+}
+
+impl Mark {
+    fn read(kv: &KeyValue) -> Self {
+        match records::parse::<Parked>(kv) {
+            Ok(Parked { aside: Some(_), .. }) => Self::Aside,
+            Ok(Parked {
+                until: Some(at), ..
+            }) => Self::Until(at),
+            _ => Self::Paused,
+        }
+    }
+}
+
+struct Entry {
+    kind: Kind,
+    labels: Option<Arc<Labels>>,
+    priority: i32,
+    order: u64,
+    submitted_at: Timestamp,
+    owner: Option<u64>,
+    /// The owner is a node of Metafora, which knows nothing of marks.
+    foreign: bool,
+    mark: Mark,
+    /// When the mark was last set.
+    marked: i64,
+}
+
+pub(super) struct Mirror {
+    keys: Keys,
+    lease: u64,
+    kinds: Option<Vec<Kind>>,
+    tasks: HashMap<TaskId, Entry>,
+    /// The commands of tasks that have some.
+    waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
+    /// Marks whose task has not come yet, and when they were set.
+    early: HashMap<TaskId, (Mark, i64)>,
+    names: HashSet<Kind>,
+    labels: HashMap<Labels, Arc<Labels>>,
+    /// Marks of tasks that a node of Metafora has taken, and when they were set.
+    stale: Vec<(TaskId, i64)>,
+    changed: Vec<TaskId>,
+    in_changed: HashSet<TaskId>,
+}
+
+/// What a key that came has brought, beside what is kept.
+#[derive(Default)]
+pub(super) struct News {
+    /// A claim of a task that goes on: its mark may be on its way.
+    pub(super) given_back: bool,
+    /// An owner's key was deleted.
+    pub(super) unowned: Option<(TaskId, i64)>,
+    /// A command for a task that this lease has.
+    pub(super) ours: Option<(TaskId, Stored)>,
+}
+
+impl Mirror {
+    pub(super) fn new(keys: Keys, lease: u64, kinds: Option<Vec<Kind>>) -> Self {
+        Self {
+            keys,
+            lease,
+            kinds,
+            tasks: HashMap::new(),
+            waiting: HashMap::new(),
+            early: HashMap::new(),
+            names: HashSet::new(),
+            labels: HashMap::new(),
+            stale: Vec::new(),
+            changed: Vec::new(),
+            in_changed: HashSet::new(),
+        }
+    }
+
+    fn touch(&mut self, id: &TaskId) {
+        if self.in_changed.insert(id.clone()) {
+            self.changed.push(id.clone());
+        }
+    }
+
+    fn interned(&mut self, envelope: Envelope) -> (Kind, Option<Arc<Labels>>) {
+        let kind = match self.names.get(&envelope.kind) {
+            Some(kind) => kind.clone(),
+            None => {
+                self.names.insert(envelope.kind.clone());
+                envelope.kind
+            }
+        };
+        if envelope.labels.is_empty() {
+            return (kind, None);
+        }
+        let labels = match self.labels.get(&envelope.labels) {
+            Some(labels) => labels.clone(),
+            None => {
+                // As many as there are of them in use; the rest is forgotten now and then.
+                if self.labels.len() > 10_000 {
+                    self.labels
+                        .retain(|_, labels| Arc::strong_count(labels) > 1);
+                }
+                let labels = Arc::new(envelope.labels.clone());
+                self.labels.insert(envelope.labels, labels.clone());
+                labels
+            }
+        };
+        (kind, Some(labels))
+    }
+
+    /// Takes in a key below `/NS/tasks/`.
+    pub(super) fn task_key(&mut self, event: EventType, kv: &KeyValue) -> News {
+        let mut news = News::default();
+        let keys = self.keys.clone();
+        let Some((id, part)) = keys.split(kv.key()) else {
+            return news;
+        };
+        let Ok(id) = TaskId::new(id) else { return news };
+        let (put, at) = (event == EventType::Put, kv.mod_revision());
+        match part {
+            Part::Props => {}
+            Part::Task if put => self.put_task(&id, kv),
+            Part::Task => self.remove_task(&id, at),
+            Part::Owner => {
+                if !put {
+                    news.unowned = Some((id.clone(), at));
+                }
+                if let Some(entry) = self.tasks.get_mut(&id) {
+                    entry.owner = put.then(|| records::lease_of(kv));
+                    entry.foreign = put && records::is_foreign(kv);
+                    news.given_back = !put;
+                    self.touch(&id);
+                    self.look_for_stale(&id);
+                }
+            }
+            Part::Slot | Part::Command(_) => {
+                let name = match part {
+                    Part::Command(name) => Some(name.to_owned()),
+                    _ => None,
+                };
+                let known = self.tasks.get(&id).map(|entry| entry.owner);
+                let Some(owner) = known else { return news };
+                if put {
+                    let stored = Stored::read(name.as_deref(), kv);
+                    if owner == Some(self.lease) {
+                        news.ours = Some((id.clone(), stored.clone()));
+                    }
+                    self.waiting
+                        .entry(id.clone())
+                        .or_default()
+                        .insert(name, stored);
+                } else if let Some(waiting) = self.waiting.get_mut(&id) {
+                    waiting.remove(&name);
+                    if waiting.is_empty() {
+                        self.waiting.remove(&id);
+                    }
+                }
+                self.touch(&id);
+            }
+        }
+        news
+    }
+
+    fn put_task(&mut self, id: &TaskId, kv: &KeyValue) {
+        // One that cannot be read is nobody's: whoever tries to claim it sets it aside.
+        let Ok(envelope) = Envelope::read(kv).or_else(|_| Envelope::foreign()) else {
+            return;
+        };
+        let wanted = self
+            .kinds
+            .as_ref()
+            .is_none_or(|kinds| kinds.contains(&envelope.kind));
+        if !wanted {
+            self.early.remove(id);
+            return;
+        }
+        let (order, submitted_at, priority) = (
+            envelope.order(kv),
+            envelope.submitted_at(),
+            envelope.priority,
+        );
+        let (kind, labels) = self.interned(envelope);
+        let before = self.tasks.remove(id);
+        let known = before.as_ref().map(|e| (e.mark, e.marked));
+        let (mark, marked) = self.early.remove(id).or(known).unwrap_or((Mark::None, 0));
+        let entry = Entry {
+            kind,
+            labels,
+            priority,
+            order,
+            submitted_at,
+            owner: before.as_ref().and_then(|before| before.owner),
+            foreign: before.is_some_and(|before| before.foreign),
+            mark,
+            marked,
+        };
+        self.tasks.insert(id.clone(), entry);
+        self.touch(id);
+    }
+
+    fn remove_task(&mut self, id: &TaskId, at: i64) {
+        self.waiting.remove(id);
+        if let Some(entry) = self.tasks.remove(id) {
+            // A mark of a later task with this id, which came first.
+            if entry.marked > at && entry.mark != Mark::None {
+                self.early.insert(id.clone(), (entry.mark, entry.marked));
+            }
+            self.touch(id);
+        }
+    }
+
+    /// Takes in a key below `/NS/parked/`.
+    pub(super) fn parked_key(&mut self, event: EventType, kv: &KeyValue, listing: bool) {
+        let id = self.keys.strip(kv.key(), "parked/");
+        let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
+            return;
+        };
+        let mark = match event {
+            EventType::Put => Mark::read(kv),
+            EventType::Delete => Mark::None,
+        };
+        let at = kv.mod_revision();
+        match self.tasks.get_mut(&id) {
+            Some(entry) => {
+                (entry.mark, entry.marked) = (mark, at);
+                self.touch(&id);
+                self.look_for_stale(&id);
+            }
+            None if mark == Mark::None || listing => {
+                self.early.remove(&id);
+            }
+            None => {
+                self.early.insert(id, (mark, at));
+            }
+        }
+    }
+
+    fn look_for_stale(&mut self, id: &TaskId) {
+        if let Some(entry) = self.tasks.get(id)
+            && entry.foreign
+            && matches!(entry.mark, Mark::Until(_) | Mark::Paused)
+        {
+            self.stale.push((id.clone(), entry.marked));
+        }
+    }
+
+    /// The marks that say nothing any more, to be deleted.
+    pub(super) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// Every key below `/NS/tasks/` up to this revision has come: a mark from before it whose task
+    /// is not there is of one that is not cared for.
+    pub(super) fn tasks_are_at(&mut self, revision: i64) {
+        if !self.early.is_empty() {
+            self.early.retain(|_, (_, at)| *at > revision);
+        }
+    }
+
+    /// What has changed since it was last asked, as it is now.
+    pub(super) fn take(&mut self) -> Vec<Event> {
+        self.in_changed.clear();
+        let changed = std::mem::take(&mut self.changed);
+        let mut events = Vec::with_capacity(changed.len());
+        for id in changed {
+            self.tell(id, &mut events);
+        }
+        events
+    }
+
+    fn tell(&self, id: TaskId, events: &mut Vec<Event>) {
+        let entry = self
+            .tasks
+            .get(&id)
+            .filter(|entry| entry.mark != Mark::Aside);
+        let Some(entry) = entry else {
+            return events.push(Event::Gone(id));
+        };
+        let waiting = self.waiting.get(&id);
+        events.push(Event::Task(TaskView {
+            id: id.clone(),
+            kind: entry.kind.clone(),
+            labels: entry.labels.clone(),
+            priority: entry.priority,
+            order: entry.order,
+            due: match entry.mark {
+                Mark::None => Some(entry.submitted_at),
+                Mark::Until(at) => Some(at),
+                Mark::Paused | Mark::Aside => None,
+            },
+            claimed_by: entry.owner,
+            commanded: waiting.is_some(),
+        }));
+        if entry.owner == Some(self.lease)
+            && let Some(waiting) = waiting
+        {
+            let queue: Vec<Stored> = waiting.values().cloned().collect();
+            let commands = told(&queue);
+            if !commands.is_empty() {
+                events.push(Event::Commands(id, commands));
+            }
+        }
+    }
+
+    /// The list that a watch begins with, in submit order, batch by batch.
+    pub(super) fn list(&mut self, batch: usize) -> Vec<Vec<Event>> {
+        self.changed.clear();
+        self.in_changed.clear();
+        let listed = |entry: &Entry| entry.mark != Mark::Aside;
+        let live = self.tasks.iter().filter(|(_, entry)| listed(entry));
+        let mut ids: Vec<(u64, TaskId)> = live.map(|(id, e)| (e.order, id.clone())).collect();
+        ids.sort_unstable();
+        let mut batches = vec![vec![Event::Reset]];
+        for some in ids.chunks(batch) {
+            let mut events = Vec::with_capacity(some.len());
+            for (_, id) in some {
+                self.tell(id.clone(), &mut events);
+            }
+            batches.push(events);
+        }
+        batches.push(vec![Event::Listed]);
+        batches
+    }
+}

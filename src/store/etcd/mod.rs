@@ -1,0 +1,157 @@
+//! The store of a cluster: a namespace on etcd.
+//!
+//! A namespace is shared with Metafora's `metcdv3` on purpose: its clients, commanders and nodes
+//! work on the same keys (`docs/storage.md`).
+//!
+//! | module | what |
+//! |---|---|
+//! | `options`, `link`, `errors` | how etcd is reached, with a time limit on every call |
+//! | `keys`, `records`, `queued` | where everything is, and in what form |
+//! | `item`, `pipeline` | one task's write, and how many are combined into one transaction |
+//! | `read`, `scan` | reading many tasks at once, and all of them |
+//! | `leases`, `held` | the leases of a node, and the claims that hang on them |
+//! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `node_commands` | the work of a coordinator |
+//! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
+//! | `mirror`, `watch`, `changes` | the two streams |
+//! | `states` | [`EtcdStates`], a state store |
+
+mod changes;
+mod claims;
+mod commits;
+mod coordinator;
+mod effects;
+mod ends;
+mod errors;
+mod held;
+mod history;
+mod item;
+mod keys;
+mod leases;
+mod leave;
+mod link;
+mod mirror;
+mod node_commands;
+mod options;
+mod outcomes;
+mod pipeline;
+mod queries;
+mod queued;
+mod read;
+mod records;
+mod registry;
+mod scan;
+mod sends;
+mod states;
+mod submits;
+mod watch;
+
+use std::{fmt, sync::Arc};
+
+use jiff::Timestamp;
+pub use options::Options;
+pub use states::EtcdStates;
+use windlass_statemachine::Fence;
+
+use super::Error;
+use crate::clock::Clock;
+
+/// A store on etcd. Clones are the same connection.
+///
+/// # Flow
+///
+/// Reads go to etcd as they are asked for. Writes wait in a pipeline, which packs those of many
+/// tasks into one transaction, each with its own comparisons.
+///
+/// # Guarantees
+///
+/// What is acknowledged is on a quorum of the members. A claim is a key on the node's lease; its
+/// fence is the revision at which that key was written, and every write compares it.
+///
+/// # Assumptions
+///
+/// Nobody but windlass and Metafora writes below `/NAMESPACE/`. The members' auto-compaction is on
+/// (without it the history fills their quota).
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] while etcd does not answer; [`Error::Unusable`] for what trying again does
+/// not mend, with what to do.
+///
+/// # Example
+///
+/// ```no_run
+/// use windlass::{clock::SystemClock, store::etcd::{EtcdStore, Options}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let options = Options::parse("etcd://127.0.0.1:2379/demo")?.with_environment()?;
+/// let store = EtcdStore::connect(options, SystemClock::shared()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct EtcdStore(Arc<Inner>);
+
+struct Inner {
+    link: link::Link,
+    keys: keys::Keys,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    pipeline: pipeline::Pipeline,
+    claims: held::Claims,
+    leases: leases::Leases,
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EtcdStore").field(&self.0.options).finish()
+    }
+}
+
+/// The fence of the claim that was written at this revision.
+fn fence_of(revision: i64) -> Fence {
+    Fence(u64::try_from(revision).unwrap_or(0))
+}
+
+/// The revision that a claim was written at.
+fn revision_of(fence: Fence) -> i64 {
+    i64::try_from(fence.0).unwrap_or(i64::MAX)
+}
+
+impl EtcdStore {
+    /// Connects to the namespace and looks whether it can be read. `clock` tells the times that are
+    /// recorded and when tasks are due; leases have the servers' clocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when no etcd answers in time; [`Error::Unusable`] with what to do.
+    pub async fn connect(options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let link = link::Link::connect(&options).await?;
+        let keys = keys::Keys::new(&options.namespace);
+        let pipeline = pipeline::Pipeline::start(link.clone(), &options);
+        let inner = Arc::new(Inner {
+            link,
+            keys,
+            options,
+            clock,
+            pipeline,
+            claims: held::Claims::default(),
+            leases: leases::Leases::default(),
+        });
+        let horizon = inner.keys.horizon();
+        match inner.get_key(&horizon).await {
+            Ok(_) => Ok(Self(inner)),
+            Err(errors::Fault::Unknown(reason)) => {
+                match link::diagnose(&inner.options, &reason).await {
+                    Some(advice) => Err(Error::Unusable(format!("etcd: {reason}; {advice}"))),
+                    None => Err(Error::unavailable("connect to etcd", reason)),
+                }
+            }
+            Err(fault) => Err(fault.into_error("connect to etcd")),
+        }
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

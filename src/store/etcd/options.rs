@@ -1,0 +1,206 @@
+//! How a namespace on etcd is reached.
+
+use std::{fmt, time::Duration};
+
+use windlass_statemachine::Invalid;
+
+use crate::store::{Error, Limits};
+
+/// How a store on etcd is opened.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::etcd::Options;
+///
+/// let options = Options::parse("etcd://10.0.0.1:2379,10.0.0.2:2379/production")?;
+/// assert_eq!(options.namespace, "production");
+/// assert_eq!(options.endpoints.len(), 2);
+/// # Ok::<(), windlass::store::Error>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The members of the cluster: `http://host:port` or `https://host:port`.
+    pub endpoints: Vec<String>,
+    /// The prefix of every key, without slashes around it. A Metafora namespace is the same.
+    pub namespace: String,
+    /// User and password, when the cluster asks for them.
+    pub user: Option<(String, String)>,
+    /// The authority that signed the servers' certificates (PEM); the system's by default.
+    pub ca: Option<Vec<u8>>,
+    /// Our own certificate and its key (PEM), when the cluster asks for one.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The name in the servers' certificates, when it is not the host's.
+    pub domain: Option<String>,
+    /// How long a call may take: 5 s by default.
+    pub timeout: Duration,
+    /// How many operations one transaction may have (the server's `--max-txn-ops`): 128.
+    pub max_txn_ops: usize,
+    /// How many bytes one request may have (below the server's `--max-request-bytes`): 1.4 MiB.
+    pub max_request_bytes: usize,
+    /// How many combined writes are under way at once: 4.
+    pub in_flight: usize,
+    /// What the store takes at the most.
+    pub limits: Limits,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("endpoints", &self.endpoints)
+            .field("namespace", &self.namespace)
+            .field("user", &self.user.as_ref().map(|(name, _)| name))
+            .field("ca", &self.ca.is_some())
+            .field("identity", &self.identity.is_some())
+            .field("domain", &self.domain)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+fn bad(url: &str, why: &str) -> Error {
+    let reason =
+        format!("'{url}' {why}; write etcd://HOST:PORT,HOST:PORT/NAMESPACE (etcds:// for TLS)");
+    Invalid::new("store", reason).into()
+}
+
+fn file(variable: &str) -> Result<Option<Vec<u8>>, Error> {
+    let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    std::fs::read(&path).map(Some).map_err(|e| {
+        let path = path.to_string_lossy();
+        Error::Unusable(format!(
+            "the file '{path}' ({variable}) cannot be read: {e}"
+        ))
+    })
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Options {
+    /// The namespace that a URL names, with the defaults for everything else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `store`). A URL that holds a password is refused: URLs are printed.
+    pub fn parse(url: &str) -> Result<Self, Error> {
+        let (rest, scheme) = match (url.strip_prefix("etcd://"), url.strip_prefix("etcds://")) {
+            (Some(rest), _) => (rest, "http"),
+            (_, Some(rest)) => (rest, "https"),
+            _ => return Err(bad(url, "does not begin with etcd:// or etcds://")),
+        };
+        if rest.contains('@') {
+            let reason = "holds a user or password; give them by WINDLASS_ETCD_USER and WINDLASS_ETCD_PASSWORD_FILE instead";
+            return Err(Invalid::new("store", reason).into());
+        }
+        let Some((hosts, namespace)) = rest.split_once('/') else {
+            return Err(bad(url, "has no namespace"));
+        };
+        let namespace = namespace.trim_matches('/');
+        let is_name = |part: &str| {
+            !part.is_empty() && part != "." && part != ".." && !part.chars().any(char::is_control)
+        };
+        if !namespace.split('/').all(is_name) || namespace.contains(['?', '#']) {
+            return Err(bad(url, "has no namespace that could be part of a key"));
+        }
+        let mut endpoints = Vec::new();
+        for host in hosts.split(',') {
+            let port = host
+                .rsplit_once(':')
+                .and_then(|(name, port)| (!name.is_empty()).then(|| port.parse::<u16>().ok())?);
+            if port.is_none() || host.chars().any(char::is_whitespace) {
+                return Err(bad(url, "has an endpoint that is no HOST:PORT"));
+            }
+            endpoints.push(format!("{scheme}://{host}"));
+        }
+        Ok(Self {
+            endpoints,
+            namespace: namespace.to_owned(),
+            user: None,
+            ca: None,
+            identity: None,
+            domain: None,
+            timeout: Duration::from_secs(5),
+            max_txn_ops: 128,
+            max_request_bytes: 1_400_000,
+            in_flight: 4,
+            limits: Limits::default(),
+        })
+    }
+
+    /// Adds what the environment says: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
+    /// `WINDLASS_ETCD_PASSWORD_FILE`, and the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT`
+    /// and `WINDLASS_ETCD_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] for a file that cannot be read, [`Error::Invalid`] for half of a pair.
+    pub fn with_environment(mut self) -> Result<Self, Error> {
+        if let Some(user) = variable("WINDLASS_ETCD_USER") {
+            let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {
+                Some(bytes) => Some(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+                None => variable("WINDLASS_ETCD_PASSWORD"),
+            };
+            let Some(password) = password else {
+                let reason =
+                    "has no password: set WINDLASS_ETCD_PASSWORD_FILE or WINDLASS_ETCD_PASSWORD";
+                return Err(Invalid::new("WINDLASS_ETCD_USER", reason).into());
+            };
+            self.user = Some((user, password));
+        }
+        if let Some(ca) = file("WINDLASS_ETCD_CA")? {
+            self.ca = Some(ca);
+        }
+        match (file("WINDLASS_ETCD_CERT")?, file("WINDLASS_ETCD_KEY")?) {
+            (Some(cert), Some(key)) => self.identity = Some((cert, key)),
+            (None, None) => {}
+            _ => {
+                let reason = "and WINDLASS_ETCD_KEY belong together; set both or none";
+                return Err(Invalid::new("WINDLASS_ETCD_CERT", reason).into());
+            }
+        }
+        Ok(self)
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        self.endpoints.iter().any(|e| e.starts_with("https://"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_say_what_is_wrong() {
+        for (url, says) in [
+            ("etcd://h:1", "no namespace"),
+            ("etcd://h:1/", "no namespace"),
+            ("etcd://h/ns", "no HOST:PORT"),
+            ("etcd://:1/ns", "no HOST:PORT"),
+            ("etcd://h:1,/ns", "no HOST:PORT"),
+            ("etcd://h:99999/ns", "no HOST:PORT"),
+            ("etcd://u:p@h:1/ns", "holds a user or password"),
+            ("etcd://h:1/a//b", "part of a key"),
+            ("http://h:1/ns", "begin with etcd://"),
+        ] {
+            let error = Options::parse(url).unwrap_err().to_string();
+            assert!(error.contains(says), "{url}: {error}");
+        }
+        let options = Options::parse("etcds://a:1,[::1]:2/x/y/").unwrap();
+        assert_eq!(options.endpoints, ["https://a:1", "https://[::1]:2"]);
+        assert_eq!(options.namespace, "x/y");
+    }
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let mut options = Options::parse("etcd://h:1/ns").unwrap();
+        options.user = Some(("u".into(), "secret".into()));
+        options.identity = Some((b"cert".to_vec(), b"secret".to_vec()));
+        assert!(!format!("{options:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Outcomes: what commands have come to, in the same write as the transition.
+
+use std::sync::Arc;
+
+use tracing::warn;
+use windlass_statemachine::{Code, Outcome, TaskId, machine::Write};
+
+use super::{
+    Inner,
+    claims::touch,
+    commits::{OPERATION, Tried},
+    held::Held,
+    item::Item,
+    queued::Stored,
+    revision_of,
+};
+use crate::store::{Claim, Error};
+
+/// How many commands the end of a task rejects in the same write; those beyond go before it.
+pub(super) const REJECTED_AT_ONCE: usize = 40;
+
+fn ended(code: Code) -> Outcome {
+    let reason = format!("the task has ended: it is {code}");
+    Outcome::Rejected { reason }
+}
+
+impl Inner {
+    /// Records outcomes, and at the end of a task rejects what else waits.
+    pub(super) fn settle(
+        &self,
+        item: &mut Item,
+        id: &TaskId,
+        held: &Held,
+        write: &Write,
+        ends: bool,
+    ) -> Result<(), Error> {
+        for stored in &held.queue {
+            let mut outcomes = write.outcomes.iter();
+            let told = outcomes.find(|(order, _)| *order == stored.order);
+            let outcome = match told {
+                Some((_, outcome)) => outcome.clone(),
+                None if ends => ended(write.state.code()),
+                None => continue,
+            };
+            let name = stored.key_name();
+            item.put(
+                &self.keys.outcome(id, &name),
+                stored.write_outcome(outcome)?,
+            );
+            match (&stored.name, ends) {
+                // The end deletes all parts of the task.
+                (_, true) => {}
+                (Some(name), _) => item.delete(&self.keys.queued(id, name)),
+                (None, _) => item.delete_at(&self.keys.slot(id), stored.revision),
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects some of very many commands that wait for a task which is about to end.
+    pub(super) async fn reject_some(&self, claim: &Claim, write: &Write, held: &Held) -> Tried {
+        let id = &claim.task;
+        let settles = |stored: &&Stored| write.outcomes.iter().all(|(o, _)| *o != stored.order);
+        let some: Vec<&Stored> = held
+            .queue
+            .iter()
+            .filter(settles)
+            .take(REJECTED_AT_ONCE)
+            .collect();
+        let mut item = Item::new(touch(id));
+        item.when_at(&self.keys.owner(id), revision_of(claim.fence));
+        item.when_at(&self.keys.state(id), held.state_revision);
+        for stored in &some {
+            let Ok(text) = stored.write_outcome(ended(write.state.code())) else {
+                continue;
+            };
+            item.put(&self.keys.outcome(id, &stored.key_name()), text);
+            match &stored.name {
+                Some(name) => item.delete(&self.keys.queued(id, name)),
+                None => item.delete_at(&self.keys.slot(id), stored.revision),
+            }
+        }
+        match self.pipeline.write(item).await {
+            Ok(done) if done.written.is_some() => {
+                let gone: Vec<u64> = some.iter().map(|s| s.order).collect();
+                let mut held = held.clone();
+                held.queue.retain(|s| !gone.contains(&s.order));
+                self.claims
+                    .wrote(id, claim.fence, held.state_revision, &gone);
+                Tried::Again(Box::new(held))
+            }
+            Ok(_) => match self.look(claim, &write.state, false).await {
+                Ok(Some(held)) => Tried::Again(held),
+                Ok(None) => Tried::Answer(Ok(())),
+                Err(error) => Tried::Answer(Err(error)),
+            },
+            Err(fault) => Tried::NotKnown(fault.into_error(OPERATION).to_string()),
+        }
+    }
+
+    /// Takes a command that cannot be read out of the queue, with an outcome that says so.
+    pub(super) fn reject(self: &Arc<Self>, id: TaskId, stored: Stored) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let Err(reason) = &stored.command else { return };
+            warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
+            let reason = format!("it cannot be read: {reason}");
+            let Ok(text) = stored.write_outcome(Outcome::Rejected { reason }) else {
+                return;
+            };
+            let key = match &stored.name {
+                Some(name) => inner.keys.queued(&id, name),
+                None => inner.keys.slot(&id),
+            };
+            let mut item = Item::new(touch(&id));
+            item.when_at(&key, stored.revision);
+            item.delete(&key);
+            item.put(&inner.keys.outcome(&id, &stored.key_name()), text);
+            // If it is not done now, the next claim does it.
+            let _ = inner.pipeline.write(item).await;
+        });
+    }
+}

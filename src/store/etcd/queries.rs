@@ -1,0 +1,110 @@
+//! What operators ask for: one task, lists, counts. Lists read all that there is.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+
+use super::{Inner, errors::Fault, keys::end_of, read::Bundle};
+use crate::store::{Count, Error, Filter, Page, TaskRecord};
+
+/// The largest page of a list.
+const MAX_PAGE: u32 = 10_000;
+/// How often a list is begun anew when the history is compacted under it.
+const ROUNDS: usize = 3;
+
+impl Inner {
+    pub(super) async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        let read = self.read(id).await;
+        let bundle = read.map_err(|fault| fault.into_error("read a task"))?;
+        if !bundle.exists() {
+            return Err(Error::no_task(id));
+        }
+        bundle.record(id)
+    }
+
+    pub(super) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        if page.limit == 0 || page.limit > MAX_PAGE {
+            let reason = format!("is {}; give 1 to {MAX_PAGE}", page.limit);
+            return Err(Invalid::new("limit", reason).into());
+        }
+        let prefix = filter.id_prefix.as_deref().unwrap_or("");
+        let mut meant = Vec::new();
+        for (id, bundle) in self.all(prefix).await? {
+            let record = bundle.record(&id)?;
+            if record.order > page.after && filter.matches(&record) {
+                meant.push(record);
+            }
+        }
+        meant.sort_by_key(|record| record.order);
+        meant.truncate(page.limit as usize);
+        Ok(meant)
+    }
+
+    pub(super) async fn counts(&self) -> Result<Vec<Count>, Error> {
+        let mut counts = BTreeMap::<(Kind, Option<Code>), (u64, u64)>::new();
+        for (id, bundle) in self.all("").await? {
+            let record = bundle.record(&id)?;
+            let state = record.state.ok().map(|state| state.code());
+            let (tasks, claimed) = counts.entry((record.task.kind, state)).or_default();
+            *tasks += 1;
+            *claimed += u64::from(bundle.owner.is_some());
+        }
+        let counts = counts.into_iter();
+        let count = |((kind, state), (tasks, claimed))| Count {
+            kind,
+            state,
+            tasks,
+            claimed,
+        };
+        Ok(counts.map(count).collect())
+    }
+
+    /// Every task whose id begins so, with all that belongs to it at one revision.
+    async fn all(&self, prefix: &str) -> Result<HashMap<TaskId, Bundle>, Error> {
+        let mut round = 1;
+        loop {
+            match self.try_all(prefix).await {
+                Ok(all) => return Ok(all),
+                Err(Fault::Compacted) if round < ROUNDS => round += 1,
+                Err(fault) => return Err(fault.into_error("list the tasks")),
+            }
+        }
+    }
+
+    async fn try_all(&self, prefix: &str) -> Result<HashMap<TaskId, Bundle>, Fault> {
+        let mut all: HashMap<TaskId, Bundle> = HashMap::new();
+        let mut revision = 0;
+        for folder in ["tasks/", "finished/", "state/", "parked/"] {
+            let from = format!("{}{folder}{prefix}", self.keys.root());
+            let end = end_of(&from);
+            revision = self
+                .scan_at(revision, &from, &end, &mut |kv| {
+                    let key = kv.key().to_vec();
+                    if folder == "tasks/" {
+                        let Some((id, part)) = self.keys.split(&key) else {
+                            return;
+                        };
+                        let Ok(id) = TaskId::new(id) else { return };
+                        all.entry(id).or_default().take(&part, kv);
+                        return;
+                    }
+                    let id = self.keys.strip(&key, folder);
+                    let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
+                        return;
+                    };
+                    match folder {
+                        "finished/" => all.entry(id).or_default().finished = Some(kv),
+                        "state/" => {
+                            all.entry(id).and_modify(|b| b.state = Some(kv));
+                        }
+                        _ => {
+                            all.entry(id).and_modify(|b| b.parked = Some(kv));
+                        }
+                    }
+                })
+                .await?;
+        }
+        all.retain(|_, bundle| bundle.exists());
+        Ok(all)
+    }
+}

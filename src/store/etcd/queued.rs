@@ -1,0 +1,93 @@
+//! A command as it is stored: while it waits, and with its outcome.
+
+use etcd_client::KeyValue;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Command, CommandId, Invalid, Outcome};
+
+use super::records::{extended, number, parse, write};
+use crate::store::Error;
+
+/// What is stored with a command beside its message.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Sent {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sent_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "super::records::is_zero")]
+    place: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    became: Option<Outcome>,
+}
+
+/// A command as it waits, or with its outcome.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    /// The last part of its key; `None` for a Metafora commander's single slot.
+    pub(super) name: Option<String>,
+    pub(super) order: u64,
+    pub(super) revision: i64,
+    pub(super) text: String,
+    pub(super) command: Result<Command, String>,
+    pub(super) sent_at: Timestamp,
+    pub(super) became: Option<Outcome>,
+}
+
+impl Stored {
+    /// `/NS/tasks/ID/commands/NAME`.
+    pub(super) fn write(command: &Command, at: Timestamp, place: u32) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(at),
+            place,
+            ..Sent::default()
+        };
+        Ok(extended(
+            write("command", command)?,
+            &write("command", &sent)?,
+        ))
+    }
+
+    /// `/NS/outcomes/ID/NAME`.
+    pub(super) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(self.sent_at),
+            place: 0,
+            order: Some(self.order),
+            became: Some(outcome),
+        };
+        let text = match &self.command {
+            Ok(command) => write("command", command)?,
+            Err(_) => write("command", &serde_json::json!({ "malformed": self.text }))?,
+        };
+        Ok(extended(text, &write("command", &sent)?))
+    }
+
+    pub(super) fn read(name: Option<&str>, kv: &KeyValue) -> Self {
+        let sent: Sent = parse(kv).unwrap_or_default();
+        let first = match name {
+            Some(_) => kv.create_revision(),
+            // The slot is written over and over: each time it is another command.
+            None => kv.mod_revision(),
+        };
+        Self {
+            name: name.map(str::to_owned),
+            order: sent.order.unwrap_or_else(|| number(first, sent.place)),
+            revision: kv.mod_revision(),
+            text: String::from_utf8_lossy(kv.value()).into_owned(),
+            command: parse(kv),
+            sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            became: sent.became,
+        }
+    }
+
+    /// The name that its outcome is kept by.
+    pub(super) fn key_name(&self) -> String {
+        let slot = || format!("slot-{}", self.order);
+        self.name.clone().unwrap_or_else(slot)
+    }
+
+    pub(super) fn id(&self) -> Result<CommandId, Invalid> {
+        CommandId::new(self.key_name())
+    }
+}

@@ -1,0 +1,246 @@
+//! Reading: all that belongs to a task at one revision, of many tasks at once.
+
+use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
+use futures::{StreamExt, stream};
+use windlass_statemachine::{Json, State, Status, Task, TaskId};
+
+use super::{
+    Inner,
+    errors::Fault,
+    keys::{Part, end_of},
+    queued::Stored,
+    records::{self, Envelope, Hold, Parked},
+};
+use crate::store::{Error, TaskRecord};
+
+/// What is read of each task in one transaction.
+const OPERATIONS: usize = 5;
+/// How many such transactions are under way at once.
+const AT_ONCE: usize = 4;
+
+/// All that belongs to a task.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Bundle {
+    pub(super) revision: i64,
+    pub(super) task: Option<KeyValue>,
+    pub(super) finished: Option<KeyValue>,
+    pub(super) state: Option<KeyValue>,
+    pub(super) parked: Option<KeyValue>,
+    pub(super) owner: Option<KeyValue>,
+    pub(super) props: Option<KeyValue>,
+    /// The commands that wait, in order, malformed ones too.
+    pub(super) queue: Vec<Stored>,
+}
+
+pub(super) fn revision(kv: Option<&KeyValue>) -> i64 {
+    kv.map_or(0, KeyValue::mod_revision)
+}
+
+pub(super) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
+    Error::Corrupt {
+        what: format!("task '{id}'"),
+        reason: reason.into(),
+    }
+}
+
+/// The keys of an answer to a get.
+pub(super) fn kvs(response: TxnOpResponse) -> Vec<KeyValue> {
+    match response {
+        TxnOpResponse::Get(mut got) => got.take_kvs(),
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn kv(response: Option<TxnOpResponse>) -> Option<KeyValue> {
+    response.map(kvs)?.pop()
+}
+
+impl Bundle {
+    /// Takes in one key below `/NS/tasks/`.
+    pub(super) fn take(&mut self, part: &Part<'_>, kv: KeyValue) {
+        match part {
+            Part::Task => self.task = Some(kv),
+            Part::Owner => self.owner = Some(kv),
+            Part::Props => self.props = Some(kv),
+            Part::Slot => self.queue.push(Stored::read(None, &kv)),
+            Part::Command(name) => self.queue.push(Stored::read(Some(name), &kv)),
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.task.is_some() || self.finished.is_some()
+    }
+
+    /// The key that holds the envelope, and what it says.
+    pub(super) fn envelope(&self) -> Result<(Envelope, u64), String> {
+        let kv = self.task.as_ref().or(self.finished.as_ref());
+        let kv = kv.ok_or("is gone")?;
+        let envelope = Envelope::read(kv).map_err(|e| format!("its envelope: {e}"))?;
+        let order = envelope.order(kv);
+        Ok((envelope, order))
+    }
+
+    pub(super) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
+        let (mut envelope, _) = self.envelope()?;
+        let props = match (&self.props, envelope.props.take()) {
+            (Some(kv), _) if self.task.is_some() => {
+                let text = records::text_of(kv).map_err(|e| format!("its props: {e}"))?;
+                Json::parse("props", text).map_err(|e| e.to_string())?
+            }
+            (_, Some(props)) => props,
+            _ => Json::null(),
+        };
+        Ok(envelope.task(id, props))
+    }
+
+    /// The state with what is stored beside it. A task that was never claimed has none stored.
+    pub(super) fn state(&self) -> Result<(State, Hold), String> {
+        match &self.state {
+            Some(kv) => records::read_state(kv),
+            None => Ok((self.envelope()?.0.first_state(), Hold::default())),
+        }
+    }
+
+    /// Why it is set aside, if it is.
+    pub(super) fn aside(&self) -> Option<String> {
+        let parked: Parked = records::parse(self.parked.as_ref()?).ok()?;
+        parked.aside
+    }
+
+    /// What is wrong with it, if something is.
+    pub(super) fn fault(&self, id: &TaskId) -> Option<String> {
+        self.whole_task(id).err().or_else(|| self.state().err())
+    }
+
+    pub(super) fn record(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        let (envelope, order) = match self.envelope() {
+            Ok(read) => read,
+            Err(reason) => {
+                let kv = self.task.as_ref().or(self.finished.as_ref());
+                let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
+                let order = kv.map_or(0, |kv| envelope.order(kv));
+                (envelope, order)
+            }
+        };
+        let aside = self.aside().or_else(|| self.fault(id));
+        let stored = self.state();
+        let fence = stored.as_ref().map(|(state, _)| state.fence);
+        let owner = self.owner.as_ref();
+        let by_owner = owner.map(|kv| super::fence_of(kv.mod_revision()));
+        Ok(TaskRecord {
+            task: self
+                .whole_task(id)
+                .unwrap_or_else(|_| envelope.task(id, Json::null())),
+            order,
+            submitted_at: envelope.submitted_at(),
+            node: owner
+                .and_then(|kv| records::parse::<records::Owner>(kv).ok())
+                .map(|owner| owner.node),
+            fence: by_owner.or(fence.ok()).unwrap_or_default(),
+            commands: self.queue.len() as u64,
+            state: match (aside, stored) {
+                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
+                (None, Ok((state, _))) => Ok(state),
+            },
+        })
+    }
+}
+
+/// The marker of a task that belongs to nobody, if it has to wait in this state.
+pub(super) fn parked_for(state: &State) -> Option<Parked> {
+    let until = match state.status {
+        Status::Sleeping { until } => Some(until),
+        Status::Paused => None,
+        _ => return None,
+    };
+    Some(Parked { until, aside: None })
+}
+
+impl Inner {
+    /// Reads tasks, and `also` at the revision of each.
+    pub(super) async fn read_many(
+        &self,
+        ids: &[TaskId],
+        also: Option<&str>,
+    ) -> Vec<Result<(Bundle, Option<KeyValue>), Fault>> {
+        let size = (self.options.max_txn_ops.saturating_sub(1) / OPERATIONS).clamp(1, 25);
+        let chunks: Vec<_> = ids
+            .chunks(size)
+            .map(|ids| self.read_chunk(ids, also))
+            .collect();
+        let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
+        chunks.into_iter().flatten().collect()
+    }
+
+    async fn read_chunk(
+        &self,
+        ids: &[TaskId],
+        also: Option<&str>,
+    ) -> Vec<Result<(Bundle, Option<KeyValue>), Fault>> {
+        let keys = &self.keys;
+        let mut operations = Vec::new();
+        for id in ids {
+            let parts = keys.parts(id);
+            let range = GetOptions::new().with_range(end_of(&parts));
+            operations.extend([
+                TxnOp::get(keys.task(id), None),
+                TxnOp::get(parts, Some(range)),
+                TxnOp::get(keys.state(id), None),
+                TxnOp::get(keys.parked(id), None),
+                TxnOp::get(keys.finished(id), None),
+            ]);
+        }
+        operations.extend(also.map(|key| TxnOp::get(key, None)));
+        let answer = match self.link.txn(Txn::new().and_then(operations)).await {
+            Ok(answer) => answer,
+            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
+        };
+        let revision = answer.header().map_or(0, |header| header.revision());
+        let mut responses = answer.op_responses().into_iter();
+        let mut bundles = Vec::with_capacity(ids.len());
+        for _ in ids {
+            let mut bundle = Bundle {
+                revision,
+                task: kv(responses.next()),
+                ..Bundle::default()
+            };
+            for kv in responses.next().map(kvs).unwrap_or_default() {
+                let key = kv.key().to_vec();
+                if let Some((_, part)) = keys.split(&key) {
+                    bundle.take(&part, kv);
+                }
+            }
+            bundle.queue.sort_by_key(|stored| stored.order);
+            bundle.state = kv(responses.next());
+            bundle.parked = kv(responses.next());
+            bundle.finished = kv(responses.next());
+            bundles.push(bundle);
+        }
+        let also = kv(responses.next());
+        let bundles = bundles.into_iter();
+        bundles.map(|bundle| Ok((bundle, also.clone()))).collect()
+    }
+
+    pub(super) async fn read(&self, id: &TaskId) -> Result<Bundle, Fault> {
+        let mut read = self.read_many(std::slice::from_ref(id), None).await;
+        match read.pop() {
+            Some(answer) => answer.map(|(bundle, _)| bundle),
+            None => Err(Fault::NotNow("nothing was read".into())),
+        }
+    }
+
+    pub(super) async fn get_key(&self, key: &str) -> Result<Option<KeyValue>, Fault> {
+        let mut client = self.link.kv();
+        let mut got = self.link.call(client.get(key, None)).await?;
+        Ok(got.take_kvs().pop())
+    }
+
+    /// The keys that begin with `prefix`: for few, as those of one task or of the nodes.
+    pub(super) async fn get_all(&self, prefix: &str) -> Result<(Vec<KeyValue>, i64), Fault> {
+        let mut client = self.link.kv();
+        let options = GetOptions::new().with_range(end_of(prefix));
+        let mut got = self.link.call(client.get(prefix, Some(options))).await?;
+        let revision = got.header().map_or(0, |header| header.revision());
+        Ok((got.take_kvs(), revision))
+    }
+}

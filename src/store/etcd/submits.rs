@@ -1,0 +1,81 @@
+//! Submits: new tasks, and those that take the place of one that has ended.
+
+use std::collections::HashSet;
+
+use windlass_statemachine::{State, Task};
+
+use super::{
+    Inner,
+    claims::touch,
+    effects::exists,
+    errors::Fault,
+    item::Item,
+    read::{Bundle, corrupt},
+};
+use crate::store::{Error, IfExists, Submit, Submitted};
+
+const OPERATION: &str = "submit a task";
+const ROUNDS: usize = 5;
+
+impl Inner {
+    pub(super) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
+        let Submit { task, if_exists } = submit;
+        self.check_task(&task)?;
+        let mut replaces = None;
+        // What an attempt without an answer has tried to write.
+        let mut tried: HashSet<String> = HashSet::new();
+        let mut reason = String::from("the task changes too often");
+        for _ in 0..ROUNDS {
+            let mut item = Item::new(touch(&task.id)).at(self.pipeline.places(1), 1);
+            item.in_order = true;
+            item.when_at(&self.keys.task(&task.id), 0);
+            match &replaces {
+                None => item.when_at(&self.keys.finished(&task.id), 0),
+                Some(old) => self.clear(&mut item, &task.id, old).await?,
+            }
+            let place = item.place;
+            tried.insert(self.put_task(&mut item, &task, place, self.now())?);
+            match self.pipeline.write(item).await {
+                Ok(done) if done.written.is_some() => return Ok(Submitted::New),
+                Ok(_) => {}
+                Err(Fault::Unknown(why)) => reason = why,
+                Err(fault) => return Err(fault.into_error(OPERATION)),
+            }
+            let read = self.read(&task.id).await;
+            let found = read.map_err(|fault| fault.into_error(OPERATION))?;
+            let value = found.task.as_ref().map(|kv| kv.value());
+            let is_ours = |text: &String| value == Some(text.as_bytes());
+            if tried.iter().any(is_ours) {
+                return Ok(Submitted::New);
+            }
+            replaces = None;
+            match Self::there(&task, if_exists, &found) {
+                Some(Ok(existing)) => return Ok(existing),
+                Some(Err(error)) => return Err(error),
+                None if found.finished.is_some() => replaces = Some(found),
+                None => {}
+            }
+        }
+        Err(Error::unavailable(OPERATION, reason))
+    }
+
+    /// What a submit comes to when something has its id; `None` when it can go on.
+    fn there(task: &Task, if_exists: IfExists, found: &Bundle) -> Option<Result<Submitted, Error>> {
+        let id = &task.id;
+        if !found.exists() {
+            return None;
+        }
+        let live = found.task.is_some();
+        let old = found.whole_task(id);
+        let same = old.is_ok_and(|old| old.kind == task.kind && old.props == task.props);
+        Some(match if_exists {
+            IfExists::Same if same => match (found.aside(), found.state()) {
+                (None, Ok((state, _))) => Ok(Submitted::Existing(State::code(&state))),
+                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
+            },
+            IfExists::ReplaceFinished if !live => return None,
+            _ if live => Err(exists(id)),
+            _ => Err(Error::AlreadyFinished(id.clone())),
+        })
+    }
+}

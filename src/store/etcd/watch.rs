@@ -1,0 +1,350 @@
+//! The watch of a node: one list, then one stream of changes, whatever happens to etcd.
+//!
+//! Three prefixes are watched on one stream: the tasks, what is parked, and the node's own keys. A
+//! stream that breaks, or is silent although it was asked, is opened anew after the last revision
+//! that was seen of each; if that is compacted, the list is made again.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use futures::stream;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+use tracing::{info, warn};
+use windlass_statemachine::Kind;
+
+use super::{
+    Inner,
+    claims::touch,
+    errors::Fault,
+    item::Item,
+    keys::end_of,
+    leases::{fenced, number},
+    mirror::Mirror,
+    node_commands,
+};
+use crate::store::{Error, Event, EventStream, Lease};
+
+/// How many tasks one batch tells of at the most.
+const BATCH: usize = 1000;
+/// A stream that says nothing for so long is asked; one that does not answer for so long is dead.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the mark of a task that was given back.
+const GRACE: Duration = Duration::from_millis(2);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// The prefixes that are watched; their watch ids begin with 1.
+const TASKS: usize = 0;
+const PARKED: usize = 1;
+const NODE: usize = 2;
+
+/// Why a stream was left.
+enum Left {
+    Broken(String),
+    Compacted,
+    /// The lease is over, or nobody reads any more.
+    Over,
+}
+
+impl From<Fault> for Left {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Compacted => Self::Compacted,
+            fault => Self::Broken(fault.into_error("watch").to_string()),
+        }
+    }
+}
+
+struct Watching {
+    inner: Arc<Inner>,
+    lease: Lease,
+    mirror: Mirror,
+    kinds: Option<Vec<Kind>>,
+    /// The last revision that was seen of each prefix.
+    seen: [i64; 3],
+    events: mpsc::Sender<Vec<Event>>,
+    told_node_command: u64,
+}
+
+impl Inner {
+    async fn lives(&self, lease: &Lease) -> Result<bool, Fault> {
+        let kv = self.get_key(&self.keys.registration(&lease.node)).await?;
+        Ok(kv.is_some_and(|kv| kv.lease() == number(lease.id)))
+    }
+
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        lease: &Lease,
+        kinds: Option<Vec<Kind>>,
+    ) -> Result<EventStream, Error> {
+        let lives = self.lives(lease).await;
+        if !lives.map_err(|fault| fault.into_error("watch"))? {
+            return Err(fenced(&lease.node));
+        }
+        let (events, from_watch) = mpsc::channel(16);
+        let watching = Watching {
+            inner: self.clone(),
+            lease: lease.clone(),
+            mirror: Mirror::new(self.keys.clone(), lease.id, kinds.clone()),
+            kinds,
+            seen: [0; 3],
+            events,
+            told_node_command: 0,
+        };
+        tokio::spawn(watching.run());
+        let events = stream::unfold(from_watch, |mut from_watch| async move {
+            let events = from_watch.recv().await?;
+            Some((events, from_watch))
+        });
+        let events: EventStream = Box::pin(events);
+        Ok(events)
+    }
+}
+
+impl Watching {
+    async fn run(mut self) {
+        let node = self.lease.node.clone();
+        let mut wait = Duration::from_millis(50);
+        let (mut listed, mut told) = (false, false);
+        loop {
+            let before = self.seen;
+            let left = match self.follow(&mut listed, &mut told).await {
+                Ok(never) => match never {},
+                Err(left) => left,
+            };
+            match left {
+                Left::Over => return,
+                Left::Compacted => {
+                    info!(%node, "the history that the watch goes on from was compacted: listing again");
+                    listed = false;
+                }
+                Left::Broken(reason) => {
+                    if !told {
+                        warn!(%node, reason, "the watch broke; going on from the last revision seen");
+                        told = true;
+                    }
+                    if self.seen != before {
+                        wait = Duration::from_millis(50);
+                    }
+                    let pause = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+                    wait = (wait * 2).min(LONGEST_BACKOFF);
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = self.events.closed() => return,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell(&self, events: Vec<Event>) -> Result<(), Left> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.events.send(events).await.map_err(|_| Left::Over)
+    }
+
+    /// Lists if need be, and follows until the stream has to be left.
+    async fn follow(
+        &mut self,
+        listed: &mut bool,
+        told: &mut bool,
+    ) -> Result<std::convert::Infallible, Left> {
+        if !self.inner.lives(&self.lease).await? {
+            return Err(Left::Over);
+        }
+        if !*listed {
+            self.list().await?;
+            *listed = true;
+        }
+        let mut stream = self.open().await?;
+        if *told {
+            info!(node = %self.lease.node, "the watch goes on");
+            *told = false;
+        }
+        let mut asked = false;
+        loop {
+            let message = tokio::select! {
+                message = timeout(SILENCE, stream.message()) => message,
+                () = self.events.closed() => return Err(Left::Over),
+            };
+            let response = match message {
+                Ok(Ok(Some(response))) => response,
+                Ok(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
+                Ok(Err(e)) => return Err(Fault::from(e).into()),
+                Err(_) if asked => return Err(Left::Broken("the stream is silent".into())),
+                Err(_) => {
+                    let asking = timeout(self.inner.link.timeout(), stream.request_progress());
+                    match asking.await {
+                        Ok(Ok(())) => asked = true,
+                        _ => return Err(Left::Broken("the stream takes no request".into())),
+                    }
+                    continue;
+                }
+            };
+            asked = false;
+            if self.take(&response).await? {
+                // Its mark is in the same revision, and comes right behind.
+                while let Ok(Ok(Some(response))) = timeout(GRACE, stream.message()).await {
+                    self.take(&response).await?;
+                }
+            }
+            self.drop_stale();
+            let events = self.mirror.take();
+            self.tell(events).await?;
+        }
+    }
+
+    async fn list(&mut self) -> Result<(), Left> {
+        let keys = self.inner.keys.clone();
+        let mut mirror = Mirror::new(keys.clone(), self.lease.id, self.kinds.clone());
+        let mut take = |kv: etcd_client::KeyValue| {
+            mirror.task_key(EventType::Put, &kv);
+        };
+        let tasks = keys.tasks();
+        let at = self
+            .inner
+            .scan_at(0, &tasks, &end_of(&tasks), &mut take)
+            .await?;
+        let mut take = |kv: etcd_client::KeyValue| mirror.parked_key(EventType::Put, &kv, true);
+        let parked = keys.all_parked();
+        self.inner
+            .scan_at(at, &parked, &end_of(&parked), &mut take)
+            .await?;
+        let node = self
+            .inner
+            .get_all(&keys.node_commands(&self.lease.node))
+            .await;
+        let (commands, node_at) = node?;
+        for batch in mirror.list(BATCH) {
+            self.tell(batch).await?;
+        }
+        self.mirror = mirror;
+        self.drop_stale();
+        self.seen = [at, at, node_at];
+        for kv in &commands {
+            self.node_command(kv).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the marks of tasks that a node of Metafora has: it would not when it gives them back,
+    /// and nobody would see that they can be claimed.
+    fn drop_stale(&mut self) {
+        for (id, marked) in self.mirror.take_stale() {
+            let inner = self.inner.clone();
+            tokio::spawn(async move {
+                let mut item = Item::new(touch(&id));
+                item.when_there(&inner.keys.owner(&id));
+                item.when_at(&inner.keys.parked(&id), marked);
+                item.delete(&inner.keys.parked(&id));
+                // Another node does it too.
+                let _ = inner.pipeline.write(item).await;
+            });
+        }
+    }
+
+    async fn open(&self) -> Result<WatchStream, Left> {
+        let keys = &self.inner.keys;
+        let prefixes = [keys.tasks(), keys.all_parked(), keys.node(&self.lease.node)];
+        let options = |n: usize| {
+            WatchOptions::new()
+                .with_range(end_of(&prefixes[n]))
+                .with_start_revision(self.seen[n] + 1)
+                .with_progress_notify()
+                .with_watch_id(n as i64 + 1)
+        };
+        let mut client = self.inner.link.watcher();
+        let opened = client.watch(prefixes[TASKS].clone(), Some(options(TASKS)));
+        let mut stream = self.inner.link.call(opened).await?;
+        for n in [PARKED, NODE] {
+            let asked = stream.watch(prefixes[n].clone(), Some(options(n)));
+            self.inner.link.call(asked).await?;
+        }
+        Ok(stream)
+    }
+
+    /// Takes in one message; answers whether a task was given back by it.
+    async fn take(&mut self, response: &WatchResponse) -> Result<bool, Left> {
+        if response.canceled() {
+            if response.compact_revision() > 0 {
+                return Err(Left::Compacted);
+            }
+            let reason = response.cancel_reason();
+            return Err(Left::Broken(format!("the server ended it: {reason}")));
+        }
+        let Ok(which) = usize::try_from(response.watch_id() - 1) else {
+            return Ok(false);
+        };
+        if which > NODE || response.created() {
+            return Ok(false);
+        }
+        let mut given_back = false;
+        let mut last = self.seen[which];
+        for event in response.events() {
+            let Some(kv) = event.kv() else { continue };
+            last = last.max(kv.mod_revision());
+            match which {
+                TASKS => {
+                    let news = self.mirror.task_key(event.event_type(), kv);
+                    given_back |= news.given_back;
+                    if let Some((id, at)) = news.unowned
+                        && let Some(held) = self.inner.claims.deleted(&id, at)
+                    {
+                        self.inner.leases.freed(held.lease, held.token);
+                    }
+                    if let Some((id, stored)) = news.ours {
+                        self.inner.claims.learn(&id, &stored);
+                        if stored.command.is_err() {
+                            self.inner.reject(id, stored);
+                        }
+                    }
+                }
+                PARKED => self.mirror.parked_key(event.event_type(), kv, false),
+                _ => self.node_key(event.event_type(), kv).await?,
+            }
+        }
+        if response.events().is_empty() {
+            // Told by itself for one watch: nothing before it is on its way.
+            last = last.max(response.header().map_or(0, |header| header.revision()));
+        }
+        self.seen[which] = last;
+        if which == TASKS {
+            self.mirror.tasks_are_at(last);
+        }
+        Ok(given_back)
+    }
+
+    async fn node_key(&mut self, event: EventType, kv: &etcd_client::KeyValue) -> Result<(), Left> {
+        let registration = self.inner.keys.registration(&self.lease.node);
+        if kv.key() == registration.as_bytes() {
+            let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
+            return if gone { Err(Left::Over) } else { Ok(()) };
+        }
+        match event {
+            EventType::Put => self.node_command(kv).await,
+            EventType::Delete => Ok(()),
+        }
+    }
+
+    async fn node_command(&mut self, kv: &etcd_client::KeyValue) -> Result<(), Left> {
+        let (order, read) = node_commands::read(kv);
+        if order <= self.told_node_command {
+            return Ok(());
+        }
+        self.told_node_command = order;
+        match read {
+            Ok(command) => self.tell(vec![Event::Node(command)]).await,
+            Err(reason) => {
+                let node = &self.lease.node;
+                warn!(%node, reason, "a node command cannot be read: it is rejected");
+                let outcome = format!("rejected: it cannot be read: {reason}");
+                // If it is not answered now, the next watch does it.
+                let _ = self.inner.acknowledge(&self.lease, order, &outcome).await;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What others write wrongly: set aside or rejected, and nothing else suffers.
+
+use windlass::{Code, KindConfig, Message, NewTask, Runner, TaskContext};
+
+use crate::{
+    server::Server,
+    support::{code, open, raw, until},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn malformed_records_do_not_stop_a_node() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let mut raw = raw(&server.endpoint()).await;
+    for (key, value) in [
+        ("tasks/envelope", "{"),
+        ("tasks/props/props", "no json"),
+        ("tasks/props", ""),
+        ("tasks/state", ""),
+        ("state/state", r#"{"state":"dancing"}"#),
+        ("tasks/parked", ""),
+        ("parked/parked", "?"),
+        ("tasks/a/b/c/d", "x"),
+        ("tasks/", "x"),
+        ("nodes/x", "x"),
+    ] {
+        let key = format!("/ns/{key}");
+        raw.put(key, value, None).await.unwrap();
+    }
+    let handler = |_: TaskContext| async { Message::complete() };
+    let node = Runner::builder(&store).node("n");
+    let node = node
+        .default_handler(KindConfig::default(), handler)
+        .start()
+        .await
+        .unwrap();
+    let good = client.submit(NewTask::new("k")).await.unwrap();
+    assert_eq!(client.wait(&good).await.unwrap().code(), Code::Completed);
+    for name in ["envelope", "props", "state"] {
+        let id = name.parse().unwrap();
+        let reason = client.get(&id).await.unwrap().state.unwrap_err();
+        assert!(reason.to_string().contains("cannot be read"), "{reason}");
+    }
+    // A task that is set aside is set aside once, and can be deleted.
+    until("they are set aside", async || {
+        let options = etcd_client::GetOptions::new()
+            .with_prefix()
+            .with_count_only();
+        raw.get("/ns/parked/", Some(options)).await.unwrap().count() >= 3
+    })
+    .await;
+    for name in ["envelope", "props", "state"] {
+        client.delete(&name.parse().unwrap()).await.unwrap();
+    }
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn malformed_commands_are_rejected_with_an_outcome() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let mut raw = raw(&server.endpoint()).await;
+    let node = Runner::builder(&store).node("n");
+    let node = node
+        .handler("k", crate::support::obeys)
+        .start()
+        .await
+        .unwrap();
+    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    until("it runs", async || {
+        client.get(&id).await.unwrap().node.is_some()
+    })
+    .await;
+    for (key, value) in [
+        ("tasks/t/commands", "no json"),
+        ("tasks/t/commands/x", r#"{"message":"dance"}"#),
+        ("nodes/n/commands/1", "{"),
+        ("nodes/n/commands/2", r#"{"command":"dance"}"#),
+    ] {
+        raw.put(format!("/ns/{key}"), value, None).await.unwrap();
+    }
+    for (prefix, what) in [
+        ("/ns/tasks/t/commands", "commands"),
+        ("/ns/nodes/n/commands", "node commands"),
+    ] {
+        until(what, async || {
+            let options = etcd_client::GetOptions::new()
+                .with_prefix()
+                .with_count_only();
+            raw.get(prefix, Some(options)).await.unwrap().count() == 0
+        })
+        .await;
+    }
+    let options = etcd_client::GetOptions::new().with_prefix();
+    let outcomes = raw.get("/ns/outcomes/t/", Some(options)).await.unwrap();
+    assert_eq!(outcomes.kvs().len(), 2);
+    assert!(
+        outcomes
+            .kvs()
+            .iter()
+            .all(|kv| kv.value_str().unwrap().contains("rejected"))
+    );
+    assert_eq!(code(&client, &id).await, Some(Code::Runnable));
+    node.shutdown().await;
+}

@@ -1,0 +1,114 @@
+//! The store on etcd, held to the duties of the traits. One server serves all cases, each with
+//! namespaces of its own.
+
+use std::sync::{
+    Arc, Mutex, Weak,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use etcd_client::Client;
+use windlass::{
+    TaskId, async_trait,
+    clock::SystemClock,
+    store::{
+        StateStore, Store,
+        etcd::{EtcdStates, EtcdStore, Options},
+    },
+    testing::conformance::{Harness, StateHarness},
+};
+
+use crate::server::Server;
+
+/// The server that the cases share: it goes with the last of them.
+fn shared() -> Arc<Server> {
+    static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+    let mut server = SERVER.lock().unwrap();
+    server.upgrade().unwrap_or_else(|| {
+        let new = Arc::new(Server::start());
+        *server = Arc::downgrade(&new);
+        new
+    })
+}
+
+struct Etcd {
+    server: Arc<Server>,
+    namespace: Mutex<String>,
+}
+
+impl Default for Etcd {
+    fn default() -> Self {
+        Self {
+            server: shared(),
+            namespace: Mutex::default(),
+        }
+    }
+}
+
+impl Etcd {
+    fn url(&self) -> String {
+        self.server.url(&self.namespace.lock().unwrap())
+    }
+
+    async fn fresh(&self) -> EtcdStore {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        *self.namespace.lock().unwrap() = format!("ns{count}");
+        self.connect().await
+    }
+
+    async fn connect(&self) -> EtcdStore {
+        let options = Options::parse(&self.url()).unwrap();
+        EtcdStore::connect(options, SystemClock::shared())
+            .await
+            .unwrap()
+    }
+
+    async fn damage(&self, task: &TaskId) {
+        let endpoint = [format!("http://{}", self.server.endpoint())];
+        let mut client = Client::connect(endpoint, None).await.unwrap();
+        let key = format!("/{}/state/{task}", self.namespace.lock().unwrap());
+        client.put(key, "{", None).await.unwrap();
+    }
+}
+
+fn store(store: EtcdStore) -> Store {
+    let store = Arc::new(store);
+    Store::from_parts(store.clone(), store, SystemClock::shared())
+}
+
+#[async_trait]
+impl Harness for Etcd {
+    async fn store(&self) -> Store {
+        store(self.fresh().await)
+    }
+
+    async fn reopen(&self, old: Store) -> Option<Store> {
+        drop(old);
+        Some(store(self.connect().await))
+    }
+
+    async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
+        self.damage(task).await;
+        true
+    }
+}
+
+#[async_trait]
+impl StateHarness for Etcd {
+    async fn states(&self) -> Arc<dyn StateStore> {
+        Arc::new(EtcdStates::of(&self.fresh().await))
+    }
+
+    async fn reopen(&self, old: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
+        drop(old);
+        Some(Arc::new(EtcdStates::of(&self.connect().await)))
+    }
+
+    async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {
+        self.damage(task).await;
+        true
+    }
+}
+
+windlass::conformance_tests!(etcd, Etcd::default());
+windlass::state_store_conformance_tests!(etcd_states, Etcd::default());

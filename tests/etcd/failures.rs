@@ -1,0 +1,281 @@
+//! Servers that die, stand still, forget and fill up: nothing is lost and nothing gives up.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use windlass::{
+    Client, Code, NewTask, Runner,
+    store::{Coordinator, Error, Event, Registry},
+};
+
+use crate::{
+    proxy::Proxy,
+    server::Server,
+    support::{connect, obeys, open, raw, secs, spec, steps, task, until},
+};
+
+async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::TaskId> {
+    let mut ids = Vec::new();
+    for _ in 0..tasks {
+        let task = NewTask::new("steps").props(&steps);
+        ids.push(client.submit(task).await.unwrap());
+    }
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_and_restarted_costs_nothing() {
+    let mut server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").handler("steps", steps);
+    let node = node.start().await.unwrap();
+    let ids = submit_steps(&client, 20, 60).await;
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        server.kill();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        server.restart();
+    }
+    for id in &ids {
+        let done = client.wait(id).await.unwrap();
+        assert_eq!(done.result::<u32>().unwrap(), Some(60));
+        assert_eq!((done.state.claims, done.state.attempts), (1, 0));
+    }
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stands_still_past_the_lease_costs_the_claims_and_no_task() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").lease_ttl(secs(5));
+    let node = node.handler("steps", steps).start().await.unwrap();
+    let ids = submit_steps(&client, 10, 100).await;
+    until("all run", async || {
+        node.snapshot().await.is_some_and(|s| s.tasks.len() == 10)
+    })
+    .await;
+    server.pause();
+    // Long before the lease can be known to have ended, its handlers are stopped.
+    until("the handlers are stopped", async || {
+        node.snapshot().await.is_some_and(|s| s.tasks.is_empty())
+    })
+    .await;
+    tokio::time::sleep(secs(3)).await;
+    server.resume();
+    for id in &ids {
+        let done = client.wait(id).await.unwrap();
+        assert_eq!(done.result::<u32>().unwrap(), Some(100));
+    }
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_lease_is_taken_away_comes_back() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").lease_ttl(secs(5));
+    let node = node.handler("steps", steps).start().await.unwrap();
+    let ids = submit_steps(&client, 5, 60).await;
+    until("all run", async || {
+        node.snapshot().await.is_some_and(|s| s.tasks.len() == 5)
+    })
+    .await;
+    let lease = client.nodes().await.unwrap()[0].lease;
+    raw(&server.endpoint())
+        .await
+        .lease_revoke(lease.try_into().unwrap())
+        .await
+        .unwrap();
+    for id in &ids {
+        let done = client.wait(id).await.unwrap();
+        assert_eq!(done.code(), Code::Completed);
+        assert_eq!((done.state.claims, done.state.attempts), (2, 1));
+    }
+    assert_ne!(client.nodes().await.unwrap()[0].lease, lease);
+    node.shutdown().await;
+}
+
+/// One batch holds claims of two nodes, and one of them has lost its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_lease_in_a_batch_fails_its_own_claims_only() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    let (a, b) = (
+        store.join(&spec("a"), secs(60)).await.unwrap(),
+        store.join(&spec("b"), secs(60)).await.unwrap(),
+    );
+    let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+    let tasks = names.iter().map(|name| task(name)).collect();
+    store.submit(tasks).await.into_iter().for_each(|a| {
+        a.unwrap();
+    });
+    raw(&server.endpoint())
+        .await
+        .lease_revoke(a.id.try_into().unwrap())
+        .await
+        .unwrap();
+    let ids = |half: &[String]| half.iter().map(|name| name.parse().unwrap()).collect();
+    let (of_a, of_b) = tokio::join!(
+        store.claim(&a, ids(&names[..50])),
+        store.claim(&b, ids(&names[50..])),
+    );
+    assert!(
+        of_a.iter()
+            .all(|claim| matches!(claim, Err(Error::Fenced(_))))
+    );
+    assert!(of_b.iter().all(|claim| matches!(claim, Ok(Some(_)))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_that_is_compacted_under_a_watch_is_listed_again() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.endpoint()).await;
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let lease = far.join(&spec("n"), secs(60)).await.unwrap();
+    near.submit(vec![task("before"), task("gone")]).await;
+    let mut events = far.watch(&lease, None).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e| matches!(e, Event::Listed)) {
+        seen.extend(events.next().await.unwrap());
+    }
+    proxy.cut();
+    near.submit(vec![task("after")]).await;
+    near.delete(vec!["gone".parse().unwrap()]).await;
+    let mut raw = raw(&server.endpoint()).await;
+    let now = raw.get("x", None).await.unwrap();
+    raw.compact(now.header().unwrap().revision(), None)
+        .await
+        .unwrap();
+    proxy.mend();
+    let mut listed = Vec::new();
+    let mut reset = false;
+    let again = async {
+        loop {
+            for event in events.next().await.unwrap() {
+                match event {
+                    Event::Reset => reset = true,
+                    Event::Task(view) if reset => listed.push(view.id.to_string()),
+                    Event::Listed if reset => return,
+                    _ => {}
+                }
+            }
+        }
+    };
+    tokio::time::timeout(secs(30), again).await.unwrap();
+    assert_eq!(listed, ["before", "after"]);
+}
+
+/// A watch whose connection breaks goes on where it was, without a list.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_watch_goes_on_where_it_was() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.endpoint()).await;
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let lease = far.join(&spec("n"), secs(60)).await.unwrap();
+    let mut events = far.watch(&lease, None).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e| matches!(e, Event::Listed)) {
+        seen.extend(events.next().await.unwrap());
+    }
+    for n in 0..5 {
+        proxy.cut();
+        let name = format!("t{n}");
+        near.submit(vec![task(&name)]).await;
+        proxy.mend();
+        let told = async {
+            loop {
+                for event in events.next().await.unwrap() {
+                    assert!(!matches!(event, Event::Reset), "nothing was compacted");
+                    if matches!(&event, Event::Task(view) if view.id.as_str() == name) {
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::time::timeout(secs(30), told).await.unwrap();
+    }
+}
+
+/// A write whose answer is lost: repeated, it happens once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_through_a_connection_that_breaks_happen_once() {
+    let server = Server::start();
+    let proxy = Arc::new(Proxy::to(server.endpoint()).await);
+    let store = connect(&proxy.url("ns")).await;
+    let breaking = tokio::spawn({
+        let proxy = proxy.clone();
+        async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                proxy.cut();
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                proxy.mend();
+            }
+        }
+    });
+    for n in 0..150 {
+        let name = format!("t{n}");
+        // Whether an attempt without an answer was one is found by reading.
+        loop {
+            match store.submit(vec![task(&name)]).await.remove(0) {
+                Ok(_) => break,
+                Err(e) if e.is_retryable() => {}
+                // The call before gave up, but had been heard.
+                Err(Error::AlreadyExists { .. }) => break,
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+    breaking.abort();
+    proxy.mend();
+    let near = connect(&server.url("ns")).await;
+    let counts = near.counts().await.unwrap();
+    assert_eq!(counts[0].tasks, 150);
+    for n in [0, 77, 149] {
+        let id = format!("t{n}").parse().unwrap();
+        assert_eq!(near.history(&id, 10).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_quota_is_said_and_overcome() {
+    let quota = ["--quota-backend-bytes".to_owned(), (16 << 20).to_string()];
+    let server = Server::start_with("http", &quota);
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").handler("k", obeys);
+    let node = node.start().await.unwrap();
+    let before = client.submit(NewTask::new("k")).await.unwrap();
+    let mut raw = raw(&server.endpoint()).await;
+    let filling = "x".repeat(1 << 20);
+    while raw.put("/filling", filling.clone(), None).await.is_ok() {}
+    let error = client.submit(NewTask::new("k")).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("quota") && text.contains("compact"), "{text}");
+
+    let now = raw.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    let physical = etcd_client::CompactionOptions::new().with_physical();
+    raw.compact(revision, Some(physical)).await.unwrap();
+    raw.defragment().await.unwrap();
+    let nospace = etcd_client::AlarmType::Nospace;
+    let get = etcd_client::AlarmAction::Get;
+    let raised = raw.alarm(get, nospace, None).await.unwrap();
+    for alarm in raised.alarms() {
+        let mut of = etcd_client::AlarmOptions::new();
+        of.with_member(alarm.member_id());
+        let disarm = etcd_client::AlarmAction::Deactivate;
+        raw.alarm(disarm, nospace, Some(of)).await.unwrap();
+    }
+    let after = client.submit(NewTask::new("k")).await.unwrap();
+    for id in [&before, &after] {
+        until("both run", async || {
+            client.get(id).await.unwrap().node.is_some()
+        })
+        .await;
+    }
+    node.shutdown().await;
+}

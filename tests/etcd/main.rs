@@ -1,0 +1,20 @@
+//! The store on etcd, on servers that the tests start by themselves.
+//!
+//! They need the program `etcd` (in the PATH, or named by `ETCD_BIN`) and fail without it.
+#![cfg(feature = "etcd")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod bad_input;
+mod combining;
+#[cfg(feature = "conformance")]
+mod conformance;
+mod failures;
+mod proxy;
+mod runner;
+mod security;
+mod server;
+mod support;

