@@ -124,7 +124,7 @@ fn malformed_lines_are_told_by_number_and_nothing_is_run() {
                  {\"command\":\"x\",\"labels\":{\"batch\":\"y\"}}\n";
     place.write("tasks", lines);
     let wrong = [
-        "line 3: task: EOF while parsing a value at column 11",
+        "line 3: task: is not JSON (EOF while parsing a value at column 11",
         "line 4: task: unknown field `kommand`",
         "line 5: id: 'a/b' contains '/'",
         "line 6: props.timeout: 'soon' is not a duration",
