@@ -1,7 +1,7 @@
 //! windlass: durable tasks, each a state machine whose every transition is on disk before the next
 //! thing happens.
 //!
-//! You write a [handler](handler): an async function from a [`TaskContext`] to a [`Message`]. A
+//! You write a [`handler`]: an async function from a [`TaskContext`] to a [`Message`]. A
 //! [`Runner`] is a node that claims tasks and runs their handlers; a [`Client`] submits tasks,
 //! lists them, sends them commands and waits for them. Both work on a [`store::Store`]: one SQLite
 //! file (`sqlite:PATH`), or memory, for tests.

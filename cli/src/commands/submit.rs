@@ -94,7 +94,7 @@ impl Args {
         let retry = self
             .retry
             .as_deref()
-            .map(|text| exec::read_retry(text).map_err(|e| Invalid::new("retry", e.to_string())));
+            .map(|text| exec::read_retry(text).map_err(|e| Invalid::new("retry", e)));
         let start_at = match self.wait_in {
             Some(wait) => Some(after(now, wait, "--in")?),
             None => self.start_at,

@@ -103,14 +103,7 @@ impl Writer {
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
-            .spawn(move || {
-                Thread {
-                    setup,
-                    reap: false,
-                    warned: None,
-                }
-                .run(&queue)
-            })
+            .spawn(move || Thread::new(setup).run(&queue))
             .map_err(|e| Error::unavailable("start the thread that writes", e))?;
         Ok(Self {
             jobs,
@@ -169,6 +162,14 @@ struct Thread {
 }
 
 impl Thread {
+    fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            reap: false,
+            warned: None,
+        }
+    }
+
     fn run(mut self, queue: &mpsc::Receiver<Message>) {
         let mut open = true;
         while open {
