@@ -14,8 +14,8 @@ use crate::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_share_the_work_and_leave_nothing() {
     let server = Server::start();
-    let (store, client) = open(&server.url("work")).await;
-    let (other, _) = open(&server.url("work")).await;
+    let (store, client) = open(&server.url("team")).await;
+    let (other, _) = open(&server.url("team")).await;
     let double = |task: TaskContext| async move {
         let n: u64 = task.props()?;
         Ok::<_, BoxError>(Message::complete_with(&(n * 2))?)
@@ -43,7 +43,7 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
     let options = etcd_client::GetOptions::new()
         .with_prefix()
         .with_count_only();
-    let left = raw.get("/work/tasks/", Some(options)).await.unwrap();
+    let left = raw.get("/team/tasks/", Some(options)).await.unwrap();
     assert_eq!(left.count(), 0, "Metafora's list shows live tasks only");
 }
 
