@@ -64,7 +64,7 @@ fn tls_advice(text: &str) -> Option<&'static str> {
             .iter()
             .any(|part| text.contains(part))
         {
-            "the server does not speak TLS there: use etcd:// instead of etcds://"
+            super::link::WITHOUT_TLS
         } else {
             return None;
         },

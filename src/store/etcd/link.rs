@@ -27,8 +27,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects and looks whether an etcd answers.
-    pub(super) async fn connect(options: &Options) -> Result<Self, Error> {
-        const OPERATION: &str = "connect to etcd";
+    pub(super) async fn connect(options: &Options) -> Result<Self, Fault> {
         let mut connect = ConnectOptions::new()
             .with_connect_timeout(options.timeout.min(Duration::from_secs(3)))
             // Servers refuse pings that come more often than every 5 s.
@@ -52,9 +51,8 @@ impl Link {
             }
             connect = connect.with_tls(tls);
         } else if options.ca.is_some() || options.identity.is_some() {
-            return Err(Error::Unusable(
-                "certificates are given, but the store's URL is without TLS: use etcds://".into(),
-            ));
+            let text = "certificates are given, but the store's URL is without TLS: use etcds://";
+            return Err(Fault::Refused(Error::Unusable(text.into())));
         }
         let opened = timeout(
             options.timeout,
@@ -62,8 +60,8 @@ impl Link {
         );
         let client = match opened.await {
             Ok(Ok(client)) => client,
-            Ok(Err(e)) => return Err(Fault::from(e).into_error(OPERATION)),
-            Err(_) => return Err(Error::unavailable(OPERATION, no_answer(options.timeout))),
+            Ok(Err(e)) => return Err(e.into()),
+            Err(_) => return Err(Fault::Unknown(no_answer(options.timeout))),
         };
         let timeout = options.timeout;
         Ok(Self { client, timeout })
@@ -107,25 +105,38 @@ impl Link {
 
 /// What is said when a server closes connections.
 const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
+pub(super) const WITHOUT_TLS: &str =
+    "the server does not speak TLS there: use etcd:// instead of etcds://";
 const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// in the place of etcd://";
 
 /// Why a server that can be reached gave no answer that makes sense; `None` when that is not known.
 pub(super) async fn diagnose(options: &Options, reason: &str) -> Option<&'static str> {
-    let is_closed = |part: &&str| reason.contains(*part);
+    let reason = reason.to_lowercase();
     let closed = ["broken pipe", "connection closed", "connection reset"];
-    if !closed.iter().any(is_closed) {
+    if !closed.iter().any(|part| reason.contains(part)) {
         return None;
     }
+    let speaks_plainly = speaks_plainly(options).await;
     if options.is_tls() {
-        return options.identity.is_none().then_some(WANTS_CERTIFICATE);
+        // Whether its answer to our hello or its closing comes first is up to the network.
+        return match speaks_plainly {
+            Some(true) => Some(WITHOUT_TLS),
+            _ => options.identity.is_none().then_some(WANTS_CERTIFICATE),
+        };
     }
+    (speaks_plainly == Some(false)).then_some(NO_ETCD)
+}
+
+/// Whether the first server that answers at all speaks HTTP/2 without TLS.
+async fn speaks_plainly(options: &Options) -> Option<bool> {
     for endpoint in &options.endpoints {
-        let address = endpoint.trim_start_matches("http://");
+        let address = endpoint
+            .trim_start_matches("http://")
+            .trim_start_matches("https://");
         let answered = timeout(Duration::from_secs(1), first_bytes(address)).await;
         if let Ok(Ok(bytes)) = answered {
             // A frame of settings is what HTTP/2 begins with; an alert or a text is not.
-            let is_settings = bytes.len() >= 4 && bytes[3] == 4;
-            return (!is_settings).then_some(NO_ETCD);
+            return Some(bytes.len() >= 4 && bytes[3] == 4);
         }
     }
     None

@@ -124,7 +124,10 @@ impl EtcdStore {
     ///
     /// [`Error::Unavailable`] when no etcd answers in time; [`Error::Unusable`] with what to do.
     pub async fn connect(options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let link = link::Link::connect(&options).await?;
+        let link = match link::Link::connect(&options).await {
+            Ok(link) => link,
+            Err(fault) => return Err(unconnected(&options, fault).await),
+        };
         let keys = keys::Keys::new(&options.namespace);
         let pipeline = pipeline::Pipeline::start(link.clone(), &options);
         let inner = Arc::new(Inner {
@@ -139,15 +142,19 @@ impl EtcdStore {
         let horizon = inner.keys.horizon();
         match inner.get_key(&horizon).await {
             Ok(_) => Ok(Self(inner)),
-            Err(errors::Fault::Unknown(reason)) => {
-                match link::diagnose(&inner.options, &reason).await {
-                    Some(advice) => Err(Error::Unusable(format!("etcd: {reason}; {advice}"))),
-                    None => Err(Error::unavailable("connect to etcd", reason)),
-                }
-            }
-            Err(fault) => Err(fault.into_error("connect to etcd")),
+            Err(fault) => Err(unconnected(&inner.options, fault).await),
         }
     }
+}
+
+/// Why there is no connection, with what is to be done where that can be found out.
+async fn unconnected(options: &Options, fault: errors::Fault) -> Error {
+    if let errors::Fault::Unknown(reason) = &fault
+        && let Some(advice) = link::diagnose(options, reason).await
+    {
+        return Error::Unusable(format!("etcd: {reason}; {advice}"));
+    }
+    fault.into_error("connect to etcd")
 }
 
 impl Inner {

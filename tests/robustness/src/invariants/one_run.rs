@@ -106,11 +106,28 @@ fn excused(world: &World, one: &Run, other: &Run) -> bool {
     } else {
         (other, one)
     };
+    let pauses = world.pauses(old.pid);
     old.fence != new.fence
-        && world.pauses(old.pid).iter().any(|(from, to)| {
+        && pauses.iter().any(|(from, to)| {
             // It was paused while it had the task, and the other began only then.
-            old.to >= *from && new.from >= *from && old.to <= to + TO_LEARN
+            old.to >= *from
+                && new.from >= *from
+                && time_of_its_own(*to, old.to, &pauses) <= TO_LEARN
         })
+}
+
+/// How long a process ran from one moment to another: it may be stopped again before it has learnt
+/// anything.
+fn time_of_its_own(from: u64, to: u64, pauses: &[(u64, u64)]) -> u64 {
+    let mut pauses = pauses.to_vec();
+    pauses.sort_unstable();
+    let mut at = from;
+    let mut ran = 0;
+    for (begin, end) in pauses {
+        ran += begin.min(to).saturating_sub(at);
+        at = at.max(end);
+    }
+    ran + to.saturating_sub(at)
 }
 
 /// Commands of the kind `exec` look for themselves whether another one of their task lives.
@@ -227,6 +244,20 @@ mod tests {
     fn a_zombie_is_excused_for_a_moment() {
         holds(check(&zombie(50)));
         caught(check(&zombie(50 + TO_LEARN)), "claim 2 ran in process 7");
+    }
+
+    #[test]
+    fn a_zombie_that_is_stopped_again_before_it_learns_is_excused() {
+        let again = |ends| {
+            let mut world = zombie(ends);
+            world.witness.push(line(50, 7, Said::Stopped));
+            world.witness.push(line(60, 7, Said::Continued));
+            world.witness.sort_by_key(|l| l.at);
+            world
+        };
+        // From 40 to 50 it ran, and from 60 on.
+        holds(check(&again(50 + TO_LEARN)));
+        caught(check(&again(51 + TO_LEARN)), "claim 2 ran in process 7");
     }
 
     #[test]
