@@ -139,6 +139,27 @@ impl Global {
         })
     }
 
+    /// Opens the store and answers a client of it, for commands that are of no use on a store that
+    /// is not there yet: a file that was named and does not exist is a mistake in its name.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and when there is no such file.
+    pub(crate) async fn existing(&self) -> Result<Client, Failure> {
+        if let Some(path) = self
+            .store
+            .as_deref()
+            .and_then(|s| s.strip_prefix("sqlite:"))
+            && !path.is_empty()
+            && matches!(std::path::Path::new(path).try_exists(), Ok(false))
+        {
+            return Err(Failure::Store(format!(
+                "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
+            )));
+        }
+        self.client().await
+    }
+
     /// Opens the store and answers a client of it.
     ///
     /// # Errors

@@ -6,9 +6,10 @@ use comfy_table::{Cell, Color};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Code, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, Status, TaskId,
+    Client, Code, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, Status, TaskId,
+    client::Waits,
     statemachine::state::LastCommand,
-    store::{Change, TaskRecord, What},
+    store::{Change, NodeRecord, TaskRecord, What},
 };
 
 use crate::{exit::Failure, output::Output};
@@ -97,6 +98,33 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
 
 /// Prints tasks: a table, or a JSON line each.
 pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> Result<(), Failure> {
+    table(out, records, now, None)
+}
+
+/// As [`records`]; the table says of a task that could run why it does not, given the live nodes.
+/// On a screen that is wiped before if `redraw`.
+pub(crate) async fn records_of(
+    client: &Client,
+    out: &Output,
+    records: &[TaskRecord],
+    redraw: bool,
+) -> Result<(), Failure> {
+    let nodes = match out.is_json() || records.is_empty() {
+        true => None,
+        false => Some(client.nodes().await?),
+    };
+    if redraw {
+        out.bytes(b"\x1b[H\x1b[2J")?;
+    }
+    table(out, records, client.store().clock().now(), nodes.as_deref())
+}
+
+fn table(
+    out: &Output,
+    records: &[TaskRecord],
+    now: Timestamp,
+    nodes: Option<&[NodeRecord]>,
+) -> Result<(), Failure> {
     if out.is_json() {
         return records.iter().try_for_each(|r| out.json(&View::from(r)));
     }
@@ -117,23 +145,13 @@ pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> R
             text(due),
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
-            text(info(record)),
+            text(match nodes.and_then(|n| Waits::of(record, n, now)) {
+                Some(waits) => clip(&waits.to_string()),
+                None => info(record),
+            }),
         ]
     });
     out.table(&header, rows.collect())
-}
-
-/// As [`records`], on a screen that is wiped before if `redraw`.
-pub(crate) fn records_of(
-    out: &Output,
-    shown: &[TaskRecord],
-    now: Timestamp,
-    redraw: bool,
-) -> Result<(), Failure> {
-    if redraw {
-        out.bytes(b"\x1b[H\x1b[2J")?;
-    }
-    records(out, shown, now)
 }
 
 /// A cell.

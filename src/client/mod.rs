@@ -2,6 +2,7 @@
 
 mod record;
 mod wait;
+mod waits;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use windlass_statemachine::{
 };
 
 pub use record::Done;
+pub use waits::Waits;
 
 use crate::{
     store::{

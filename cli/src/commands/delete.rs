@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 /// Deletes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let ids = match args
         .select

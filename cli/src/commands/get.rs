@@ -3,6 +3,7 @@
 use serde::Serialize;
 use windlass::{
     TaskId,
+    client::Waits,
     store::{Change, CommandRecord, TaskRecord},
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Args {
 struct Full<'a> {
     #[serde(flatten)]
     task: View<'a>,
+    /// Why it does not run, if it could.
+    waits: Option<String>,
     commands: &'a [CommandRecord],
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<&'a [Change]>,
@@ -41,10 +44,12 @@ struct Full<'a> {
 
 /// Shows it.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let record = client.get(&args.id).await?;
     let commands = client.commands(&args.id).await?;
+    let now = client.store().clock().now();
+    let waits = Waits::of(&record, &client.nodes().await?, now);
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -52,12 +57,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if out.is_json() {
         out.json(&Full {
             task: View::from(&record),
+            waits: waits.map(|w| w.to_string()),
             commands: &commands,
             history: history.as_deref(),
         })?;
         return Ok(Exit::Ok);
     }
-    show(&out, &record, client.store().clock().now())?;
+    show(&out, &record, waits.as_ref(), now)?;
     show_commands(&out, &commands)?;
     if let Some(history) = history {
         out.line("\nhistory")?;
@@ -68,7 +74,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-fn show(out: &Output, record: &TaskRecord, now: jiff::Timestamp) -> Result<(), Failure> {
+fn show(
+    out: &Output,
+    record: &TaskRecord,
+    waits: Option<&Waits>,
+    now: jiff::Timestamp,
+) -> Result<(), Failure> {
     let view = View::from(record);
     let mut lines: Vec<(&str, String)> = vec![
         ("id", record.task.id.to_string()),
@@ -86,6 +97,7 @@ fn show(out: &Output, record: &TaskRecord, now: jiff::Timestamp) -> Result<(), F
         view.until.map(|u| format!("{u} ({})", due(u, now))),
     );
     some("node", view.node.map(ToString::to_string));
+    some("waits", waits.map(ToString::to_string));
     some("progress", view.progress.map(progress_text));
     let failed = format!("{} failed in a row, {} claims", view.attempts, view.claims);
     some("attempts", Some(failed));

@@ -52,7 +52,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let reason = format!("{} is not from 1 to {MOST}", args.limit);
         return Err(Invalid::new("limit", reason).into());
     }
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let filter = args.filter.filter();
     if args.watch {
@@ -77,7 +77,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         left -= u32::try_from(records.len()).unwrap_or(left);
         shown += records.len();
         if out.is_json() {
-            view::records(&out, &records, now(&client))?;
+            view::records_of(&client, &out, &records, false).await?;
         } else {
             rows.append(&mut records);
         }
@@ -92,7 +92,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             break;
         }
     }
-    view::records(&out, &rows, now(&client))?;
+    view::records_of(&client, &out, &rows, false).await?;
     if shown == 0 {
         let is_all = filter.is_all() && args.after == 0;
         out.note(if is_all {
@@ -102,10 +102,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         });
     }
     Ok(Exit::Ok)
-}
-
-fn now(client: &Client) -> jiff::Timestamp {
-    client.store().clock().now()
 }
 
 /// On a terminal the table is drawn anew; elsewhere each task that changed is printed again.
@@ -123,13 +119,13 @@ async fn watch(
             after: 0,
             limit: limit.min(PAGE),
         };
-        view::records_of(out, &client.list(filter, page).await?, now(client), redraw)?;
+        view::records_of(client, out, &client.list(filter, page).await?, redraw).await?;
         while let Some(Ok(batch)) = changes.next().await {
             let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
             if redraw {
                 // What changes often is drawn a few times a second.
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                view::records_of(out, &client.list(filter, page).await?, now(client), true)?;
+                view::records_of(client, out, &client.list(filter, page).await?, true).await?;
                 continue;
             }
             let mut records: Vec<TaskRecord> = Vec::new();
@@ -140,7 +136,7 @@ async fn watch(
                     Err(e) => return Err(e.into()),
                 }
             }
-            view::records(out, &records, now(client))?;
+            view::records_of(client, out, &records, false).await?;
         }
         // The stream broke: what happened meanwhile is listed again.
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -89,7 +89,7 @@ fn fresh<'a>(now: &'a str, before: &str) -> &'a str {
 
 /// Prints it.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let mut changes = if args.follow {
         Some(client.changes(None).await?)

@@ -73,7 +73,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         ),
     };
     let Which { node, wait } = which;
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let order = client.command_node(&node, command).await?;
     let answer = if wait.wait {

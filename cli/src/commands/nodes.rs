@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 /// Lists them.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let nodes = client.nodes().await?;
     if out.is_json() {

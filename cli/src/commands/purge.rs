@@ -57,7 +57,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if !args.dry_run && !args.yes && !can_ask() {
         return Err(unasked());
     }
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let now = client.store().clock().now();
     let before = SignedDuration::try_from(args.older_than)

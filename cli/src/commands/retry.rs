@@ -22,7 +22,7 @@ pub(crate) struct Args {
 
 /// Starts them anew.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let ids = match args.select.choose(&client, &out, "retry", is_ended).await? {
         Choice::Act(ids) => ids,

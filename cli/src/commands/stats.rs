@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 /// Counts.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let mut counts = client.counts().await?;
     counts.sort_by(|a, b| (&a.kind, a.state).cmp(&(&b.kind, b.state)));

@@ -131,7 +131,7 @@ pub(crate) async fn execute(
     args: Args,
     global: &Global,
 ) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let action = command.kind().as_str();
     command.check(client.store().clock().now())?;

@@ -1,13 +1,14 @@
 //! `windlass submit`: one task, or many as JSON lines.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, Invalid, NewTask, TaskId,
+    Client, Invalid, NewTask, State, TaskId,
     client::Done,
-    store::{Submit, Submitted},
+    store::{ChangeStream, Submit, Submitted},
 };
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     global::Global,
     input,
     line::TaskLine,
+    output::{Output, one_line},
     waiting::{Deadline, WaitArgs, note_unhandled},
 };
 
@@ -160,7 +162,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await?;
     }
     let done = if args.wait.wait {
-        Some(ended(&client, &id, Deadline::after(args.wait.timeout)).await?)
+        let ended = ended(&client, &id, Deadline::after(args.wait.timeout));
+        let mut told = 0;
+        let done = tokio::select! {
+            done = ended => done?,
+            never = tell_failed_attempts(&client, &out, &id, &mut told) => match never {},
+        };
+        // What was too quick to be seen as it happened; the error of the end is told with the end.
+        let at_end = u64::from(!done.is_completed());
+        tell_errors(&out, &done.state, told, at_end);
+        Some(done)
     } else {
         None
     };
@@ -182,11 +193,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         match (result, done.error().filter(|_| !done.is_completed())) {
             (Some(result), _) => out.line(format!("{}: {result}", done.code()))?,
             (None, Some(error)) => {
-                out.line(format!(
-                    "{}: {}",
-                    done.code(),
-                    crate::output::one_line(error)
-                ))?;
+                out.line(format!("{}: {}", done.code(), one_line(error)))?;
             }
             (None, None) => out.line(done.code())?,
         }
@@ -208,4 +215,56 @@ pub(crate) async fn ended(
     deadline
         .within(&format!("task '{id}' has not ended"), wait)
         .await
+}
+
+/// Says of every attempt that fails what was wrong with it; `told` counts them.
+async fn tell_failed_attempts(
+    client: &Client,
+    out: &Output,
+    id: &TaskId,
+    told: &mut u64,
+) -> Infallible {
+    const AGAIN: Duration = Duration::from_millis(500);
+    loop {
+        if let Ok(mut changes) = client.changes(None).await {
+            loop {
+                if let Ok(record) = client.get(id).await
+                    && let Ok(state) = record.state
+                    && !state.code().is_terminal()
+                {
+                    *told = tell_errors(out, &state, *told, 0);
+                }
+                if !is_changed(&mut changes, id).await {
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Waits for a change of this task; false when the stream ends.
+async fn is_changed(changes: &mut ChangeStream, id: &TaskId) -> bool {
+    loop {
+        match changes.next().await {
+            Some(Ok(batch)) if batch.iter().any(|c| c.task == *id) => return true,
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return false,
+        }
+    }
+}
+
+/// Tells the errors after the first `told`, but not the last `untold`; answers how many are told.
+fn tell_errors(out: &Output, state: &State, told: u64, untold: u64) -> u64 {
+    let entries = state.errors.entries();
+    // The oldest are not kept.
+    let gone = state.errors.total() - entries.len() as u64;
+    let to = state.errors.total().saturating_sub(untold);
+    for (entry, number) in entries.iter().zip(gone + 1..) {
+        if number > told && number <= to {
+            let error = one_line(&entry.error);
+            out.note(format!("attempt {number} failed: {error}"));
+        }
+    }
+    to.max(told)
 }

@@ -12,6 +12,7 @@ use crate::{
     args::duration,
     exit::{Exit, Failure},
     global::Global,
+    output::one_line,
     view::change_text,
     waiting::Deadline,
 };
@@ -47,7 +48,7 @@ pub(crate) struct Args {
 
 /// Watches.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.existing().await?;
     let deadline = Deadline::after(args.timeout);
     deadline
         .within("the watch ended", follow(&args, global, &client))
@@ -78,7 +79,9 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
                     if out.is_json() {
                         out.json(change)?;
                     } else {
-                        out.line(change_text(change, true))?;
+                        let error = error_of(client, change).await;
+                        let error = error.map_or(String::new(), |e| format!(": {}", one_line(&e)));
+                        out.line(format!("{}{error}", change_text(change, true)))?;
                     }
                     left = left.map(|n| n - 1);
                     if let Some(exit) = end(change).filter(|_| args.until_ended) {
@@ -96,6 +99,24 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
             }
         }
     }
+}
+
+/// The error of a change that is one: a change itself says only what moved.
+async fn error_of(client: &Client, change: &Change) -> Option<String> {
+    if !matches!(
+        &change.what,
+        What::Moved {
+            to: Code::Fault | Code::Failed,
+            ..
+        }
+    ) {
+        return None;
+    }
+    let record = client.get(&change.task).await.ok()?;
+    let state = record.state.ok()?;
+    // Nothing when it has gone on meanwhile.
+    let last = state.errors.last().filter(|_| state.since <= change.at)?;
+    Some(last.error.clone())
 }
 
 /// How the task ended with this change, if it did.

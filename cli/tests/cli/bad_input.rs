@@ -125,7 +125,7 @@ fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
         env.run(&["--store", &url, "list"]).fails(4, &[says]);
         assert_eq!(std::fs::read(path).ok(), before, "{path} was touched");
     }
-    env.run(&["list"]).ok();
+    env.run(&["submit", "k"]).ok();
     env.sql("PRAGMA user_version = 999");
     env.run(&["list"]).fails(4, &["newer"]);
 }
@@ -171,4 +171,21 @@ fn the_default_store_is_in_the_data_directory() {
     assert!(run(&["submit", "k", "--id", "a"]).status.success());
     assert!(std::path::Path::new(&env.path("data/windlass/windlass.db")).exists());
     assert!(run(&["get", "a"]).status.success());
+}
+
+#[test]
+fn a_store_file_that_does_not_exist_is_not_made_by_those_who_only_read() {
+    let env = Env::new();
+    for words in [
+        &["list"][..],
+        &["get", "a"],
+        &["stats"],
+        &["nodes"],
+        &["pause", "a"],
+        &["purge", "--older-than", "1d", "--yes"],
+    ] {
+        env.run(words)
+            .fails(4, &["there is no file", "store.db", "--store"]);
+    }
+    assert!(!std::path::Path::new(&env.path("store.db")).exists());
 }

@@ -7,9 +7,9 @@ use crate::env::Env;
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_are_listed_and_steered() {
     let env = Env::new();
+    env.run(&["submit", "stay", "--id", "a"]).ok();
     let none = env.run(&["nodes"]).ok();
     assert!(none.err.contains("no node lives"), "{none:?}");
-    env.run(&["submit", "stay", "--id", "a"]).ok();
     let node = env.node("n1").await;
     env.run(&["watch", "a", "--after", "0", "--limit", "2"])
         .ok();

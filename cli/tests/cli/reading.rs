@@ -192,3 +192,42 @@ fn list_watch_shows_tasks_again_and_a_reader_that_leaves_is_no_panic() {
     assert_eq!(output.status.code(), Some(0));
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_could_run_says_why_it_does_not() {
+    let env = Env::new();
+    env.run(&["submit", "double", "--id", "d1"]).ok();
+    let says = "no live node handles its kind";
+    assert!(env.run(&["list"]).ok().out.contains(says));
+    let get = env.run(&["get", "d1"]).ok().out;
+    assert!(get.contains(says), "{get}");
+    assert!(
+        env.json(&["get", "d1"])["waits"]
+            .as_str()
+            .unwrap()
+            .contains(says)
+    );
+
+    let node = env.node("n1").await;
+    env.run(&["node", "freeze", "n1", "--wait"]).ok();
+    env.run(&["submit", "double", "--id", "d2", "--props", "1"])
+        .ok();
+    let get = env.json(&["get", "d2"])["waits"].clone();
+    assert_eq!(get, "the nodes of its kind are frozen or draining: n1");
+    env.run(&["node", "unfreeze", "n1", "--wait"]).ok();
+    env.run(&["watch", "d2", "--until-ended"]).ok();
+    assert_eq!(env.json(&["get", "d2"])["waits"], Value::Null);
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_shows_what_went_wrong() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.run(&["submit", "fail", "--id", "f1", "--wait"]).code(1);
+    let watched = env.run(&["watch", "f1", "--after", "0", "--limit", "3"]);
+    let text = watched.ok().out;
+    assert!(text.contains("runnable → fault by error"), "{text}");
+    assert!(text.contains("out of luck"), "{text}");
+    node.shutdown().await;
+}

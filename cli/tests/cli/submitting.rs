@@ -212,3 +212,21 @@ async fn lines_are_waited_for() {
     assert!(ran.err.contains("f: failed: out of luck"), "{ran:?}");
     node.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_tells_of_attempts_that_fail() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
+    let ran = env
+        .run(&["submit", "fail", "--retry", retry, "--wait"])
+        .code(1);
+    let told: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
+    let expected = [
+        "attempt 1 failed: out of luck",
+        "attempt 2 failed: out of luck",
+    ];
+    assert_eq!(told, expected, "{ran:?}");
+    assert!(ran.out.contains("failed: "), "{ran:?}");
+    node.shutdown().await;
+}
