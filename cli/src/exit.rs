@@ -109,7 +109,7 @@ impl Failure {
     /// Prints the line on standard error; answers how the program ends.
     pub(crate) fn report(&self) -> Exit {
         if !matches!(self, Self::Pipe) {
-            let text = crate::output::one_line(&self.to_string());
+            let text = crate::text::one_line(&self.to_string());
             // Where standard error is closed there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "error: {text}");
         }

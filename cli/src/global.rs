@@ -171,6 +171,7 @@ impl Global {
 
     /// Where to print.
     pub(crate) fn out(&self) -> Output {
-        Output::new(self)
+        let color = self.colors(std::io::stdout().is_terminal());
+        Output::new(self.output, color, self.quiet)
     }
 }

@@ -6,6 +6,7 @@
 //! | `global` | the options of every command: store, output, colours, log |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
+//! | `text` | text that no terminal obeys |
 //! | `select` | which tasks are meant: ids or filters, dry run, confirmation |
 //! | `bulk` | what came of doing something to many tasks |
 //! | `waiting` | waiting with a limit |
@@ -26,6 +27,7 @@ mod input;
 mod line;
 mod output;
 mod select;
+mod text;
 mod view;
 mod waiting;
 

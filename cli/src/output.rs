@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
-use crate::{exit::Failure, global::Global};
+use crate::{exit::Failure, text::one_line};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -28,11 +28,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(global: &Global) -> Self {
+    /// Prints in this form, with colours or without; `quiet` leaves the notes and the bars out.
+    pub(crate) fn new(format: Format, color: bool, quiet: bool) -> Self {
         Self {
-            format: global.output,
-            color: global.colors(std::io::stdout().is_terminal()),
-            quiet: global.quiet,
+            format,
+            color,
+            quiet,
         }
     }
 
@@ -134,29 +135,5 @@ impl Output {
             Err(_) => bar,
         }
         .with_message(what)
-    }
-}
-
-/// The text on one line, with nothing in it that a terminal would obey.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        match c {
-            '\n' | '\t' => line.push(' '),
-            '\r' => {}
-            c if c.is_control() => line.extend(c.escape_default()),
-            c => line.push(c),
-        }
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_reaches_a_terminal_that_it_would_obey() {
-        assert_eq!(one_line("a\nb\x1b[2Jc\r\n"), "a b\\u{1b}[2Jc");
     }
 }

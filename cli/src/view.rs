@@ -156,7 +156,7 @@ fn table(
 
 /// A cell.
 pub(crate) fn text(value: impl std::fmt::Display) -> Cell {
-    Cell::new_owned(crate::output::one_line(&value.to_string()))
+    Cell::new_owned(crate::text::one_line(&value.to_string()))
 }
 
 fn state_cell(record: &TaskRecord) -> Cell {
@@ -264,7 +264,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
         "{:.3}  {:>6}  {id}{}",
         change.at,
         change.seq,
-        crate::output::one_line(&what)
+        crate::text::one_line(&what)
     )
 }
 

@@ -10,7 +10,8 @@ use windlass::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    output::{Output, one_line},
+    output::Output,
+    text::one_line,
     view::{View, age, change_text, due, progress_text, text},
 };
 

@@ -19,7 +19,8 @@ use crate::{
     global::Global,
     input,
     line::TaskLine,
-    output::{Output, one_line},
+    output::Output,
+    text::one_line,
     waiting::{Deadline, WaitArgs, note_unhandled},
 };
 

@@ -12,7 +12,7 @@ use crate::{
     args::duration,
     exit::{Exit, Failure},
     global::Global,
-    output::one_line,
+    text::one_line,
     view::change_text,
     waiting::Deadline,
 };

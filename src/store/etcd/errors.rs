@@ -48,6 +48,10 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// What is said of a server that takes no TLS.
+pub(super) const WITHOUT_TLS: &str =
+    "the server does not speak TLS there: use etcd:// instead of etcds://";
+
 /// What is known of TLS that failed, in words that say what to do.
 fn tls_advice(text: &str) -> Option<&'static str> {
     let text = text.to_lowercase();
@@ -64,7 +68,7 @@ fn tls_advice(text: &str) -> Option<&'static str> {
             .iter()
             .any(|part| text.contains(part))
         {
-            super::link::WITHOUT_TLS
+            WITHOUT_TLS
         } else {
             return None;
         },

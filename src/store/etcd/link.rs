@@ -12,7 +12,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Options, errors::Fault};
+use super::{
+    Options,
+    errors::{Fault, WITHOUT_TLS},
+};
 use crate::store::Error;
 
 /// One revision is one message, and one page is too: the default of 4 MiB is soon passed.
@@ -105,8 +108,6 @@ impl Link {
 
 /// What is said when a server closes connections.
 const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
-pub(super) const WITHOUT_TLS: &str =
-    "the server does not speak TLS there: use etcd:// instead of etcds://";
 const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// in the place of etcd://";
 
 /// Why a server that can be reached gave no answer that makes sense; `None` when that is not known.

@@ -12,10 +12,7 @@ use serde_json::json;
 use windlass::{Client, Code, State, Status, TaskId, store::Error};
 
 use crate::{
-    exec::Output as Captured,
-    exit::Failure,
-    global::Global,
-    output::{Output, one_line},
+    exec::Output as Captured, exit::Failure, global::Global, output::Output, text::one_line,
 };
 
 /// How many failures are remembered for the summary.

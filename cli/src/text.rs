@@ -1,0 +1,25 @@
+//! Text that is safe to print.
+
+/// The text on one line, with nothing in it that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.trim_end().chars() {
+        match c {
+            '\n' | '\t' => line.push(' '),
+            '\r' => {}
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(one_line("a\nb\x1b[2Jc\r\n"), "a b\\u{1b}[2Jc");
+    }
+}
