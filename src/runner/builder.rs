@@ -159,6 +159,13 @@ impl Builder {
         self
     }
 
+    /// How long to go on trying to join while the store is unavailable (a file that another program
+    /// has locked, a cluster without a quorum): not at all by default.
+    pub fn wait_for_store(mut self, wait: Duration) -> Self {
+        self.config.store_wait = wait;
+        self
+    }
+
     /// Joins the namespace and begins to work.
     ///
     /// # Errors
@@ -256,12 +263,14 @@ async fn join(
     spec: &NodeSpec,
     config: &NodeConfig,
 ) -> Result<(crate::store::Lease, Instant), StartError> {
-    let deadline = Instant::now() + config.name_wait;
+    let store_until = Instant::now() + config.store_wait;
+    let mut name_until = Instant::now() + config.name_wait;
     let mut told = false;
+    let mut pause = Duration::from_millis(200);
     loop {
         match lease::join(&**store.coordinator(), spec, config.lease_ttl).await {
             Ok(held) => return Ok(held),
-            Err(Error::AlreadyExists { .. }) if Instant::now() < deadline => {
+            Err(Error::AlreadyExists { .. }) if Instant::now() < name_until => {
                 if !told {
                     warn!(node = %spec.name, "the name is taken: waiting for that node's lease to end");
                     told = true;
@@ -270,6 +279,13 @@ async fn join(
             }
             Err(Error::AlreadyExists { .. }) => {
                 return Err(StartError::NameTaken(spec.name.clone()));
+            }
+            Err(e) if e.is_retryable() && Instant::now() < store_until => {
+                warn!(node = %spec.name, error = %e, "cannot join yet; it goes on trying");
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(5));
+                // It may have joined all the same: the one that has the name is then itself.
+                name_until = Instant::now() + config.name_wait;
             }
             Err(e) => return Err(e.into()),
         }

@@ -73,6 +73,7 @@ pub(super) struct NodeConfig {
     pub(super) park_after: Duration,
     pub(super) retention: Option<Duration>,
     pub(super) name_wait: Duration,
+    pub(super) store_wait: Duration,
 }
 
 impl Default for NodeConfig {
@@ -83,6 +84,7 @@ impl Default for NodeConfig {
             park_after: Duration::from_secs(10),
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             name_wait: Duration::ZERO,
+            store_wait: Duration::ZERO,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use windlass::{
     BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
+    runner::StartError,
     store::{Error, Filter, Lease, What},
     testing::{Fault, Operation},
 };
@@ -263,4 +264,30 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
         matches!(missing, Err(Error::NotFound { .. })),
         "{missing:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
+    let world = World::new().await;
+    let handler = |_: TaskContext| async { Message::complete() };
+    let node = |name: &str| world.node(name).lease_ttl(secs(15)).handler("k", handler);
+    // It fails at once, unless it is told to wait.
+    world.faults.fail(Operation::Join, Fault::Before, 1);
+    let refused = node("n").start().await.unwrap_err();
+    assert!(matches!(
+        refused,
+        StartError::Store(Error::Unavailable { .. })
+    ));
+    world.faults.fail(Operation::Join, Fault::Before, 100);
+    let refused = node("n").wait_for_store(secs(5)).start().await;
+    assert!(matches!(refused, Err(StartError::Store(_))));
+    world.faults.heal();
+
+    // The answer to one that joined is lost: the name is its own then.
+    world.faults.fail(Operation::Join, Fault::After, 1);
+    let patient = node("n").wait_for_store(secs(60)).wait_for_name(secs(20));
+    let running = patient.start().await.unwrap();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world.rest(&id, Code::Completed).await;
+    running.shutdown().await;
 }

@@ -110,9 +110,13 @@ impl NodeArgs {
         Runner::builder(store)
             .lease_ttl(self.lease_ttl)
             .wait_for_name(self.lease_ttl + Duration::from_secs(2))
+            .wait_for_store(STORE_WAIT)
             .handler_with(exec::KIND, config, exec)
     }
 }
+
+/// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
+const STORE_WAIT: Duration = Duration::from_secs(60);
 
 /// The folders of the tasks of the store that is meant.
 ///

@@ -30,6 +30,8 @@ async fn main() -> Result<(), BoxError> {
     let late = Duration::from_millis(late.parse()?);
     let store = Late::store(&store, &journal, late);
     let builder = Runner::builder(&store)
+        // Another that is stopped while it writes keeps the file locked.
+        .wait_for_store(std::time::Duration::from_secs(60))
         .node(node)
         .lease_ttl(ttl)
         .wait_for_name(ttl * 4)

@@ -1,6 +1,6 @@
 //! Tasks and commands that a transition brings are there if and only if the transition is.
 
-use windlass::{ActionKind, TaskId, store::What};
+use windlass::{ActionKind, Status, TaskId, store::What};
 
 use super::Found;
 use crate::{
@@ -33,16 +33,19 @@ pub(super) fn check(world: &World) -> Found {
     found
 }
 
-/// Whether its handler completed it (an operator's command brings no effects).
+/// Whether its handler completed it. An operator's `complete` brings no effects and, here, no result;
+/// it gets the credit also when the handler completes before it has heard of it.
 fn completed_by_itself(subject: &Subject) -> bool {
-    let message = |what: &What| match what {
-        What::Moved {
-            message, command, ..
-        } => Some((*message, *command)),
-        _ => None,
+    let Some(What::Moved {
+        message: ActionKind::Complete,
+        command,
+        ..
+    }) = subject.last_move()
+    else {
+        return false;
     };
-    let last = subject.last_move().and_then(message);
-    matches!(last, Some((ActionKind::Complete, None)))
+    let status = subject.record.state.as_ref().map(|s| &s.status);
+    command.is_none() || matches!(status, Ok(Status::Completed { result: Some(_) }))
 }
 
 fn has_command(world: &World, parent: &TaskId) -> bool {
@@ -97,6 +100,26 @@ mod tests {
     fn both_or_neither_hold() {
         holds(check(&family(true, Some(child(true)))));
         holds(check(&family(false, None)));
+    }
+
+    #[test]
+    fn a_handler_that_completes_as_a_command_to_complete_comes_has_its_effects() {
+        let completes = |result: Option<i32>, child| {
+            let history = vec![submitted(), claimed("a", 2), by_command(1, completed(2))];
+            let mut parent = parent(history);
+            let result = result.map(|r| windlass::Json::new("result", &r).unwrap());
+            parent.record.state.as_mut().unwrap().status = Status::Completed { result };
+            let mut world = world(parent);
+            if let Some(child) = child {
+                let child: Subject = child;
+                world.subjects.insert(child.id().clone(), child);
+            }
+            check(&world)
+        };
+        holds(completes(Some(5), Some(child(true))));
+        holds(completes(None, None));
+        caught(completes(Some(5), None), "is there: false");
+        caught(completes(None, Some(child(true))), "is there: true");
     }
 
     #[test]
