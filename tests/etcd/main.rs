@@ -12,6 +12,7 @@ mod bad_input;
 mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
+mod failover;
 mod failures;
 mod proxy;
 mod runner;

@@ -1,34 +1,9 @@
-//! Servers for the tests: each on free ports of the loopback, with a folder of its own.
+//! Servers for the tests: one member each, on free ports of the loopback.
 
-use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
-
-/// How long a server may take to answer.
-const START: Duration = Duration::from_secs(30);
+use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
 /// An etcd of one member. It is killed, and its data are gone, when it is dropped.
-pub(crate) struct Server {
-    child: Option<Child>,
-    folder: tempfile::TempDir,
-    client: u16,
-    peer: u16,
-    scheme: &'static str,
-    arguments: Vec<String>,
-}
-
-/// The program: `ETCD_BIN`, or `etcd` of the PATH.
-pub(crate) fn program() -> PathBuf {
-    std::env::var_os("ETCD_BIN").map_or_else(|| PathBuf::from("etcd"), PathBuf::from)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
+pub(crate) struct Server(Cluster);
 
 impl Server {
     /// Starts one and waits until it answers.
@@ -38,121 +13,39 @@ impl Server {
 
     /// As [`start`](Self::start), with arguments of one's own; `scheme` is that of the clients.
     pub(crate) fn start_with(scheme: &'static str, arguments: &[String]) -> Self {
-        // A port that was free may be taken by the time that etcd wants it.
-        for _ in 0..5 {
-            let mut server = Self {
-                child: None,
-                folder: tempfile::tempdir().unwrap(),
-                client: free_port(),
-                peer: free_port(),
-                scheme,
-                arguments: arguments.to_vec(),
-            };
-            if server.run() {
-                return server;
-            }
-        }
-        panic!("etcd could not be started five times in a row");
-    }
-
-    /// Starts the program on its ports; false when it has ended before it answered.
-    fn run(&mut self) -> bool {
-        let client = format!("{}://127.0.0.1:{}", self.scheme, self.client);
-        let peer = format!("http://127.0.0.1:{}", self.peer);
-        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        let mut command = Command::new(program());
-        command
-            .args(["--name", "m", "--data-dir"])
-            .arg(self.folder.path().join("data"))
-            .args(["--listen-client-urls", &client])
-            .args(["--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer])
-            .args(["--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("m={peer}")])
-            // Short enough that a lease of a second is one.
-            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
-            .args(&self.arguments)
-            .env_remove("ETCD_BIN")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        let child = command.spawn().unwrap_or_else(|e| {
-            let name = program();
-            panic!(
-                "{} cannot be started: {e}; put etcd into the PATH, or set ETCD_BIN (cargo xtask test gets one)",
-                name.display()
-            )
-        });
-        self.child = Some(child);
-        let started = Instant::now();
-        while started.elapsed() < START {
-            if let Some(child) = &mut self.child
-                && child.try_wait().unwrap().is_some()
-            {
-                return false;
-            }
-            let address = SocketAddr::from(([127, 0, 0, 1], self.client));
-            if TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("etcd does not answer within {START:?}: {}", self.log());
-    }
-
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        let setup = Setup {
+            scheme,
+            arguments: arguments.to_vec(),
+            ..Setup::of(1)
+        };
+        Self(Cluster::start(setup).unwrap())
     }
 
     pub(crate) fn endpoint(&self) -> String {
-        format!("127.0.0.1:{}", self.client)
+        self.0.endpoint(0)
     }
 
     /// The URL of a namespace.
     pub(crate) fn url(&self, namespace: &str) -> String {
-        let scheme = if self.scheme == "https" {
-            "etcds"
-        } else {
-            "etcd"
-        };
-        format!("{scheme}://{}/{namespace}", self.endpoint())
-    }
-
-    fn pid(&self) -> String {
-        self.child.as_ref().unwrap().id().to_string()
-    }
-
-    fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.pid()]).status();
-        assert!(status.unwrap().success());
+        self.0.url(namespace)
     }
 
     /// Stops the process without ending it.
     pub(crate) fn pause(&self) {
-        self.signal("-STOP");
+        self.0.pause(0).unwrap();
     }
 
     pub(crate) fn resume(&self) {
-        self.signal("-CONT");
+        self.0.resume(0).unwrap();
     }
 
     /// Kills the process; the data stay.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.0.kill(0);
     }
 
     /// Starts it again on the same data.
     pub(crate) fn restart(&mut self) {
-        self.kill();
-        assert!(self.run(), "etcd did not come back: {}", self.log());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
+        self.0.restart(0).unwrap();
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn steps(task: TaskContext) -> Result<Message, BoxError> {
     Ok(Message::complete_with(&steps)?)
 }
 
-pub(crate) fn secs(n: u64) -> Duration {
+pub(crate) const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 

@@ -1,0 +1,358 @@
+//! [`Cluster`]: the processes.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs::File,
+    hash::{BuildHasher, Hasher},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use crate::{BoxError, gateway::Gateway};
+
+/// How long members may take to answer.
+const START: Duration = Duration::from_secs(60);
+/// How long members may take to agree on a leader.
+const LEAD: Duration = Duration::from_secs(30);
+
+/// The program: `ETCD_BIN`, or `etcd` of the PATH.
+pub fn program() -> PathBuf {
+    std::env::var_os("ETCD_BIN").map_or_else(|| PathBuf::from("etcd"), PathBuf::from)
+}
+
+/// A port that nobody listens on, below those that connections out get by themselves: it stays free
+/// while its server is dead.
+fn free_port() -> u16 {
+    loop {
+        let drawn = RandomState::new().build_hasher().finish();
+        let port = 15_000 + (drawn % 15_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// What a cluster is made of.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// How many members.
+    pub members: usize,
+    /// `http` or `https`: how clients speak to it.
+    pub scheme: &'static str,
+    /// More arguments for the program.
+    pub arguments: Vec<String>,
+    /// Where its data and logs are; a folder that goes with it, if it is not said.
+    pub folder: Option<PathBuf>,
+}
+
+impl Setup {
+    /// So many members, without TLS.
+    pub fn of(members: usize) -> Self {
+        Self {
+            members,
+            scheme: "http",
+            arguments: Vec::new(),
+            folder: None,
+        }
+    }
+}
+
+/// One process and, when it was killed, the next in its place.
+#[derive(Debug)]
+struct Member {
+    child: Option<Child>,
+    client: u16,
+    peer: u16,
+}
+
+/// An etcd of one member or of several. It is killed, and its data are gone, when this is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    members: Vec<Member>,
+    setup: Setup,
+    folder: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Cluster {
+    /// Starts one and waits until all members answer.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started, or does not answer.
+    pub fn start(setup: Setup) -> Result<Self, BoxError> {
+        // A port that was free may be taken by the time that etcd wants it.
+        let mut last = BoxError::from("not tried");
+        for _ in 0..5 {
+            match Self::try_start(setup.clone()) {
+                Ok(cluster) => return Ok(cluster),
+                Err(e) => last = e,
+            }
+        }
+        Err(format!("etcd could not be started five times in a row: {last}").into())
+    }
+
+    fn try_start(setup: Setup) -> Result<Self, BoxError> {
+        let (folder, temporary) = match &setup.folder {
+            Some(folder) => (folder.clone(), None),
+            None => {
+                let folder = tempfile::tempdir()?;
+                (folder.path().to_owned(), Some(folder))
+            }
+        };
+        let member = |_| Member {
+            child: None,
+            client: free_port(),
+            peer: free_port(),
+        };
+        let mut cluster = Self {
+            members: (0..setup.members).map(member).collect(),
+            setup,
+            folder,
+            _temporary: temporary,
+        };
+        for n in 0..cluster.members.len() {
+            // Of a try before, on other ports.
+            let _ = std::fs::remove_dir_all(cluster.data(n));
+            cluster.spawn(n)?;
+        }
+        for n in 0..cluster.members.len() {
+            cluster.wait_for(n)?;
+        }
+        Ok(cluster)
+    }
+
+    fn data(&self, n: usize) -> PathBuf {
+        self.folder.join(format!("m{n}"))
+    }
+
+    fn log_file(&self, n: usize) -> PathBuf {
+        self.folder.join(format!("m{n}.log"))
+    }
+
+    /// What a member has said.
+    pub fn log(&self, n: usize) -> String {
+        std::fs::read_to_string(self.log_file(n)).unwrap_or_default()
+    }
+
+    /// Where everything of it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How many members it has.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    fn spawn(&mut self, n: usize) -> Result<(), BoxError> {
+        let peer = |m: &Member| format!("http://127.0.0.1:{}", m.peer);
+        let all: Vec<String> = (self.members.iter().enumerate())
+            .map(|(n, m)| format!("m{n}={}", peer(m)))
+            .collect();
+        let (client, peer) = (
+            format!(
+                "{}://127.0.0.1:{}",
+                self.setup.scheme, self.members[n].client
+            ),
+            peer(&self.members[n]),
+        );
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_file(n))?;
+        let mut command = Command::new(program());
+        command
+            .args(["--name", &format!("m{n}"), "--data-dir"])
+            .arg(self.data(n))
+            .args(["--listen-client-urls", &client])
+            .args(["--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer])
+            .args(["--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &all.join(",")])
+            // Short enough that a lease of a second is one.
+            .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
+            .args(&self.setup.arguments)
+            .env_remove("ETCD_BIN")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let child = command.spawn().map_err(|e| {
+            let name = program();
+            format!(
+                "{} cannot be started: {e}; put etcd into the PATH, or set ETCD_BIN (cargo xtask test gets one)",
+                name.display()
+            )
+        })?;
+        self.members[n].child = Some(child);
+        Ok(())
+    }
+
+    fn address(&self, n: usize) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.members[n].client))
+    }
+
+    /// Waits until a member answers.
+    fn wait_for(&mut self, n: usize) -> Result<(), BoxError> {
+        let started = Instant::now();
+        let address = self.address(n);
+        while started.elapsed() < START {
+            if let Some(child) = &mut self.members[n].child
+                && let Some(status) = child.try_wait()?
+            {
+                return Err(format!("m{n} has ended: {status}: {}", self.log(n)).into());
+            }
+            // The gateway speaks TLS too, which this does not.
+            let answers = match self.setup.scheme {
+                "http" => match Gateway(address).read() {
+                    Ok(_) => true,
+                    // One that wants a password answers too.
+                    Err(e) => e.to_string().contains("user name is empty"),
+                },
+                _ => TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok(),
+            };
+            if answers {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Err(format!("m{n} does not answer within {START:?}: {}", self.log(n)).into())
+    }
+
+    /// Where clients reach a member: `HOST:PORT`.
+    pub fn endpoint(&self, n: usize) -> String {
+        self.address(n).to_string()
+    }
+
+    /// Where clients reach the members.
+    pub fn endpoints(&self) -> Vec<String> {
+        (0..self.size()).map(|n| self.endpoint(n)).collect()
+    }
+
+    /// The URL of a namespace, with all members.
+    pub fn url(&self, namespace: &str) -> String {
+        let scheme = if self.setup.scheme == "https" {
+            "etcds"
+        } else {
+            "etcd"
+        };
+        format!("{scheme}://{}/{namespace}", self.endpoints().join(","))
+    }
+
+    /// What a member is asked by.
+    pub fn gateway(&self, n: usize) -> Gateway {
+        Gateway(self.address(n))
+    }
+
+    fn signal(&self, n: usize, signal: &str) -> Result<(), BoxError> {
+        let child = self.members[n].child.as_ref().ok_or("it is dead")?;
+        let pid = child.id().to_string();
+        let status = Command::new("kill").args([signal, &pid]).status()?;
+        if !status.success() {
+            return Err(format!("kill {signal} {pid}: {status}").into());
+        }
+        Ok(())
+    }
+
+    /// Stops a member without ending it.
+    ///
+    /// # Errors
+    ///
+    /// When it is dead.
+    pub fn pause(&self, n: usize) -> Result<(), BoxError> {
+        self.signal(n, "-STOP")
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    ///
+    /// When it is dead.
+    pub fn resume(&self, n: usize) -> Result<(), BoxError> {
+        self.signal(n, "-CONT")
+    }
+
+    /// Kills a member; its data stay.
+    pub fn kill(&mut self, n: usize) {
+        if let Some(mut child) = self.members[n].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts a member again on its data, and waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn revive(&mut self, n: usize) -> Result<(), BoxError> {
+        self.kill(n);
+        self.spawn(n)
+    }
+
+    /// Starts a member again on its data, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or does not answer.
+    pub fn restart(&mut self, n: usize) -> Result<(), BoxError> {
+        self.revive(n)?;
+        self.wait_for(n)
+    }
+
+    /// Waits until a member that was revived answers by a quorum.
+    ///
+    /// # Errors
+    ///
+    /// When it does not.
+    pub fn settle(&mut self, n: usize) -> Result<(), BoxError> {
+        self.wait_for(n)
+    }
+
+    /// The member that leads, and one that does not; waits for a leader.
+    ///
+    /// # Errors
+    ///
+    /// When there is none for long.
+    pub fn leader(&self) -> Result<usize, BoxError> {
+        let started = Instant::now();
+        while started.elapsed() < LEAD {
+            for n in 0..self.size() {
+                if self.members[n].child.is_some()
+                    && let Ok(status) = self.gateway(n).status()
+                    && status.leader == status.id
+                    && status.id != 0
+                {
+                    return Ok(n);
+                }
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Err(format!("no member leads within {LEAD:?}").into())
+    }
+
+    /// Lets another member lead: `to`.
+    ///
+    /// # Errors
+    ///
+    /// When a member does not answer, or says no.
+    pub fn lead(&self, to: usize) -> Result<(), BoxError> {
+        let from = self.leader()?;
+        if from == to {
+            return Ok(());
+        }
+        let id = self.gateway(to).status()?.id;
+        self.gateway(from).hand_over(id)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for n in 0..self.members.len() {
+            self.kill(n);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is asked of a member, by its JSON gateway: no client of etcd is needed for it.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::BoxError;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The gateway of one member.
+#[derive(Debug, Clone, Copy)]
+pub struct Gateway(pub SocketAddr);
+
+/// What a member says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// Who it is.
+    pub id: u64,
+    /// Who leads, as far as it knows; 0 for nobody.
+    pub leader: u64,
+    /// The revision of its store.
+    pub revision: i64,
+}
+
+fn number(value: &Value) -> u64 {
+    // 64-bit numbers are text in protobuf's JSON, and one that is 0 is left out.
+    value.as_str().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+impl Gateway {
+    fn post(self, path: &str, body: &Value) -> Result<Value, BoxError> {
+        let mut stream = TcpStream::connect_timeout(&self.0, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let body = body.to_string();
+        // Version 1.0: the answer comes in one piece, and its end is that of the connection.
+        write!(
+            stream,
+            "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
+        if !head
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains(" 200 "))
+        {
+            return Err(format!("{path}: {body}").into());
+        }
+        Ok(serde_json::from_str(body)?)
+    }
+
+    /// How the member is.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub fn status(self) -> Result<Status, BoxError> {
+        let answer = self.post("/v3/maintenance/status", &json!({}))?;
+        let header = &answer["header"];
+        Ok(Status {
+            id: number(&header["member_id"]),
+            leader: number(&answer["leader"]),
+            revision: i64::try_from(number(&header["revision"]))?,
+        })
+    }
+
+    /// Reads by a quorum; answers the revision.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn read(self) -> Result<i64, BoxError> {
+        let answer = self.post("/v3/kv/range", &json!({ "key": "AA==" }))?;
+        Ok(i64::try_from(number(&answer["header"]["revision"]))?)
+    }
+
+    /// Forgets what was before a revision.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer, or says no (it is forgotten already).
+    pub fn compact(self, revision: i64) -> Result<(), BoxError> {
+        let body = json!({ "revision": revision.to_string() });
+        self.post("/v3/kv/compaction", &body).map(|_| ())
+    }
+
+    /// Asks the member, which has to be the leader, to let another one lead.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer, or says no.
+    pub fn hand_over(self, to: u64) -> Result<(), BoxError> {
+        let body = json!({ "targetID": to.to_string() });
+        let path = "/v3/maintenance/transfer-leadership";
+        self.post(path, &body).map(|_| ())
+    }
+}

@@ -1,0 +1,17 @@
+//! etcd servers for tests: each on free ports of the loopback, with a folder of its own.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cluster`] | one member or three: started, killed, stopped, led by another one, compacted |
+//! | [`gateway`] | what is asked of a member, by its JSON gateway |
+//! | [`proxy`] | a way to the members that can be cut, or fall silent |
+
+pub mod cluster;
+pub mod gateway;
+pub mod proxy;
+
+pub use cluster::Cluster;
+pub use proxy::Proxy;
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

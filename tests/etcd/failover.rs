@@ -1,0 +1,140 @@
+//! Three members, and a store that is given all of them: whichever dies or stands still, requests,
+//! watches and leases go on.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use windlass::{Client, NewTask, Runner, TaskId, store::Store};
+use windlass_etcd_cluster::{Cluster, cluster::Setup};
+
+use crate::support::{open, secs, steps, until};
+
+const TTL: Duration = secs(5);
+
+struct Scene {
+    cluster: Cluster,
+    store: Store,
+    client: Client,
+    node: Runner,
+    running: Vec<TaskId>,
+    lease: u64,
+}
+
+impl Scene {
+    /// A node that runs ten tasks, so long that they outlast the test.
+    async fn new() -> Self {
+        let cluster = Cluster::start(Setup::of(3)).unwrap();
+        let (store, client) = open(&cluster.url("ns")).await;
+        let node = Runner::builder(&store).node("n").lease_ttl(TTL);
+        let node = node.handler("steps", steps).start().await.unwrap();
+        let mut running = Vec::new();
+        for _ in 0..10 {
+            let task = NewTask::new("steps").props(&100_000);
+            running.push(client.submit(task).await.unwrap());
+        }
+        until("all run", async || {
+            node.snapshot().await.is_some_and(|s| s.tasks.len() == 10)
+        })
+        .await;
+        let lease = client.nodes().await.unwrap()[0].lease;
+        Self {
+            cluster,
+            store,
+            client,
+            node,
+            running,
+            lease,
+        }
+    }
+
+    /// Requests are answered, and the node hears of what they did.
+    async fn works(&self) {
+        let (_, other) = open(&self.cluster.url("ns")).await;
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        for client in [&self.client, &other] {
+            let task = || NewTask::new("steps").props(&1);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let id: TaskId = format!("short-{count}").parse().unwrap();
+            until("a task is taken", async || {
+                let task = task().id(id.to_string()).idempotent();
+                client.submit(task).await.is_ok()
+            })
+            .await;
+            until("it has run", async || {
+                let record = client.get(&id).await;
+                record.is_ok_and(|r| r.state.is_ok_and(|s| s.code().is_terminal()))
+            })
+            .await;
+        }
+    }
+
+    /// No claim was lost, and the lease is the one that it was.
+    async fn lost_nothing(self) {
+        let mut nodes = Vec::new();
+        until("the nodes are listed", async || {
+            nodes = self.client.nodes().await.unwrap_or_default();
+            !nodes.is_empty()
+        })
+        .await;
+        assert_eq!(nodes[0].lease, self.lease, "the lease was lost");
+        for id in &self.running {
+            let mut steps = 0;
+            for _ in 0..2 {
+                until("it makes steps", async || {
+                    let Ok(record) = self.client.get(id).await else {
+                        return false;
+                    };
+                    let state = record.state.unwrap();
+                    assert_eq!((state.claims, state.attempts), (1, 0), "{id}");
+                    let now: u32 = state.data.map_or(0, |d| d.get("data").unwrap());
+                    let more = now > steps;
+                    steps = steps.max(now);
+                    more
+                })
+                .await;
+            }
+        }
+        drop(self.store);
+        self.node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_member_is_killed_in_its_turn_and_comes_back() {
+    let mut scene = Scene::new().await;
+    for n in 0..3 {
+        scene.cluster.kill(n);
+        scene.works().await;
+        scene.cluster.restart(n).unwrap();
+    }
+    scene.lost_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stays_dead_for_longer_than_the_lease_costs_no_claim() {
+    let mut scene = Scene::new().await;
+    let leader = scene.cluster.leader().unwrap();
+    scene.cluster.kill(leader);
+    scene.works().await;
+    tokio::time::sleep(TTL.mul_f64(1.6)).await;
+    scene.works().await;
+    scene.lost_nothing().await;
+}
+
+/// A member that answers nothing, and ends no connection either: the node's streams and calls may
+/// well be with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_stands_still_for_longer_than_the_lease_costs_no_claim() {
+    let scene = Scene::new().await;
+    for n in 0..3 {
+        // A leader that stood still may end leases when it wakes, in etcd up to 3.5.10.
+        scene.cluster.lead((n + 1) % 3).unwrap();
+        scene.cluster.pause(n).unwrap();
+        tokio::time::sleep(TTL.mul_f64(1.6)).await;
+        scene.works().await;
+        scene.cluster.resume(n).unwrap();
+    }
+    scene.lost_nothing().await;
+}
