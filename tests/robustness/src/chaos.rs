@@ -15,7 +15,10 @@ use windlass::{
 };
 
 use crate::{
-    BoxError, invariants,
+    BoxError,
+    cluster::{self, Etcd, NAMESPACE, Shaking},
+    feed::Feed,
+    invariants,
     plan::Plan,
     traffic::Traffic,
     witness::{Journal, Said},
@@ -47,6 +50,8 @@ pub struct Settings {
     pub late: Duration,
     /// How long everything may take to settle afterwards.
     pub settle: Duration,
+    /// Run on three members of etcd, and do this to them; on a file of SQLite without it.
+    pub etcd: Option<Shaking>,
 }
 
 /// What a run was.
@@ -99,15 +104,40 @@ pub struct Scene {
     pub traffic: Traffic,
     /// The processes.
     pub workers: Vec<Worker>,
+    /// What they work on, if it is not a file.
+    pub etcd: Option<Etcd>,
+    feed: Option<Feed>,
 }
 
 impl Scene {
-    /// Makes the folder and the store, and starts two workers of each role.
+    /// Makes the folder and a store in it, and starts two workers of each role.
     ///
     /// # Errors
     ///
     /// When something cannot be made or started.
     pub async fn new(programs: Programs, ttl: Duration, late: Duration) -> Result<Self, BoxError> {
+        Self::on(programs, ttl, late, false).await
+    }
+
+    /// The same, on three members of etcd.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be made or started.
+    pub async fn on_etcd(
+        programs: Programs,
+        ttl: Duration,
+        late: Duration,
+    ) -> Result<Self, BoxError> {
+        Self::on(programs, ttl, late, true).await
+    }
+
+    async fn on(
+        programs: Programs,
+        ttl: Duration,
+        late: Duration,
+        on_etcd: bool,
+    ) -> Result<Self, BoxError> {
         let folder = tempfile::tempdir()?;
         let witnesses = folder.path().join("witness");
         fs::create_dir(&witnesses)?;
@@ -117,31 +147,53 @@ impl Scene {
             journal: Arc::new(Journal::open(&witnesses, "test")?),
             ttl,
             late,
+            shaken: on_etcd,
         });
-        let client = Client::new(&Store::open(&site.store()).await?);
-        let mut workers = Vec::new();
-        for (role, name) in [
-            (Role::Library, "library-a"),
-            (Role::Exec, "exec-a"),
-            (Role::Library, "library-b"),
-            (Role::Exec, "exec-b"),
-        ] {
-            let mut worker = Worker::new(&site, role, name);
+        // Those that run commands share a machine: a command that its worker left is known there.
+        let workers = [
+            (Role::Library, "library-a", 0),
+            (Role::Exec, "exec-a", 1),
+            (Role::Library, "library-b", 2),
+            (Role::Exec, "exec-b", 1),
+        ];
+        let etcd = match on_etcd {
+            true => Some(Etcd::start(&site.folder, 3).await?),
+            false => None,
+        };
+        let client = match &etcd {
+            Some(etcd) => Store::open(&etcd.cluster.url(NAMESPACE)).await?,
+            None => Store::open(&site.store()).await?,
+        };
+        let client = Client::new(&client);
+        let feed = match &etcd {
+            Some(_) => Some(Feed::follow(&client).await?),
+            None => None,
+        };
+        let store = |machine: usize| match &etcd {
+            Some(etcd) => etcd.ways[machine].url(NAMESPACE),
+            None => site.store(),
+        };
+        let mut started = Vec::new();
+        for (role, name, machine) in workers {
+            let mut worker = Worker::new(&site, role, name, &store(machine));
             worker.launch()?;
-            workers.push(worker);
+            started.push(worker);
         }
         Ok(Self {
             folder: Some(folder),
             site,
             traffic: Traffic::new(&client),
             client,
-            workers,
+            workers: started,
+            etcd,
+            feed,
         })
     }
 
     /// Keeps the folder, for whoever wants to see what happened; answers where it is.
     fn keep(&mut self) -> String {
         self.workers.clear();
+        self.etcd = None;
         match self.folder.take() {
             Some(folder) => folder.keep().display().to_string(),
             None => self.site.folder.display().to_string(),
@@ -155,7 +207,8 @@ impl Scene {
 ///
 /// What does not hold, with the histories of the tasks that show it.
 pub async fn run(programs: Programs, settings: Settings) -> Result<Summary, BoxError> {
-    let mut scene = Scene::new(programs, settings.ttl, settings.late).await?;
+    let on_etcd = settings.etcd.is_some();
+    let mut scene = Scene::on(programs, settings.ttl, settings.late, on_etcd).await?;
     let done = play(&mut scene, settings).await;
     match done {
         Ok(summary) => Ok(summary),
@@ -174,23 +227,24 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     let start = Instant::now();
     let until = start + settings.over;
     let traffic = &scene.traffic;
-    let (one, two, three) = (rng.fork(), rng.fork(), rng.fork());
+    let (one, two, three, four) = (rng.fork(), rng.fork(), rng.fork(), rng.fork());
     tokio::try_join!(
         traffic.submit(&mut plan, settings.tasks, settings.over.mul_f64(0.8)),
         traffic.command_at_random(one, until),
         traffic.command_nodes(two, until),
         disturb(&mut scene.workers, three, start, settings),
+        shake(&mut scene.etcd, scene.feed.as_ref(), four, start, settings),
     )?;
     settle(scene, settings.settle).await?;
     for worker in &mut scene.workers {
         worker.shut_down(SHUTDOWN).await?;
     }
-    let world = World::load(
-        &scene.client,
-        &scene.site.witnesses(),
-        scene.traffic.promised(),
-    )
-    .await?;
+    let feed = match &scene.feed {
+        Some(feed) => Some(feed.all(&scene.client, settings.settle).await?),
+        None => None,
+    };
+    let (witnesses, promised) = (scene.site.witnesses(), scene.traffic.promised());
+    let world = World::load(&scene.client, &witnesses, promised, feed).await?;
     let violations = invariants::check_all(&world);
     if !violations.is_empty() {
         return Err(invariants::report(&world, &violations).into());
@@ -210,6 +264,26 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         stops: settings.stops,
         took: began.elapsed(),
     })
+}
+
+/// Shakes what the workers work on, if it is a cluster.
+async fn shake(
+    etcd: &mut Option<Etcd>,
+    feed: Option<&Feed>,
+    mut rng: Rng,
+    start: Instant,
+    settings: Settings,
+) -> Result<(), BoxError> {
+    let (Some(etcd), Some(feed), Some(how)) = (etcd, feed, settings.etcd) else {
+        return Ok(());
+    };
+    let how = (settings.over, settings.ttl, how);
+    let Etcd { cluster, ways } = etcd;
+    tokio::try_join!(
+        cluster::shake(cluster, feed, rng.fork(), start, how),
+        cluster::part(ways, rng, start, how),
+    )?;
+    Ok(())
 }
 
 /// What is done to a worker.
@@ -239,7 +313,13 @@ async fn disturb(
         .collect();
     moments.sort();
     for (moment, blow) in moments {
-        sleep_until(start + moment).await;
+        while Instant::now() < start + moment {
+            for worker in workers.iter_mut() {
+                worker.supervise()?;
+            }
+            let next = Instant::now() + Duration::from_millis(200);
+            sleep_until(next.min(start + moment)).await;
+        }
         let worker = &mut workers[rng.usize(0..workers.len())];
         match blow {
             Blow::Kill => {
@@ -288,9 +368,12 @@ pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
 }
 
 /// Resumes what is paused and unfreezes what is frozen, until everything has ended or is parked.
-async fn settle(scene: &Scene, within: Duration) -> Result<(), BoxError> {
+async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError> {
     let deadline = Instant::now() + within;
     loop {
+        for worker in &mut scene.workers {
+            worker.supervise()?;
+        }
         for node in scene.client.nodes().await.unwrap_or_default() {
             if node.status.frozen || node.status.draining {
                 let unfreeze = NodeCommand::Unfreeze;
@@ -327,7 +410,11 @@ async fn live(client: &Client) -> Result<Vec<TaskRecord>, BoxError> {
         states: vec![Code::Runnable, Code::Fault, Code::Sleeping, Code::Paused],
         ..Filter::default()
     };
-    let mut page = Page::default();
+    // Each page of a store on etcd reads all there is.
+    let mut page = Page {
+        limit: 10_000,
+        ..Page::default()
+    };
     loop {
         let records = match client.list(&filter, page).await {
             Ok(records) => records,

@@ -9,12 +9,16 @@
 //! | [`workers`] | the processes: started, killed, stopped, continued |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries, commands to nodes |
 //! | [`chaos`] | one run: all of it at once, until everything has settled |
+//! | [`cluster`] | etcd under them, whose members are killed, stopped and cut off |
+//! | [`feed`] | the changes as they are told |
 //! | [`world`] | what is stored and witnessed in the end |
 //! | [`invariants`] | the checkers, a file each |
 //!
-//! `tests/crash.rs` puts it together.
+//! `tests/crash.rs` puts it together on one file, `tests/cluster.rs` on three members of etcd.
 
 pub mod chaos;
+pub mod cluster;
+pub mod feed;
 pub mod invariants;
 pub mod kinds;
 pub mod late;

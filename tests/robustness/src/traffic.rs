@@ -75,16 +75,22 @@ impl Traffic {
     }
 
     async fn submit_all(&self, mut tasks: Vec<Submit>) -> Result<(), BoxError> {
+        let mut tried = false;
         while !tasks.is_empty() {
             let answers = self.client.submit_many(tasks.clone()).await;
             let mut again = Vec::new();
             for (submit, answer) in tasks.into_iter().zip(answers) {
                 match answer {
                     Ok(_) => self.lock().tasks.push(submit.task.id),
+                    // A try before this one was heard, and its task has ended meanwhile.
+                    Err(Error::AlreadyFinished(_)) if tried => {
+                        self.lock().tasks.push(submit.task.id);
+                    }
                     Err(e) if e.is_retryable() => again.push(submit),
                     Err(e) => return Err(e.into()),
                 }
             }
+            tried = true;
             tasks = again;
             if !tasks.is_empty() {
                 sleep(AGAIN).await;

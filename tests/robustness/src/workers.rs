@@ -30,6 +30,13 @@ pub struct Programs {
     pub cli: &'static str,
 }
 
+/// What a worker says when it begins to work.
+pub const WORKING: &str = "working node=";
+/// How Rust's programs end when they panic.
+const PANICKED: i32 = 101;
+/// How long a worker has that waits for a store which is being shaken.
+const SLOW: Duration = Duration::from_secs(40);
+
 /// What all workers of a run have in common.
 #[derive(Debug)]
 pub struct Site {
@@ -43,6 +50,9 @@ pub struct Site {
     pub ttl: Duration,
     /// How long the writes of handlers take to reach the store, at the most.
     pub late: Duration,
+    /// The store may not be there when a worker starts: it is started again then, as whatever
+    /// supervises it would do.
+    pub shaken: bool,
 }
 
 impl Site {
@@ -51,7 +61,7 @@ impl Site {
         self.folder.join("windlass.db")
     }
 
-    /// The store's name.
+    /// The name of the store in that file.
     pub fn store(&self) -> String {
         format!("sqlite:{}", self.file().display())
     }
@@ -77,19 +87,24 @@ pub struct Worker {
     site: Arc<Site>,
     role: Role,
     name: String,
+    store: String,
     lives: u32,
     child: Option<Child>,
+    /// How long the log was when its process started.
+    logged: u64,
 }
 
 impl Worker {
-    /// A worker that is not started yet.
-    pub fn new(site: &Arc<Site>, role: Role, name: &str) -> Self {
+    /// A worker that is not started yet, on the store of that name.
+    pub fn new(site: &Arc<Site>, role: Role, name: &str, store: &str) -> Self {
         Self {
             site: site.clone(),
             role,
             name: name.to_owned(),
+            store: store.to_owned(),
             lives: 0,
             child: None,
+            logged: 0,
         }
     }
 
@@ -112,13 +127,14 @@ impl Worker {
         let site = &self.site;
         let mut options = File::options();
         let log = options.create(true).append(true).open(self.log())?;
+        self.logged = log.metadata()?.len();
         let ttl = site.ttl.as_millis().to_string();
         // One comes back under a new name, the other waits for its own.
         let (node, mut command) = match self.role {
             Role::Library => {
                 let node = format!("{}-{}", self.name, self.lives);
                 let mut command = Command::new(site.programs.worker);
-                command.arg(site.file()).arg(&node).arg(site.witnesses());
+                command.arg(&self.store).arg(&node).arg(site.witnesses());
                 // Now and then there is less room than work.
                 let slots = if self.lives.is_multiple_of(2) {
                     "10"
@@ -131,7 +147,7 @@ impl Worker {
             }
             Role::Exec => {
                 let mut command = Command::new(site.programs.cli);
-                command.args(["--store", &site.store(), "worker", "--name", &self.name]);
+                command.args(["--store", &self.store, "worker", "--name", &self.name]);
                 command.args(["--slots", "8", "--grace", "500ms", "--retention", "forever"]);
                 command.args(["--lease-ttl", &format!("{ttl}ms"), "--park-after", "300ms"]);
                 (self.name.clone(), command)
@@ -139,6 +155,8 @@ impl Worker {
         };
         command
             .env("WINDLASS_LOG", "windlass=info")
+            // Where the folders of tasks are, when the store has no folder.
+            .env("XDG_DATA_HOME", &site.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
@@ -149,8 +167,34 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether its process has come so far that it works; from then on it must not end by itself.
+    fn works(&self) -> Result<bool, BoxError> {
+        let log = fs::read(self.log())?;
+        let log = log.get(usize::try_from(self.logged)?..).unwrap_or(&[]);
+        Ok(String::from_utf8_lossy(log).contains(WORKING))
+    }
+
+    /// Starts its process again if it could not even begin.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended by itself.
+    pub fn supervise(&mut self) -> Result<(), BoxError> {
+        let Some(child) = self.child.as_mut().filter(|_| self.site.shaken) else {
+            return Ok(());
+        };
+        if let Some(status) = child.try_wait()?
+            && status.code().is_some_and(|code| code != PANICKED)
+            && !self.works()?
+        {
+            self.launch()?;
+        }
+        Ok(())
+    }
+
     /// Its process, which must not have ended by itself.
     fn child(&mut self) -> Result<&mut Child, BoxError> {
+        self.supervise()?;
         let log = self.log();
         let child = self.child.as_mut().ok_or("it was not started")?;
         if let Some(status) = child.try_wait()? {
@@ -220,6 +264,7 @@ impl Worker {
         let Some(mut child) = self.child.take() else {
             return Ok(());
         };
+        let within = if self.site.shaken { SLOW } else { within };
         let deadline = Instant::now() + within;
         let status: ExitStatus = loop {
             if let Some(status) = child.try_wait()? {
@@ -235,6 +280,9 @@ impl Worker {
         };
         // One that was told before it could listen for signals has nothing to give back.
         if status.success() || status.signal() == Some(Signal::SIGTERM as i32) {
+            return Ok(());
+        }
+        if self.site.shaken && status.code().is_some_and(|c| c != PANICKED) && !self.works()? {
             return Ok(());
         }
         Err(format!("worker {} shut down badly: {status}", self.name).into())

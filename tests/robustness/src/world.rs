@@ -8,7 +8,7 @@ use windlass::{
 };
 
 use crate::{
-    BoxError,
+    BoxError, feed,
     kinds::Job,
     witness::{self, Line, Said},
 };
@@ -151,10 +151,14 @@ pub struct World {
     pub witness: Vec<Line>,
     /// What commands of the kind `exec` wrote, in order.
     pub exec: Vec<ExecLine>,
+    /// What the feed of changes told, where it was followed.
+    pub feed: Vec<Change>,
+    /// What the store keeps of the histories, where they are those that the feed told.
+    pub kept: BTreeMap<TaskId, Vec<Change>>,
 }
 
 impl World {
-    /// Reads everything.
+    /// Reads everything. The histories are those of the `feed`, where there is one.
     ///
     /// # Errors
     ///
@@ -163,9 +167,12 @@ impl World {
         client: &Client,
         witnesses: &Path,
         promised: Promised,
+        feed: Option<Vec<Change>>,
     ) -> Result<Self, BoxError> {
+        let mut told = feed.as_deref().map(feed::by_task);
         let mut world = Self {
             promised,
+            feed: feed.unwrap_or_default(),
             witness: witness::read(witnesses)?,
             ..Self::default()
         };
@@ -176,7 +183,11 @@ impl World {
                 world.exec.push(line);
             }
         }
-        let mut page = Page::default();
+        // Each page of a store on etcd reads all there is.
+        let mut page = Page {
+            limit: 10_000,
+            ..Page::default()
+        };
         loop {
             let records = client.list(&Filter::default(), page).await?;
             let Some(last) = records.last() else {
@@ -184,8 +195,14 @@ impl World {
             };
             page.after = last.order;
             for record in records {
-                let subject = load(client, record).await?;
-                world.subjects.insert(subject.id().clone(), subject);
+                let mut subject = load(client, record).await?;
+                let id = subject.id().clone();
+                if let Some(told) = &mut told {
+                    let told = told.remove(&id).unwrap_or_default();
+                    let kept = std::mem::replace(&mut subject.history, told);
+                    world.kept.insert(id.clone(), kept);
+                }
+                world.subjects.insert(id, subject);
             }
         }
     }

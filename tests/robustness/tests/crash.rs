@@ -50,6 +50,7 @@ fn settings(seed: u64) -> Settings {
         ttl: Duration::from_millis(1500),
         late: Duration::ZERO,
         settle: Duration::from_secs(60),
+        etcd: None,
     }
 }
 
@@ -131,7 +132,7 @@ async fn copy(seed: u64) -> Result<(), BoxError> {
     let client = Client::new(&Store::open(&format!("sqlite:{}", copy.display())).await?);
     let promised = scene.traffic.promised();
     assert_eq!(promised.tasks.len() + promised.deleted.len(), TASKS);
-    let world = World::load(&client, &scene.site.witnesses(), promised).await?;
+    let world = World::load(&client, &scene.site.witnesses(), promised, None).await?;
     let violations = windlass_robustness::invariants::check_crashed(&world);
     if !violations.is_empty() {
         return Err(windlass_robustness::invariants::report(&world, &violations).into());

@@ -26,7 +26,7 @@ async fn main() -> Result<(), BoxError> {
     let journal = Arc::new(Journal::open(Path::new(witnesses), node)?);
     witness::watch_stalls(journal.clone());
     let ttl = Duration::from_millis(ttl.parse()?);
-    let store = Store::open(&format!("sqlite:{store}")).await?;
+    let store = Store::open(store).await?;
     let late = Duration::from_millis(late.parse()?);
     let store = Late::store(&store, &journal, late);
     let builder = Runner::builder(&store)
@@ -39,6 +39,7 @@ async fn main() -> Result<(), BoxError> {
         .retention(None)
         .slots(slots.parse()?);
     let runner = kinds::add_all(builder, &journal).start().await?;
+    tracing::info!(node, "working");
     runner.run_until_signal().await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ mod attempts;
 mod checkpoints;
 mod commands;
 mod effects;
+mod feed;
 mod fences;
 mod nothing_lost;
 mod one_claim;
@@ -28,7 +29,7 @@ pub type Found = Vec<(TaskId, String)>;
 type Check = fn(&World) -> Found;
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 9] = [
+const ALWAYS: [(&str, Check); 10] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
@@ -41,6 +42,7 @@ const ALWAYS: [(&str, Check); 9] = [
         "effects happen with their transition or not at all",
         effects::check,
     ),
+    ("the feed tells everything, once, in order", feed::check),
 ];
 
 /// Those that hold once everything has settled and all handlers have had the time to end.

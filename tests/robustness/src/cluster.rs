@@ -1,0 +1,190 @@
+//! [`Etcd`]: the members of a cluster and the ways to it, and what is done to them while workers run.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::{
+    task::block_in_place,
+    time::{Instant, sleep, sleep_until},
+};
+use windlass_etcd_cluster::{Cluster, Proxy, cluster::Setup};
+
+use crate::{BoxError, feed::Feed};
+
+/// The namespace of a run.
+pub const NAMESPACE: &str = "robustness";
+
+/// How many changes of one revision have a number.
+const PLACES: u64 = 4096;
+
+/// What is done to a cluster, and how often.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shaking {
+    /// A member is killed, and started again after a while.
+    pub kills: u32,
+    /// A member that does not lead stands still for longer than the leases.
+    pub stops: u32,
+    /// The member that leads stands still, long enough for another one to lead.
+    pub leader_stops: u32,
+    /// Another member is made the leader.
+    pub moves: u32,
+    /// The history is compacted to where it is.
+    pub compactions: u32,
+    /// Two of three members are dead for longer than the leases.
+    pub quorum_losses: u32,
+    /// A machine is cut off from all members for longer than its leases.
+    pub partitions: u32,
+}
+
+/// Three members, and for each machine a way of its own.
+#[derive(Debug)]
+pub struct Etcd {
+    /// The members.
+    pub cluster: Cluster,
+    /// The ways.
+    pub ways: Vec<Proxy>,
+}
+
+impl Etcd {
+    /// Starts three members, and makes so many ways to them.
+    ///
+    /// # Errors
+    ///
+    /// When one does not start.
+    pub async fn start(folder: &std::path::Path, ways: usize) -> Result<Self, BoxError> {
+        let folder = folder.join("etcd");
+        std::fs::create_dir(&folder)?;
+        let setup = Setup {
+            folder: Some(folder),
+            ..Setup::of(3)
+        };
+        let cluster = block_in_place(|| Cluster::start(setup))?;
+        let mut made = Vec::new();
+        for _ in 0..ways {
+            made.push(Proxy::to(&cluster.endpoints()).await?);
+        }
+        Ok(Self {
+            cluster,
+            ways: made,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blow {
+    Kill,
+    Stop,
+    StopLeader,
+    Move,
+    Compact,
+    LoseQuorum,
+}
+
+fn moments(rng: &mut Rng, over: Duration, blows: &[(Blow, u32)]) -> Vec<(Duration, Blow)> {
+    let all = blows
+        .iter()
+        .flat_map(|&(blow, times)| (0..times).map(move |_| blow));
+    let mut moments: Vec<_> = all.map(|blow| (over.mul_f64(rng.f64()), blow)).collect();
+    moments.sort_by_key(|(moment, _)| *moment);
+    moments
+}
+
+/// Shakes the members: one thing after the other, so that never more than one of them is missing,
+/// except where that is meant.
+///
+/// # Errors
+///
+/// When a member does not come back.
+pub async fn shake(
+    cluster: &mut Cluster,
+    feed: &Feed,
+    mut rng: Rng,
+    start: Instant,
+    (over, ttl, how): (Duration, Duration, Shaking),
+) -> Result<(), BoxError> {
+    let blows = [
+        (Blow::Kill, how.kills),
+        (Blow::Stop, how.stops),
+        (Blow::StopLeader, how.leader_stops),
+        (Blow::Move, how.moves),
+        (Blow::Compact, how.compactions),
+        (Blow::LoseQuorum, how.quorum_losses),
+    ];
+    for (moment, blow) in moments(&mut rng, over, &blows) {
+        sleep_until(start + moment).await;
+        let any = rng.usize(0..cluster.size());
+        match blow {
+            Blow::Kill => {
+                cluster.kill(any);
+                sleep(ttl.mul_f64(rng.f64())).await;
+                block_in_place(|| cluster.restart(any))?;
+            }
+            Blow::Stop => {
+                let leader = block_in_place(|| cluster.leader())?;
+                let other = (leader + 1 + rng.usize(0..cluster.size() - 1)) % cluster.size();
+                cluster.pause(other)?;
+                sleep(ttl.mul_f64(1.2 + rng.f64())).await;
+                cluster.resume(other)?;
+            }
+            Blow::StopLeader => {
+                // Not for longer: one whose leases ran out while it stood still revokes them when it
+                // wakes, though another one has renewed them (etcd-io/etcd#15247).
+                let leader = block_in_place(|| cluster.leader())?;
+                cluster.pause(leader)?;
+                sleep(ttl.mul_f64(0.5)).await;
+                cluster.resume(leader)?;
+            }
+            Blow::Move => {
+                // It says no when it has just lost the lead by itself.
+                let _ = block_in_place(|| cluster.lead(any));
+            }
+            Blow::Compact => {
+                // Watches may be behind that; the feed must not be, for the checkers' sake.
+                let told = i64::try_from(feed.last() / PLACES)?;
+                let mut gateway = cluster.gateway(any);
+                let _ = block_in_place(|| gateway.compact(told));
+                gateway = cluster.gateway((any + 1) % cluster.size());
+                let _ = block_in_place(|| gateway.compact(told));
+            }
+            Blow::LoseQuorum => {
+                let other = (any + 1) % cluster.size();
+                cluster.kill(any);
+                cluster.kill(other);
+                sleep(ttl.mul_f64(1.2 + rng.f64())).await;
+                cluster.revive(any)?;
+                block_in_place(|| cluster.restart(other))?;
+                block_in_place(|| cluster.settle(any))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cuts machines off, one after the other: some with an end of their connections, some without a
+/// sign.
+///
+/// # Errors
+///
+/// None yet.
+pub async fn part(
+    ways: &[Proxy],
+    mut rng: Rng,
+    start: Instant,
+    (over, ttl, how): (Duration, Duration, Shaking),
+) -> Result<(), BoxError> {
+    let all = (0..how.partitions).map(|_| over.mul_f64(rng.f64()));
+    let mut moments: Vec<Duration> = all.collect();
+    moments.sort();
+    for moment in moments {
+        sleep_until(start + moment).await;
+        let way = &ways[rng.usize(0..ways.len())];
+        if rng.bool() {
+            way.cut();
+        } else {
+            way.silence();
+        }
+        sleep(ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
+        way.mend();
+    }
+    Ok(())
+}

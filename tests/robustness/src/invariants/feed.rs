@@ -1,0 +1,90 @@
+//! The feed of changes tells everything that happened, once and in order, whatever became of the
+//! streams that it comes by.
+
+use std::collections::HashMap;
+
+use super::Found;
+use crate::world::World;
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    let mut last = 0;
+    let mut told = HashMap::new();
+    for change in &world.feed {
+        let seq = change.seq;
+        if seq <= last {
+            let how = format!("the feed told change {seq} after {last}");
+            found.push((change.task.clone(), how));
+        }
+        last = seq;
+        told.insert((&change.task, seq), &change.what);
+    }
+    for (task, kept) in &world.kept {
+        for change in kept {
+            let seq = change.seq;
+            match told.get(&(task, seq)) {
+                None => found.push((task.clone(), format!("the feed did not tell change {seq}"))),
+                Some(what) if **what != change.what => {
+                    let stored = &change.what;
+                    let how = format!("the feed told {what:?} as change {seq}; it was {stored:?}");
+                    found.push((task.clone(), how));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::store::{Change, What};
+
+    use super::super::sample::*;
+    use super::*;
+
+    fn fed(feed: Vec<(u64, What)>, kept: Vec<(u64, What)>) -> World {
+        let change = |(seq, what)| Change {
+            seq,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            task: id(),
+            what,
+        };
+        let mut world = World {
+            feed: feed.into_iter().map(change).collect(),
+            ..World::default()
+        };
+        let kept = kept.into_iter().map(change).collect();
+        world.kept.insert(id(), kept);
+        world
+    }
+
+    #[test]
+    fn a_whole_feed_holds() {
+        let all = vec![(1, submitted()), (2, claimed("a", 2)), (4, dropped(2))];
+        holds(check(&fed(all.clone(), all[1..].to_vec())));
+    }
+
+    #[test]
+    fn what_was_not_told_is_caught() {
+        let all = vec![(1, submitted()), (2, claimed("a", 2))];
+        caught(check(&fed(all[..1].to_vec(), all)), "did not tell change 2");
+    }
+
+    #[test]
+    fn what_was_told_twice_or_late_is_caught() {
+        let all = vec![(1, submitted()), (1, submitted())];
+        caught(check(&fed(all, vec![])), "change 1 after 1");
+        let all = vec![(2, claimed("a", 2)), (1, submitted())];
+        caught(check(&fed(all, vec![])), "change 1 after 2");
+    }
+
+    #[test]
+    fn what_was_told_wrong_is_caught() {
+        let feed = vec![(1, submitted()), (2, dropped(1))];
+        caught(
+            check(&fed(feed, vec![(2, checkpointed(1))])),
+            "as change 2; it was",
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Tasks on three members of etcd, with everything that can happen to workers, members and the ways
+//! between them, and what must hold afterwards whatever happened.
+//!
+//! `WINDLASS_SEED=N` repeats the choices of a run (not its timing). The program `etcd` has to be in
+//! the PATH, or named by `ETCD_BIN`.
+#![cfg(feature = "etcd")]
+#![allow(clippy::print_stderr, reason = "a test that tells its seed")]
+
+use std::{
+    env,
+    time::{Duration, Instant},
+};
+
+use windlass_robustness::{
+    BoxError,
+    chaos::{self, Settings, Summary},
+    cluster::Shaking,
+    workers::Programs,
+};
+
+const PROGRAMS: Programs = Programs {
+    worker: env!("CARGO_BIN_EXE_windlass-robustness-worker"),
+    cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
+};
+
+/// The tests share the machine with nobody: each is heavy enough.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn seed() -> Result<u64, BoxError> {
+    let seed = match env::var("WINDLASS_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => fastrand::u64(..1_000_000),
+    };
+    eprintln!("WINDLASS_SEED={seed}");
+    Ok(seed)
+}
+
+fn settings(seed: u64) -> Settings {
+    Settings {
+        seed,
+        tasks: 600,
+        kills: 5,
+        stops: 2,
+        shutdowns: 1,
+        over: Duration::from_secs(40),
+        ttl: Duration::from_secs(3),
+        late: Duration::from_millis(120),
+        settle: Duration::from_secs(90),
+        etcd: Some(Shaking {
+            kills: 2,
+            stops: 1,
+            leader_stops: 1,
+            moves: 2,
+            compactions: 10,
+            quorum_losses: 1,
+            partitions: 4,
+        }),
+    }
+}
+
+async fn play(settings: Settings) -> Result<Summary, BoxError> {
+    let summary = chaos::run(PROGRAMS, settings).await?;
+    eprintln!("seed {}: {summary}", settings.seed);
+    Ok(summary)
+}
+
+fn told(error: BoxError) -> BoxError {
+    // The test's own output keeps the lines of a dump apart, `Debug` would not.
+    eprintln!("{error}");
+    "see above".into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_happens_to_a_cluster() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let summary = play(settings(seed()?)).await.map_err(told)?;
+    assert!(summary.lost > 0, "no claim was lost: nothing is shown");
+    Ok(())
+}
+
+/// Run after run, for `SOAK_SECONDS` (600 by default).
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "long: cargo xtask soak"]
+async fn soak_on_etcd() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let seconds = match env::var("SOAK_SECONDS") {
+        Ok(seconds) => seconds.parse()?,
+        Err(_) => 600,
+    };
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let first = seed()?;
+    let mut runs = 0;
+    while Instant::now() < end {
+        let mut settings = settings(first.wrapping_add(runs));
+        if runs % 2 == 1 {
+            settings.late = Duration::ZERO;
+        }
+        play(settings).await.map_err(told)?;
+        runs += 1;
+    }
+    eprintln!("{runs} runs");
+    Ok(())
+}
