@@ -15,7 +15,6 @@ const TTL: Duration = secs(5);
 
 struct Scene {
     cluster: Cluster,
-    store: Store,
     client: Client,
     node: Runner,
     running: Vec<TaskId>,
@@ -41,7 +40,6 @@ impl Scene {
         let lease = client.nodes().await.unwrap()[0].lease;
         Self {
             cluster,
-            store,
             client,
             node,
             running,
@@ -51,7 +49,13 @@ impl Scene {
 
     /// Requests are answered, and the node hears of what they did.
     async fn works(&self) {
-        let (_, other) = open(&self.cluster.url("ns")).await;
+        let mut other = None;
+        until("another store is opened", async || {
+            other = Store::open(&self.cluster.url("ns")).await.ok();
+            other.is_some()
+        })
+        .await;
+        let other = Client::new(&other.unwrap());
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         for client in [&self.client, &other] {
             let task = || NewTask::new("steps").props(&1);
@@ -96,8 +100,8 @@ impl Scene {
                 .await;
             }
         }
-        drop(self.store);
-        self.node.shutdown().await;
+        // Its handlers run for longer than anybody would wait.
+        self.node.abort().await;
     }
 }
 
@@ -129,7 +133,7 @@ async fn a_leader_that_stays_dead_for_longer_than_the_lease_costs_no_claim() {
 async fn a_member_that_stands_still_for_longer_than_the_lease_costs_no_claim() {
     let scene = Scene::new().await;
     for n in 0..3 {
-        // A leader that stood still may end leases when it wakes, in etcd up to 3.5.10.
+        // A leader that stood still may end leases when it wakes, before etcd 3.4.31 and 3.5.13.
         scene.cluster.lead((n + 1) % 3).unwrap();
         scene.cluster.pause(n).unwrap();
         tokio::time::sleep(TTL.mul_f64(1.6)).await;
@@ -137,4 +141,19 @@ async fn a_member_that_stands_still_for_longer_than_the_lease_costs_no_claim() {
         scene.cluster.resume(n).unwrap();
     }
     scene.lost_nothing().await;
+}
+
+/// A store is opened whichever member is dead, and whichever it happens to ask first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_opened_while_one_member_is_dead() {
+    let mut cluster = Cluster::start(Setup::of(3)).unwrap();
+    for n in 0..3 {
+        cluster.kill(n);
+        // The other two may have to agree on a leader first.
+        cluster.settle((n + 1) % 3).unwrap();
+        for _ in 0..10 {
+            open(&cluster.url("ns")).await;
+        }
+        cluster.restart(n).unwrap();
+    }
 }

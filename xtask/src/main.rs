@@ -20,7 +20,8 @@ The chores of the windlass workspace:
   cargo xtask verify        formatting, lints, docs, licences: checks all, writes nothing
   cargo xtask fix           formats, and applies what the lints can mend by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
-  cargo xtask soak [ARGS]   the long crash test (SOAK_SECONDS, 600 by default)
+  cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
+                            them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
 ";
 
 fn main() -> ExitCode {
@@ -89,6 +90,17 @@ fn test(args: &[String]) -> Result<(), String> {
             cargo()
                 .args(["test", "--package", "windlass", "--all-features"])
                 .args(["--test", "etcd"])
+                .env("PROTOC", &protoc)
+                .env("ETCD_BIN", server),
+        )?;
+        run(
+            &format!(
+                "the crash test on three members (etcd: {})",
+                server.display()
+            ),
+            cargo()
+                .args(["test", "--package", "windlass-robustness", "--all-features"])
+                .args(["--test", "cluster"])
                 .env("PROTOC", &protoc)
                 .env("ETCD_BIN", server),
         )?;
@@ -224,16 +236,23 @@ fn bench(args: &[String]) -> Result<(), String> {
 }
 
 fn soak(args: &[String]) -> Result<(), String> {
+    let protoc = tools::protoc(&root())?;
+    let servers = tools::etcds(&root())?;
+    let server = servers.last().ok_or("no etcd was found")?;
     let mut soak = cargo();
+    soak.env("PROTOC", protoc).env("ETCD_BIN", server);
     soak.args([
         "test",
         "--release",
         "--package",
         "windlass-robustness",
+        "--all-features",
         "--",
         "--ignored",
         "--nocapture",
-        "soak",
     ]);
+    if args.is_empty() {
+        soak.arg("soak");
+    }
     run("soak", soak.args(args))
 }

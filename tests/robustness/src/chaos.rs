@@ -16,7 +16,7 @@ use windlass::{
 
 use crate::{
     BoxError,
-    cluster::{self, Etcd, NAMESPACE, Shaking},
+    cluster::{self, Etcd, NAMESPACE, Shaking, Spell},
     feed::Feed,
     invariants,
     plan::Plan,
@@ -233,7 +233,14 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         traffic.command_at_random(one, until),
         traffic.command_nodes(two, until),
         disturb(&mut scene.workers, three, start, settings),
-        shake(&mut scene.etcd, scene.feed.as_ref(), four, start, settings),
+        shake(
+            &mut scene.etcd,
+            scene.feed.as_ref(),
+            &scene.site.journal,
+            four,
+            start,
+            settings
+        ),
     )?;
     settle(scene, settings.settle).await?;
     for worker in &mut scene.workers {
@@ -270,6 +277,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
 async fn shake(
     etcd: &mut Option<Etcd>,
     feed: Option<&Feed>,
+    journal: &Journal,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
@@ -277,13 +285,18 @@ async fn shake(
     let (Some(etcd), Some(feed), Some(how)) = (etcd, feed, settings.etcd) else {
         return Ok(());
     };
-    let how = (settings.over, settings.ttl, how);
+    let spell = Spell {
+        start,
+        over: settings.over,
+        ttl: settings.ttl,
+        how,
+    };
     let Etcd { cluster, ways } = etcd;
-    tokio::try_join!(
-        cluster::shake(cluster, feed, rng.fork(), start, how),
-        cluster::part(ways, rng, start, how),
-    )?;
-    Ok(())
+    let (shaken, ()) = tokio::join!(
+        cluster::shake(cluster, feed, journal, rng.fork(), spell),
+        cluster::part(ways, journal, rng, spell),
+    );
+    shaken
 }
 
 /// What is done to a worker.

@@ -9,7 +9,11 @@ use tokio::{
 };
 use windlass_etcd_cluster::{Cluster, Proxy, cluster::Setup};
 
-use crate::{BoxError, feed::Feed};
+use crate::{
+    BoxError,
+    feed::Feed,
+    witness::{Journal, Said},
+};
 
 /// The namespace of a run.
 pub const NAMESPACE: &str = "robustness";
@@ -80,6 +84,26 @@ enum Blow {
     LoseQuorum,
 }
 
+/// Who it is done to, when it is not a process of ours: written down for whoever looks for a cause.
+const CLUSTER: u32 = 0;
+
+fn say(journal: &Journal, how: String) {
+    journal.say_of(CLUSTER, Said::Shaken { how });
+}
+
+/// When and for how long something is shaken.
+#[derive(Debug, Clone, Copy)]
+pub struct Spell {
+    /// From then on.
+    pub start: Instant,
+    /// For so long.
+    pub over: Duration,
+    /// How long leases last.
+    pub ttl: Duration,
+    /// What is done.
+    pub how: Shaking,
+}
+
 fn moments(rng: &mut Rng, over: Duration, blows: &[(Blow, u32)]) -> Vec<(Duration, Blow)> {
     let all = blows
         .iter()
@@ -98,10 +122,16 @@ fn moments(rng: &mut Rng, over: Duration, blows: &[(Blow, u32)]) -> Vec<(Duratio
 pub async fn shake(
     cluster: &mut Cluster,
     feed: &Feed,
+    journal: &Journal,
     mut rng: Rng,
-    start: Instant,
-    (over, ttl, how): (Duration, Duration, Shaking),
+    spell: Spell,
 ) -> Result<(), BoxError> {
+    let Spell {
+        start,
+        over,
+        ttl,
+        how,
+    } = spell;
     let blows = [
         (Blow::Kill, how.kills),
         (Blow::Stop, how.stops),
@@ -113,6 +143,7 @@ pub async fn shake(
     for (moment, blow) in moments(&mut rng, over, &blows) {
         sleep_until(start + moment).await;
         let any = rng.usize(0..cluster.size());
+        say(journal, format!("{blow:?} m{any}"));
         match blow {
             Blow::Kill => {
                 cluster.kill(any);
@@ -122,14 +153,16 @@ pub async fn shake(
             Blow::Stop => {
                 let leader = block_in_place(|| cluster.leader())?;
                 let other = (leader + 1 + rng.usize(0..cluster.size() - 1)) % cluster.size();
+                say(journal, format!("m{leader} leads, m{other} stands still"));
                 cluster.pause(other)?;
                 sleep(ttl.mul_f64(1.2 + rng.f64())).await;
                 cluster.resume(other)?;
             }
             Blow::StopLeader => {
                 // Not for longer: one whose leases ran out while it stood still revokes them when it
-                // wakes, though another one has renewed them (etcd-io/etcd#15247).
+                // wakes, though another one has renewed them (before etcd 3.4.31 and 3.5.13).
                 let leader = block_in_place(|| cluster.leader())?;
+                say(journal, format!("m{leader} leads and stands still"));
                 cluster.pause(leader)?;
                 sleep(ttl.mul_f64(0.5)).await;
                 cluster.resume(leader)?;
@@ -156,35 +189,30 @@ pub async fn shake(
                 block_in_place(|| cluster.settle(any))?;
             }
         }
+        say(journal, format!("{blow:?} is over"));
     }
     Ok(())
 }
 
 /// Cuts machines off, one after the other: some with an end of their connections, some without a
 /// sign.
-///
-/// # Errors
-///
-/// None yet.
-pub async fn part(
-    ways: &[Proxy],
-    mut rng: Rng,
-    start: Instant,
-    (over, ttl, how): (Duration, Duration, Shaking),
-) -> Result<(), BoxError> {
-    let all = (0..how.partitions).map(|_| over.mul_f64(rng.f64()));
+pub async fn part(ways: &[Proxy], journal: &Journal, mut rng: Rng, spell: Spell) {
+    let all = (0..spell.how.partitions).map(|_| spell.over.mul_f64(rng.f64()));
     let mut moments: Vec<Duration> = all.collect();
     moments.sort();
     for moment in moments {
-        sleep_until(start + moment).await;
-        let way = &ways[rng.usize(0..ways.len())];
+        sleep_until(spell.start + moment).await;
+        let number = rng.usize(0..ways.len());
+        let way = &ways[number];
         if rng.bool() {
+            say(journal, format!("way {number} is cut"));
             way.cut();
         } else {
+            say(journal, format!("way {number} is silent"));
             way.silence();
         }
-        sleep(ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
+        sleep(spell.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
         way.mend();
+        say(journal, format!("way {number} is open"));
     }
-    Ok(())
 }

@@ -88,6 +88,11 @@ pub enum Said {
     Stopped,
     /// The test let it go on.
     Continued,
+    /// The test did something to the cluster under the workers.
+    Shaken {
+        /// What.
+        how: String,
+    },
 }
 
 /// The time now.

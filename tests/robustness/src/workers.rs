@@ -174,41 +174,44 @@ impl Worker {
         Ok(String::from_utf8_lossy(log).contains(WORKING))
     }
 
-    /// Starts its process again if it could not even begin.
+    /// Looks after its process, which must not end by itself; one that could not even begin is
+    /// started again where the store is shaken.
     ///
     /// # Errors
     ///
     /// When it has ended by itself.
     pub fn supervise(&mut self) -> Result<(), BoxError> {
-        let Some(child) = self.child.as_mut().filter(|_| self.site.shaken) else {
+        let Some(child) = self.child.as_mut() else {
             return Ok(());
         };
-        if let Some(status) = child.try_wait()?
-            && status.code().is_some_and(|code| code != PANICKED)
-            && !self.works()?
-        {
-            self.launch()?;
+        let Some(status) = child.try_wait()? else {
+            return Ok(());
+        };
+        if self.may_have_failed(status)? {
+            return self.launch();
         }
-        Ok(())
+        let log = fs::read_to_string(self.log())?;
+        let last: Vec<&str> = log.lines().rev().take(20).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        Err(format!(
+            "worker {} ended by itself: {status}; its log ends:\n{}",
+            self.name,
+            last.join("\n")
+        )
+        .into())
+    }
+
+    /// Whether it ended as one does that finds no store.
+    fn may_have_failed(&self, status: ExitStatus) -> Result<bool, BoxError> {
+        let failed = status.code().is_some_and(|c| c != 0 && c != PANICKED);
+        Ok(self.site.shaken && failed && !self.works()?)
     }
 
     /// Its process, which must not have ended by itself.
     fn child(&mut self) -> Result<&mut Child, BoxError> {
         self.supervise()?;
-        let log = self.log();
-        let child = self.child.as_mut().ok_or("it was not started")?;
-        if let Some(status) = child.try_wait()? {
-            let log = fs::read_to_string(log)?;
-            let last: Vec<&str> = log.lines().rev().take(20).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
-            return Err(format!(
-                "worker {} ended by itself: {status}; its log ends:\n{}",
-                self.name,
-                last.join("\n")
-            )
-            .into());
-        }
-        Ok(child)
+        let child = self.child.as_mut();
+        Ok(child.ok_or("it was not started")?)
     }
 
     fn signal(&mut self, signal: Signal, said: Option<Said>) -> Result<(), BoxError> {
@@ -282,7 +285,7 @@ impl Worker {
         if status.success() || status.signal() == Some(Signal::SIGTERM as i32) {
             return Ok(());
         }
-        if self.site.shaken && status.code().is_some_and(|c| c != PANICKED) && !self.works()? {
+        if self.may_have_failed(status)? {
             return Ok(());
         }
         Err(format!("worker {} shut down badly: {status}", self.name).into())

@@ -106,7 +106,7 @@ pub fn report(world: &World, violations: &[Violation]) -> String {
             }
             for line in &world.witness {
                 let line = serde_json::to_string(line).unwrap_or_default();
-                if line.contains(&format!("\"{task}\"")) {
+                if line.contains(&format!("\"{task}\"")) || line.contains("\"shaken\"") {
                     let _ = writeln!(text, "  {line}");
                 }
             }
