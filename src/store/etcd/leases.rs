@@ -10,6 +10,8 @@ use std::{
 };
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use tokio::time::timeout;
+use tracing::debug;
 use windlass_statemachine::NodeName;
 
 use super::{Inner, errors::Fault, item::Item, records, records::Registration};
@@ -31,6 +33,8 @@ pub(super) struct NodeLease {
 
 struct State {
     registration: Registration,
+    /// The status that is stored.
+    told: NodeStatus,
     /// Each lease, and how many claims hang on it.
     leases: Vec<(i64, usize)>,
 }
@@ -156,6 +160,7 @@ impl Inner {
             ttl,
             state: Mutex::new(State {
                 registration,
+                told: NodeStatus::default(),
                 leases: vec![(id, 0)],
             }),
             streams: tokio::sync::Mutex::default(),
@@ -197,12 +202,19 @@ impl Inner {
         }
         let changed = {
             let mut state = node.state();
-            let changed = state.registration.status != *status;
             state.registration.status = *status;
-            changed
+            state.told != *status
         };
-        if changed {
-            self.register(lease, &node).await?;
+        if !changed {
+            return Ok(());
+        }
+        // The lease is renewed whatever becomes of this: a write may take as long as the members
+        // need for a new leader. What was not told now is told by the next renewal.
+        match timeout(node.ttl / 6, self.register(lease, &node)).await {
+            Ok(Ok(())) => node.state().told = *status,
+            Ok(Err(Error::Fenced(why))) => return Err(Error::Fenced(why)),
+            Ok(Err(error)) => debug!(node = %lease.node, %error, "its status was not told"),
+            Err(_) => debug!(node = %lease.node, "its status was not told in time"),
         }
         Ok(())
     }
