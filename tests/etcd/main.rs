@@ -13,8 +13,10 @@ mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod failures;
+mod idle;
 mod proxy;
 mod runner;
 mod security;
 mod server;
+mod silence;
 mod support;
