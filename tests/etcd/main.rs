@@ -8,15 +8,18 @@
     reason = "a test fails by panicking"
 )]
 
+mod auth;
 mod bad_input;
 mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod failures;
 mod idle;
+mod limits;
 mod proxy;
 mod runner;
 mod security;
 mod server;
+mod servers;
 mod silence;
 mod support;

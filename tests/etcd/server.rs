@@ -18,6 +18,8 @@ pub(crate) struct Server {
     peer: u16,
     scheme: &'static str,
     arguments: Vec<String>,
+    /// Members that are named and never start.
+    absent: u16,
 }
 
 /// The program: `ETCD_BIN`, or `etcd` of the PATH.
@@ -36,8 +38,17 @@ impl Server {
         Self::start_with("http", &[])
     }
 
+    /// One of three members, of which the others never start.
+    pub(crate) fn start_alone_of_three() -> Self {
+        Self::start_one_of("http", &[], 2)
+    }
+
     /// As [`start`](Self::start), with arguments of one's own; `scheme` is that of the clients.
     pub(crate) fn start_with(scheme: &'static str, arguments: &[String]) -> Self {
+        Self::start_one_of(scheme, arguments, 0)
+    }
+
+    fn start_one_of(scheme: &'static str, arguments: &[String], absent: u16) -> Self {
         // A port that was free may be taken by the time that etcd wants it.
         for _ in 0..5 {
             let mut server = Self {
@@ -47,6 +58,7 @@ impl Server {
                 peer: free_port(),
                 scheme,
                 arguments: arguments.to_vec(),
+                absent,
             };
             if server.run() {
                 return server;
@@ -59,6 +71,8 @@ impl Server {
     fn run(&mut self) -> bool {
         let client = format!("{}://127.0.0.1:{}", self.scheme, self.client);
         let peer = format!("http://127.0.0.1:{}", self.peer);
+        let absent = (1..=self.absent).map(|n| format!(",x{n}=http://127.0.0.1:{n}"));
+        let members = format!("m={peer}{}", absent.collect::<String>());
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         let mut command = Command::new(program());
         command
@@ -68,7 +82,7 @@ impl Server {
             .args(["--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("m={peer}")])
+            .args(["--initial-cluster", &members])
             // Short enough that a lease of a second is one.
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .args(&self.arguments)
