@@ -8,6 +8,7 @@
 //! | [`transitions`] | durable transitions beside the raw rate of SQLite |
 //! | [`flow`] | submits, claims and ends beside raw inserts |
 //! | [`commands`] | from a command to its outcome, and from a submit to the handler |
+//! | `cluster` | the same and more on etcd (feature `etcd`) |
 //! | [`parked`] | memory, start-up, lateness and idle time with many parked tasks |
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +19,8 @@
     reason = "a measurement that cannot be made ends the program; the table is its output"
 )]
 
+#[cfg(feature = "etcd")]
+mod cluster;
 mod commands;
 mod flow;
 mod parked;
@@ -44,6 +47,14 @@ Topics (a part of a name is enough; all by default):
   idle          processor time of an idle node with 100,000 parked tasks
   memory        memory and start-up with 1,000,000 parked tasks
 
+On an etcd that is started for it (ETCD_BIN, or etcd of the PATH; feature `etcd`):
+  etcd-rates    durable transitions a second, against the same etcd without windlass
+  etcd-attempts claims attempted for each free task by eight idle nodes
+  etcd-idle     what an idle node with 100,000 parked tasks asks
+  etcd-memory   memory and start-up with 1,000,000 parked tasks
+  etcd-due      from due to running with 100,000 parked tasks while a node is killed
+  etcd-failover until others run the 10,000 tasks of a node that is killed or shut down
+
   --quick       less of everything: to see that it works, not for figures
   --json        the rows as JSON
   --dir PATH    where the files are made (and removed): a folder on a real disk
@@ -51,13 +62,25 @@ Topics (a part of a name is enough; all by default):
 
 type Topic = (&'static str, fn(&Setting, &mut Report));
 
-const TOPICS: [Topic; 6] = [
+const TOPICS: &[Topic] = &[
     ("transitions", transitions::run),
     ("flow", flow::run),
     ("commands", commands::run),
     ("lateness", parked::lateness),
     ("idle", parked::idle),
     ("memory", parked::memory),
+    #[cfg(feature = "etcd")]
+    ("etcd-rates", cluster::rates),
+    #[cfg(feature = "etcd")]
+    ("etcd-attempts", cluster::attempts),
+    #[cfg(feature = "etcd")]
+    ("etcd-idle", cluster::idle),
+    #[cfg(feature = "etcd")]
+    ("etcd-memory", cluster::memory),
+    #[cfg(feature = "etcd")]
+    ("etcd-due", cluster::due),
+    #[cfg(feature = "etcd")]
+    ("etcd-failover", cluster::failover),
 ];
 
 fn main() -> ExitCode {
@@ -93,7 +116,12 @@ fn main() -> ExitCode {
     setting.warn_of_memory_disk();
     let mut report = Report::default();
     for (topic, run) in TOPICS {
-        if names.is_empty() || names.iter().any(|name| topic.contains(name.as_str())) {
+        // The name of a topic alone means that one and no other that holds it.
+        let named = |name: &String| match TOPICS.iter().any(|(topic, _)| topic == name) {
+            true => topic == name,
+            false => topic.contains(name.as_str()),
+        };
+        if names.is_empty() || names.iter().any(named) {
             eprintln!("==> {topic}");
             report.begin(topic);
             run(&setting, &mut report);

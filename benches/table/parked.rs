@@ -21,7 +21,7 @@ fn later(wait: Duration) -> Timestamp {
 }
 
 /// A task that sleeps for longer than anything is measured.
-fn sleeper(n: usize) -> NewTask {
+pub(crate) fn sleeper(n: usize) -> NewTask {
     let days = 30 + n as u64 % 300;
     NewTask::new("parked")
         .id(support::id(n))
@@ -44,12 +44,12 @@ fn file_of(
 
 /// What a node says of itself.
 #[derive(Debug, Serialize, Deserialize)]
-struct Facts {
-    parked: usize,
+pub(crate) struct Facts {
+    pub(crate) parked: usize,
     /// Seconds from opening the file to the end of the list.
-    listed: f64,
+    pub(crate) listed: f64,
     /// Bytes that are resident.
-    resident: u64,
+    pub(crate) resident: u64,
 }
 
 /// The other process: a node that holds parked tasks and tells of itself.
@@ -89,7 +89,7 @@ pub(crate) async fn holds(file: &Path) {
 }
 
 /// Starts a node in a process of its own, and asks it when it has come to rest.
-fn facts(file: &Path) -> (Facts, Other) {
+pub(crate) fn facts(file: &Path) -> (Facts, Other) {
     let mut other = Other::start("holds", file);
     let mut ask = || {
         other.ask();

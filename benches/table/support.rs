@@ -67,10 +67,15 @@ pub(crate) fn runtime() -> Runtime {
         .unwrap()
 }
 
+/// Opens a file, or what the URL of an etcd names.
 pub(crate) async fn open(file: &Path) -> Store {
-    Store::open(&format!("sqlite:{}", file.display()))
-        .await
-        .unwrap()
+    let name = file.display().to_string();
+    let url = if name.starts_with("etcd://") {
+        name
+    } else {
+        format!("sqlite:{name}")
+    };
+    Store::open(&url).await.unwrap()
 }
 
 /// An id of 20 bytes.
@@ -204,6 +209,8 @@ pub(crate) fn child() {
         match role.as_str() {
             "obeys" => crate::commands::obeys(file).await,
             "holds" => crate::parked::holds(file).await,
+            #[cfg(feature = "etcd")]
+            "works" => crate::cluster::works(file).await,
             other => panic!("there is no role '{other}'"),
         }
     });
@@ -256,6 +263,19 @@ impl Other {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim().to_owned()
+    }
+
+    /// Asks it to end, and does not wait for that.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn release(&mut self) {
+        drop(self.input.take());
+    }
+
+    /// Ends it without a word.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Processor time that it has used.

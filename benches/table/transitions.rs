@@ -27,14 +27,14 @@ use crate::{
     support::{self, Meter, Rate, Setting, tell_rates},
 };
 
-const IN_FLIGHT: usize = 1000;
+pub(crate) const IN_FLIGHT: usize = 1000;
 /// Bytes of the data that a checkpoint brings.
 const DATA: usize = 300;
 
 /// What the handlers do.
-const CHECKPOINT: u8 = 0;
-const RUN: u8 = 1;
-const WITHIN: u8 = 2;
+pub(crate) const CHECKPOINT: u8 = 0;
+pub(crate) const RUN: u8 = 1;
+pub(crate) const WITHIN: u8 = 2;
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {
     for among in [IN_FLIGHT, 100_000] {
@@ -121,14 +121,14 @@ struct Shared {
 }
 
 /// A runner whose handlers do nothing but move on, while the gate is open.
-struct Node {
-    runner: Runner,
+pub(crate) struct Node {
+    pub(crate) runner: Runner,
     shared: Arc<Shared>,
     gate: watch::Sender<()>,
 }
 
 impl Node {
-    async fn start(file: &std::path::Path, among: usize) -> Self {
+    pub(crate) async fn start(file: &std::path::Path, among: usize) -> Self {
         let store = support::open(file).await;
         fill(&store, among).await;
         let shared = Arc::new(Shared {
@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// Opens the gate for a while; answers how many transitions a second became durable.
-    async fn rate(&mut self, time: Duration, mode: u8) -> Rate {
+    pub(crate) async fn rate(&mut self, time: Duration, mode: u8) -> Rate {
         self.shared.mode.store(mode, Ordering::SeqCst);
         self.shared.waiting.store(0, Ordering::SeqCst);
         self.shared.open.store(true, Ordering::SeqCst);
@@ -206,14 +206,14 @@ async fn move_on(task: TaskContext, shared: Arc<Shared>, mut gate: watch::Receiv
 }
 
 /// Claims without a runner: what the store alone takes.
-struct Held {
+pub(crate) struct Held {
     store: Store,
     lease: Lease,
     claims: Vec<(Claim, State)>,
 }
 
 impl Held {
-    async fn new(file: &std::path::Path, among: usize) -> Self {
+    pub(crate) async fn new(file: &std::path::Path, among: usize) -> Self {
         let store = support::open(file).await;
         fill(&store, among).await;
         let spec = NodeSpec {
@@ -245,7 +245,7 @@ impl Held {
     }
 
     /// Four callers, each with its part of the claims: while one is answered the others wait.
-    fn rate(&mut self, runtime: &Runtime, time: Duration) -> Rate {
+    pub(crate) fn rate(&mut self, runtime: &Runtime, time: Duration) -> Rate {
         let (begun, meter) = (Instant::now(), Meter::start());
         let part = self.claims.len().div_ceil(4);
         let mut all = std::mem::take(&mut self.claims);

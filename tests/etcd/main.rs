@@ -8,14 +8,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod auth;
 mod bad_input;
 mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod failover;
 mod failures;
+mod idle;
+mod limits;
 mod proxy;
 mod runner;
 mod security;
 mod server;
+mod servers;
+mod silence;
 mod support;

@@ -11,6 +11,14 @@ impl Server {
         Self::start_with("http", &[])
     }
 
+    /// One of three members, of which the others are dead.
+    pub(crate) fn start_alone_of_three() -> Self {
+        let mut cluster = Cluster::start(Setup::of(3)).unwrap();
+        cluster.kill(1);
+        cluster.kill(2);
+        Self(cluster)
+    }
+
     /// As [`start`](Self::start), with arguments of one's own; `scheme` is that of the clients.
     pub(crate) fn start_with(scheme: &'static str, arguments: &[String]) -> Self {
         let setup = Setup {

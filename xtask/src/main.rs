@@ -226,13 +226,18 @@ fn fix() -> Result<(), String> {
     run("formatting", cargo().args(["fmt", "--all"]))
 }
 
+/// Topics of etcd are built and run only when one of them is named.
 fn bench(args: &[String]) -> Result<(), String> {
-    run(
-        "cargo bench",
-        cargo()
-            .args(["bench", "--package", "windlass", "--bench", "table", "--"])
-            .args(args),
-    )
+    let mut bench = cargo();
+    bench.args(["bench", "--package", "windlass", "--bench", "table"]);
+    if args.iter().any(|arg| arg.starts_with("etcd")) {
+        let servers = tools::etcds(&root())?;
+        let server = servers.first().ok_or("no etcd was found")?;
+        bench.args(["--features", "etcd"]);
+        bench.env("PROTOC", tools::protoc(&root())?);
+        bench.env("ETCD_BIN", server);
+    }
+    run("cargo bench", bench.arg("--").args(args))
 }
 
 fn soak(args: &[String]) -> Result<(), String> {

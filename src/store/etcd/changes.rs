@@ -39,6 +39,8 @@ struct Reader {
     inner: Arc<Inner>,
     stream: Option<WatchStream>,
     asked: bool,
+    /// The connection that it is on.
+    turn: usize,
     /// The last revision that was read, and the last change that was told.
     seen: i64,
     told: u64,
@@ -79,6 +81,7 @@ impl Inner {
             inner: self.clone(),
             stream: None,
             asked: false,
+            turn: self.link.turn(),
             seen,
             told,
         };
@@ -127,10 +130,16 @@ impl Reader {
     async fn try_next(&mut self) -> Result<Vec<Change>, Fault> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => self.open().await?,
+            None => {
+                // A call first: it renews a token that has expired, which a watch cannot.
+                self.inner.get_key(&self.inner.keys.horizon()).await?;
+                (self.turn, self.asked) = (self.inner.link.turn(), false);
+                self.open().await?
+            }
         };
         let Ok(message) = timeout(SILENCE, stream.message()).await else {
             if self.asked {
+                self.inner.link.leave(self.turn).await;
                 return Err(Fault::Unknown("the stream is silent".into()));
             }
             self.inner.link.call(stream.request_progress()).await?;

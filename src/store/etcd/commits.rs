@@ -231,7 +231,9 @@ impl Inner {
         let id = &claim.task;
         let done = match self.pipeline.write(item).await {
             Ok(done) => done,
-            Err(Fault::Refused(error)) => return Tried::Answer(Err(error)),
+            Err(Fault::Refused(error) | Fault::OverLimit(_, error)) => {
+                return Tried::Answer(Err(error));
+            }
             Err(fault) => return Tried::NotKnown(fault.into_error(OPERATION).to_string()),
         };
         if let Some(at) = done.written {

@@ -2,6 +2,7 @@
 
 use etcd_client::Error as Etcd;
 
+use super::capacity::Limit;
 use crate::store::Error;
 
 /// Why a request to etcd brought nothing.
@@ -17,22 +18,36 @@ pub(super) enum Fault {
     NotNow(String),
     /// It was not done and never will be.
     Refused(Error),
+    /// It was not done: the request was over a limit of the servers.
+    OverLimit(Limit, Error),
+    /// It was not done: the servers do not take this process (user, role, certificate, what they
+    /// are). The text says what to do.
+    Setup(String),
+    /// It was not done: our token has expired, or is older than the last change of users and roles.
+    StaleToken(String),
 }
 
 impl Fault {
     /// The store's error, where the lease or the revision is of no interest.
     pub(super) fn into_error(self, operation: &'static str) -> Error {
         match self {
-            Self::Unknown(reason) | Self::NotNow(reason) => Error::unavailable(operation, reason),
+            Self::Unknown(reason) | Self::NotNow(reason) | Self::StaleToken(reason) => {
+                Error::unavailable(operation, reason)
+            }
             Self::LeaseGone => Error::unavailable(operation, "the lease is gone"),
             Self::Compacted => Error::unavailable(operation, "the revision was compacted"),
-            Self::Refused(error) => error,
+            Self::Refused(error) | Self::OverLimit(_, error) => error,
+            Self::Setup(text) => Error::Unusable(text),
         }
     }
 }
 
 fn unusable(text: &str, advice: &str) -> Fault {
-    Fault::Refused(Error::Unusable(format!("etcd: {text}; {advice}")))
+    Fault::Setup(format!("etcd: {text}; {advice}"))
+}
+
+fn over_limit(limit: Limit, text: &str, advice: &str) -> Fault {
+    Fault::OverLimit(limit, Error::Unusable(format!("etcd: {text}; {advice}")))
 }
 
 fn with_sources(error: &dyn std::error::Error) -> String {
@@ -110,14 +125,15 @@ impl From<Etcd> for Fault {
         if has("request is too large") {
             let advice =
                 "it is over the server's --max-request-bytes; raise it, or write less at once";
-            return unusable(&text, advice);
+            return over_limit(Limit::Bytes, &text, advice);
         }
         if has("too many operations") {
             let advice = "it is over the server's --max-txn-ops; raise it, or give fewer effects in one message";
-            return unusable(&text, advice);
+            return over_limit(Limit::Operations, &text, advice);
         }
         if has("duplicate key given") {
-            return unusable(&text, "this is an error of windlass: report it");
+            let advice = "this is an error of windlass: report it";
+            return Self::Refused(Error::Unusable(format!("etcd: {text}; {advice}")));
         }
         if has("authentication failed") || has("user name is empty") {
             let advice = "give user and password of the cluster (WINDLASS_ETCD_USER, WINDLASS_ETCD_PASSWORD)";
@@ -130,8 +146,8 @@ impl From<Etcd> for Fault {
             let advice = "the user needs a role with read and write access to the namespace's keys";
             return unusable(&text, advice);
         }
-        if has("invalid auth token") || has("auth revision") {
-            return Self::NotNow(text);
+        if has("invalid auth token") || has("revision of auth store is old") {
+            return Self::StaleToken(text);
         }
         if has("too many requests") || has("no leader") {
             return Self::NotNow(text);

@@ -123,10 +123,6 @@ impl Keys {
         format!("{}nodes/", self.root)
     }
 
-    pub(super) fn node(&self, name: &NodeName) -> String {
-        format!("{}nodes/{name}/", self.root)
-    }
-
     pub(super) fn registration(&self, name: &NodeName) -> String {
         format!("{}nodes/{name}/_metafora", self.root)
     }

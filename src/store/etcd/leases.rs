@@ -20,7 +20,8 @@ use crate::store::{Error, Lease, NodeSpec, NodeStatus};
 /// How many claims hang on one lease.
 const CLAIMS_PER_LEASE: usize = 1000;
 
-type Stream = (LeaseKeeper, LeaseKeepAliveStream);
+/// With the connection that it was opened on.
+type Stream = (LeaseKeeper, LeaseKeepAliveStream, usize);
 
 /// The leases of one node.
 pub(super) struct NodeLease {
@@ -176,11 +177,11 @@ impl Inner {
             return Err(fenced(&lease.node));
         };
         let mut streams = node.streams.lock().await;
-        let ids = node.ids();
+        let (ids, ttl) = (node.ids(), node.ttl);
         // All at once: each has the whole time of a call.
         let renewals = ids.iter().map(|id| {
             let stream = streams.remove(id);
-            async move { (*id, self.keep_alive(*id, stream).await) }
+            async move { (*id, self.keep_alive(*id, stream, ttl).await) }
         });
         let mut failed = None;
         for (id, renewed) in futures::future::join_all(renewals.collect::<Vec<_>>()).await {
@@ -219,22 +220,32 @@ impl Inner {
         Ok(())
     }
 
-    /// Renews one lease, on the stream that was used before if it still works.
-    async fn keep_alive(&self, id: i64, stream: Option<Stream>) -> Result<Stream, Fault> {
-        if let Some((mut keeper, mut answers)) = stream {
-            let renewed = self.link.call(async {
+    /// Renews one lease, on the stream that was used before if it still works. One that is silent
+    /// must not use up the time that the lease has left.
+    async fn keep_alive(
+        &self,
+        id: i64,
+        stream: Option<Stream>,
+        ttl: Duration,
+    ) -> Result<Stream, Fault> {
+        let limit = self.link.timeout().min(ttl / 6);
+        if let Some((mut keeper, mut answers, turn)) = stream {
+            let renewed = self.link.call_within(turn, limit, async {
                 keeper.keep_alive().await?;
                 answers.message().await
             });
             match renewed.await {
-                Ok(Some(answer)) if answer.ttl() > 0 => return Ok((keeper, answers)),
+                Ok(Some(answer)) if answer.ttl() > 0 => return Ok((keeper, answers, turn)),
                 Ok(Some(_)) | Err(Fault::LeaseGone) => return Err(Fault::LeaseGone),
                 // A stream that broke says nothing of the lease.
                 Ok(None) | Err(_) => {}
             }
         }
         let mut client = self.link.leases();
-        self.link.call(client.keep_alive(id)).await
+        let turn = self.link.turn();
+        let opened = self.link.call_within(turn, limit, client.keep_alive(id));
+        let (keeper, answers) = opened.await?;
+        Ok((keeper, answers, turn))
     }
 
     /// Writes what the node tells of itself.

@@ -1,6 +1,17 @@
 //! The connection: every call with a time limit, and large answers allowed.
+//!
+//! One member is used at a time. When a call to it gets no answer the next one is, on a connection
+//! of its own; of one member alone, a new connection. So a member or a path that swallows what it
+//! is sent costs one time limit, and not one for every call that a balancer hands to it.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use etcd_client::{
     Certificate, Client, ConnectOptions, Identity, KvClient, LeaseClient, TlsOptions, Txn,
@@ -9,14 +20,15 @@ use etcd_client::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::Mutex,
     time::timeout,
 };
+use tracing::{error, info, warn};
 
 use super::{
     Options,
     errors::{Fault, WITHOUT_TLS},
 };
-use crate::store::Error;
 
 /// One revision is one message, and one page is too: the default of 4 MiB is soon passed.
 const MAX_MESSAGE: usize = 1 << 30;
@@ -26,6 +38,58 @@ const MAX_MESSAGE: usize = 1 << 30;
 pub(super) struct Link {
     client: Client,
     timeout: Duration,
+    members: Arc<Members>,
+    standing: Arc<Standing>,
+}
+
+/// Whether the servers take this process.
+#[derive(Default)]
+struct Standing {
+    has_user: bool,
+    /// They have: what they refuse from now on may be mended while we go on trying.
+    accepted: AtomicBool,
+    /// When it was last told that they do not.
+    told: std::sync::Mutex<Option<Instant>>,
+    complained: AtomicBool,
+}
+
+/// How often it is told that the servers do not take this process.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+impl Standing {
+    fn complain(&self, reason: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+            error!(
+                reason,
+                "etcd does not take this process any more; it goes on trying"
+            );
+            *told = Some(Instant::now());
+        }
+        self.complained.store(true, Ordering::Relaxed);
+    }
+
+    fn praise(&self) {
+        if self.complained.load(Ordering::Relaxed) && self.complained.swap(false, Ordering::Relaxed)
+        {
+            info!("etcd takes this process again");
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+/// Which member is used.
+struct Members {
+    endpoints: Vec<String>,
+    /// Counts the changes: the member is the one of this place, round and round.
+    turn: AtomicUsize,
+    changing: Mutex<()>,
+}
+
+impl Members {
+    fn at(&self, turn: usize) -> &str {
+        &self.endpoints[turn % self.endpoints.len()]
+    }
 }
 
 impl Link {
@@ -55,19 +119,44 @@ impl Link {
             connect = connect.with_tls(tls);
         } else if options.ca.is_some() || options.identity.is_some() {
             let text = "certificates are given, but the store's URL is without TLS: use etcds://";
-            return Err(Fault::Refused(Error::Unusable(text.into())));
+            return Err(Fault::Setup(text.into()));
         }
-        let opened = timeout(
-            options.timeout,
-            Client::connect(&options.endpoints, Some(connect)),
-        );
-        let client = match opened.await {
-            Ok(Ok(client)) => client,
-            Ok(Err(e)) => return Err(e.into()),
-            Err(_) => return Err(Fault::Unknown(no_answer(options.timeout))),
+        let endpoints = options.endpoints.clone();
+        if endpoints.is_empty() {
+            let text = "no endpoint is given: name at least one HOST:PORT of the cluster";
+            return Err(Fault::Setup(text.into()));
+        }
+        // Each process begins with another one, so that not all use the first.
+        let first = fastrand::usize(0..endpoints.len());
+        let members = Members {
+            turn: AtomicUsize::new(first),
+            changing: Mutex::default(),
+            endpoints,
         };
-        let timeout = options.timeout;
-        Ok(Self { client, timeout })
+        let mut failed = Fault::Unknown(no_answer(options.timeout));
+        for turn in first..first + members.endpoints.len() {
+            let opened = Client::connect([members.at(turn)], Some(connect.clone()));
+            match timeout(options.timeout, opened).await {
+                Ok(Ok(client)) => {
+                    members.turn.store(turn, Ordering::Relaxed);
+                    return Ok(Self {
+                        client,
+                        timeout: options.timeout,
+                        members: Arc::new(members),
+                        standing: Arc::new(Standing {
+                            has_user: options.user.is_some(),
+                            ..Standing::default()
+                        }),
+                    });
+                }
+                Ok(Err(e)) => failed = e.into(),
+                Err(_) => failed = Fault::Unknown(no_answer(options.timeout)),
+            }
+            if matches!(failed, Fault::Setup(_)) {
+                break;
+            }
+        }
+        Err(failed)
     }
 
     pub(super) fn kv(&self) -> KvClient {
@@ -88,21 +177,129 @@ impl Link {
         self.timeout
     }
 
+    /// How many members there are to try.
+    pub(super) fn members(&self) -> usize {
+        self.members.endpoints.len()
+    }
+
     /// Waits for an answer, but not for ever.
     pub(super) async fn call<T>(
         &self,
         call: impl Future<Output = Result<T, etcd_client::Error>>,
     ) -> Result<T, Fault> {
-        match timeout(self.timeout, call).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(e)) => Err(e.into()),
-            Err(_) => Err(Fault::Unknown(no_answer(self.timeout))),
+        self.call_within(self.turn(), self.timeout, call).await
+    }
+
+    /// As [`call`](Self::call), with a time limit of its own, on what was opened at this `turn`.
+    pub(super) async fn call_within<T>(
+        &self,
+        turn: usize,
+        limit: Duration,
+        call: impl Future<Output = Result<T, etcd_client::Error>>,
+    ) -> Result<T, Fault> {
+        match timeout(limit, call).await {
+            Ok(Ok(answer)) => {
+                self.standing.praise();
+                Ok(answer)
+            }
+            Ok(Err(e)) => {
+                let fault = self.judged(Fault::from(e)).await;
+                // A connection that is known to be broken is made anew without being told to.
+                if self.members() > 1 && is_of_the_member(&fault) {
+                    self.leave(turn).await;
+                }
+                Err(fault)
+            }
+            Err(_) => {
+                self.leave(turn).await;
+                Err(Fault::Unknown(no_answer(limit)))
+            }
+        }
+    }
+
+    /// The servers have taken this process: what they refuse from now on is not final.
+    pub(super) fn accepted(&self) {
+        self.standing.accepted.store(true, Ordering::Relaxed);
+    }
+
+    /// What a fault means for this process: a token that is stale is renewed, and a refusal of one
+    /// that was taken before is told and may be lifted.
+    async fn judged(&self, fault: Fault) -> Fault {
+        let fault = match fault {
+            Fault::StaleToken(_) => {
+                match timeout(self.timeout, self.client.refresh_token()).await {
+                    Ok(Ok(())) | Err(_) => fault,
+                    Ok(Err(e)) => Fault::from(e),
+                }
+            }
+            fault => fault,
+        };
+        match fault {
+            Fault::Setup(text) if self.standing.accepted.load(Ordering::Relaxed) => {
+                self.standing.complain(&text);
+                Fault::NotNow(text)
+            }
+            fault => fault,
+        }
+    }
+
+    /// The version that the member says that it has; `None` when it does not say.
+    pub(super) async fn version(&self) -> Option<String> {
+        let mut client = self.client.maintenance_client();
+        let status = self.call(client.status()).await.ok()?;
+        Some(status.version().to_owned())
+    }
+
+    /// Stands for the connection that is used now.
+    pub(super) fn turn(&self) -> usize {
+        self.members.turn.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with the next member, or a new connection to the only one, if `turn` is still the
+    /// one that is used: what failed together changes it once.
+    pub(super) async fn leave(&self, turn: usize) {
+        let members = &self.members;
+        let next = turn.wrapping_add(1);
+        let _one = members.changing.lock().await;
+        let changed =
+            members
+                .turn
+                .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed);
+        if changed.is_err() {
+            return;
+        }
+        // Takes the place of the one with the same name.
+        let told = timeout(self.timeout, async {
+            self.client.add_endpoint(members.at(next)).await?;
+            if members.at(next) != members.at(turn) {
+                self.client.remove_endpoint(members.at(turn)).await?;
+            }
+            Ok::<_, etcd_client::Error>(())
+        });
+        match told.await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => warn!(error = %e, "cannot change to another member of etcd"),
+            Err(_) => warn!("cannot change to another member of etcd: the client is stuck"),
         }
     }
 
     pub(super) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
-        self.call(kv.txn(txn)).await
+        // A token may be stale at any call; nothing was done then.
+        let again = self.standing.has_user.then(|| txn.clone());
+        match (self.call(kv.txn(txn)).await, again) {
+            (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
+            (answer, _) => answer,
+        }
+    }
+}
+
+/// Whether another member may do better.
+fn is_of_the_member(fault: &Fault) -> bool {
+    match fault {
+        Fault::Unknown(_) => true,
+        Fault::NotNow(reason) => reason.contains("no leader"),
+        _ => false,
     }
 }
 

@@ -7,14 +7,16 @@
 //! |---|---|
 //! | `options`, `link`, `errors` | how etcd is reached, with a time limit on every call |
 //! | `keys`, `records`, `queued` | where everything is, and in what form |
-//! | `item`, `pipeline` | one task's write, and how many are combined into one transaction |
+//! | `item`, `pipeline`, `capacity` | one task's write, how many are combined into one transaction, and what the servers take |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `mirror`, `watch`, `changes` | the two streams |
+//! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
 
+mod capacity;
 mod changes;
 mod claims;
 mod commits;
@@ -33,6 +35,7 @@ mod mirror;
 mod node_commands;
 mod options;
 mod outcomes;
+mod peers;
 mod pipeline;
 mod queries;
 mod queued;
@@ -96,8 +99,10 @@ struct Inner {
     options: Options,
     clock: Arc<dyn Clock>,
     pipeline: pipeline::Pipeline,
+    capacity: Arc<capacity::Capacity>,
     claims: held::Claims,
     leases: leases::Leases,
+    peers: peers::Peers,
 }
 
 impl fmt::Debug for EtcdStore {
@@ -129,21 +134,50 @@ impl EtcdStore {
             Err(fault) => return Err(unconnected(&options, fault).await),
         };
         let keys = keys::Keys::new(&options.namespace);
-        let pipeline = pipeline::Pipeline::start(link.clone(), &options);
+        let capacity = Arc::new(capacity::Capacity::new(&options));
+        let pipeline = pipeline::Pipeline::start(link.clone(), &options, capacity.clone());
         let inner = Arc::new(Inner {
             link,
             keys,
             options,
             clock,
             pipeline,
+            capacity,
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
+            peers: peers::Peers::default(),
         });
         let horizon = inner.keys.horizon();
-        match inner.get_key(&horizon).await {
-            Ok(_) => Ok(Self(inner)),
-            Err(fault) => Err(unconnected(&inner.options, fault).await),
+        let mut failed = None;
+        for _ in 0..inner.link.members() {
+            match inner.get_key(&horizon).await {
+                Ok(_) => {
+                    check_version(inner.link.version().await.as_deref())?;
+                    inner.link.accepted();
+                    return Ok(Self(inner));
+                }
+                Err(fault @ (errors::Fault::Unknown(_) | errors::Fault::NotNow(_))) => {
+                    failed = Some(fault);
+                }
+                Err(fault) => return Err(unconnected(&inner.options, fault).await),
+            }
         }
+        let failed = failed.unwrap_or(errors::Fault::NotNow("no endpoint is given".into()));
+        Err(unconnected(&inner.options, failed).await)
+    }
+}
+
+/// Refuses servers that lack what the store is made of.
+fn check_version(version: Option<&str>) -> Result<(), Error> {
+    let Some(version) = version else {
+        return Ok(());
+    };
+    let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) < (3, 4) => Err(Error::Unusable(format!(
+            "etcd {version} is too old: windlass needs 3.4 or newer (update its members one after the other)"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -11,11 +11,10 @@ use super::{
     errors::Fault,
     item::Item,
     leases::{fenced, number},
+    peers::{self, Told},
     records::{self, Registration, number as number_of},
 };
-use crate::store::{
-    Error, Lease, NodeCommand, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand,
-};
+use crate::store::{Error, Lease, NodeCommand, NodeRecord, QueuedNodeCommand};
 
 /// How long an answer is kept for whoever asked.
 const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -114,11 +113,14 @@ impl Inner {
         Ok(nodes)
     }
 
-    /// The same in one read: the claims are what the nodes told last, and how long their leases
-    /// hold is not known.
+    /// The same without asking anybody, where a watch is open: the claims are what the nodes told
+    /// last, and how long their leases hold is not known.
     pub(super) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
-        let all = self.registrations().await?.into_iter();
-        let peers = all.map(|(lease, told)| {
+        let all = match self.peers.known() {
+            Some(known) => known,
+            None => self.registrations().await?,
+        };
+        let peers = all.into_iter().map(|(lease, told)| {
             let claims = u64::from(told.status.running);
             record(lease, told, 0, claims)
         });
@@ -126,33 +128,11 @@ impl Inner {
     }
 
     /// What the nodes told of themselves, with their leases.
-    async fn registrations(&self) -> Result<Vec<(i64, Registration)>, Error> {
+    async fn registrations(&self) -> Result<Vec<Told>, Error> {
         let all = self.get_all(&self.keys.nodes()).await;
         let (all, _) = all.map_err(|fault| fault.into_error(LIST_NODES))?;
-        let mut nodes = Vec::new();
-        for kv in &all {
-            let name = self.keys.strip(kv.key(), "nodes/");
-            let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
-            let Some(name) = name.and_then(|name| NodeName::new(name).ok()) else {
-                continue;
-            };
-            // A node of Metafora tells nothing of itself.
-            let told: Registration = records::parse(kv).unwrap_or_else(|_| Registration {
-                spec: NodeSpec {
-                    name,
-                    kinds: None,
-                    labels: Default::default(),
-                    slots: 0,
-                    pid: 0,
-                    version: "metafora".to_owned(),
-                },
-                status: NodeStatus::default(),
-                joined_at: jiff::Timestamp::UNIX_EPOCH,
-                leases: Vec::new(),
-            });
-            nodes.push((kv.lease(), told));
-        }
-        Ok(nodes)
+        let nodes = all.iter().filter_map(|kv| peers::read(&self.keys, kv));
+        Ok(nodes.map(|(_, told)| told).collect())
     }
 
     pub(super) async fn send_node(

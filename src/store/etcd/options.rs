@@ -35,9 +35,11 @@ pub struct Options {
     pub domain: Option<String>,
     /// How long a call may take: 5 s by default.
     pub timeout: Duration,
-    /// How many operations one transaction may have (the server's `--max-txn-ops`): 128.
+    /// How many operations one transaction may have (the servers' `--max-txn-ops`): 128. Where the
+    /// servers refuse, less is used from then on.
     pub max_txn_ops: usize,
-    /// How many bytes one request may have (below the server's `--max-request-bytes`): 1.4 MiB.
+    /// How many bytes one request may have (below the servers' `--max-request-bytes`): 1.4 MB.
+    /// Where the servers refuse, less is used from then on.
     pub max_request_bytes: usize,
     /// How many combined writes are under way at once: 4.
     pub in_flight: usize,
@@ -58,6 +60,10 @@ impl fmt::Debug for Options {
             .finish_non_exhaustive()
     }
 }
+
+/// One task's write has about a dozen operations; with less nothing works.
+const LEAST_OPERATIONS: usize = 16;
+const LEAST_BYTES: usize = 4096;
 
 fn bad(url: &str, why: &str) -> Error {
     let reason =
@@ -82,7 +88,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Options {
-    /// The namespace that a URL names, with the defaults for everything else.
+    /// The namespace that a URL names, with the defaults for everything else. Behind the namespace
+    /// may stand `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers.
     ///
     /// # Errors
     ///
@@ -100,11 +107,12 @@ impl Options {
         let Some((hosts, namespace)) = rest.split_once('/') else {
             return Err(bad(url, "has no namespace"));
         };
+        let (namespace, parameters) = namespace.split_once('?').unwrap_or((namespace, ""));
         let namespace = namespace.trim_matches('/');
         let is_name = |part: &str| {
             !part.is_empty() && part != "." && part != ".." && !part.chars().any(char::is_control)
         };
-        if !namespace.split('/').all(is_name) || namespace.contains(['?', '#']) {
+        if !namespace.split('/').all(is_name) || namespace.contains('#') {
             return Err(bad(url, "has no namespace that could be part of a key"));
         }
         let mut endpoints = Vec::new();
@@ -117,7 +125,7 @@ impl Options {
             }
             endpoints.push(format!("{scheme}://{host}"));
         }
-        Ok(Self {
+        let mut options = Self {
             endpoints,
             namespace: namespace.to_owned(),
             user: None,
@@ -129,16 +137,47 @@ impl Options {
             max_request_bytes: 1_400_000,
             in_flight: 4,
             limits: Limits::default(),
-        })
+        };
+        for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            if !options.limit(name, "store", value)? {
+                let why = format!(
+                    "has a parameter '{name}' that is not known (max-txn-ops and max-request-bytes are)"
+                );
+                return Err(bad(url, &why));
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets a limit of the servers; false for a name that is none. `field` is where it was given.
+    fn limit(&mut self, name: &str, field: &'static str, value: &str) -> Result<bool, Error> {
+        let (place, least) = match name {
+            "max-txn-ops" => (&mut self.max_txn_ops, LEAST_OPERATIONS),
+            "max-request-bytes" => (&mut self.max_request_bytes, LEAST_BYTES),
+            _ => return Ok(false),
+        };
+        match value.parse() {
+            Ok(number) if number >= least => *place = number,
+            _ => {
+                let reason = format!(
+                    "has {name}={value}; give a number from {least} on, as the servers' --{name}"
+                );
+                return Err(Invalid::new(field, reason).into());
+            }
+        }
+        Ok(true)
     }
 
     /// Adds what the environment says: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
-    /// `WINDLASS_ETCD_PASSWORD_FILE`, and the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT`
-    /// and `WINDLASS_ETCD_KEY`.
+    /// `WINDLASS_ETCD_PASSWORD_FILE`, the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT`
+    /// and `WINDLASS_ETCD_KEY`, and the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
+    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`.
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] for a file that cannot be read, [`Error::Invalid`] for half of a pair.
+    /// [`Error::Unusable`] for a file that cannot be read, [`Error::Invalid`] for half of a pair or
+    /// a limit that is none.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
             let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {
@@ -151,6 +190,14 @@ impl Options {
                 return Err(Invalid::new("WINDLASS_ETCD_USER", reason).into());
             };
             self.user = Some((user, password));
+        }
+        for (name, field) in [
+            ("max-txn-ops", "WINDLASS_ETCD_MAX_TXN_OPS"),
+            ("max-request-bytes", "WINDLASS_ETCD_MAX_REQUEST_BYTES"),
+        ] {
+            if let Some(value) = variable(field) {
+                self.limit(name, field, &value)?;
+            }
         }
         if let Some(ca) = file("WINDLASS_ETCD_CA")? {
             self.ca = Some(ca);
@@ -187,6 +234,9 @@ mod tests {
             ("etcd://u:p@h:1/ns", "holds a user or password"),
             ("etcd://h:1/a//b", "part of a key"),
             ("http://h:1/ns", "begin with etcd://"),
+            ("etcd://h:1/ns?max-ops=3", "'max-ops' that is not known"),
+            ("etcd://h:1/ns?max-txn-ops=3", "a number from 16 on"),
+            ("etcd://h:1/ns?max-txn-ops", "a number from 16 on"),
         ] {
             let error = Options::parse(url).unwrap_err().to_string();
             assert!(error.contains(says), "{url}: {error}");
@@ -194,6 +244,10 @@ mod tests {
         let options = Options::parse("etcds://a:1,[::1]:2/x/y/").unwrap();
         assert_eq!(options.endpoints, ["https://a:1", "https://[::1]:2"]);
         assert_eq!(options.namespace, "x/y");
+        let url = "etcd://a:1/x?max-txn-ops=64&max-request-bytes=100000";
+        let options = Options::parse(url).unwrap();
+        let limits = (options.max_txn_ops, options.max_request_bytes);
+        assert_eq!((limits, options.namespace.as_str()), ((64, 100_000), "x"));
     }
 
     #[test]

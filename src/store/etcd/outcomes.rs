@@ -65,7 +65,7 @@ impl Inner {
             .queue
             .iter()
             .filter(settles)
-            .take(REJECTED_AT_ONCE)
+            .take(REJECTED_AT_ONCE.min(self.capacity.operations() / 4).max(1))
             .collect();
         let mut item = Item::new(touch(id));
         item.when_at(&self.keys.owner(id), revision_of(claim.fence));

@@ -6,14 +6,24 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use etcd_client::{Txn, TxnOp, TxnOpResponse};
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Options, errors::Fault, item::Item, link::Link, records::PLACES};
+use super::{
+    Options,
+    capacity::{Capacity, Limit},
+    errors::Fault,
+    item::Item,
+    link::Link,
+    records::PLACES,
+};
 
 /// How many waiting items are looked at for one outer: more would cost time, not fill it better.
 const LOOK: usize = 1000;
@@ -45,12 +55,11 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    pub(super) fn start(link: Link, options: &Options) -> Self {
+    pub(super) fn start(link: Link, options: &Options, capacity: Arc<Capacity>) -> Self {
         let (to_writer, from_users) = mpsc::unbounded_channel();
         let writer = Writer {
             link,
-            max_operations: options.max_txn_ops.max(2),
-            max_bytes: options.max_request_bytes,
+            capacity,
             in_flight: options.in_flight.max(1),
             waiting: VecDeque::new(),
             busy: HashSet::new(),
@@ -101,8 +110,7 @@ struct Outer {
 
 struct Writer {
     link: Link,
-    max_operations: usize,
-    max_bytes: usize,
+    capacity: Arc<Capacity>,
     in_flight: usize,
     waiting: VecDeque<Waiting>,
     /// What the outers that are under way touch.
@@ -140,6 +148,7 @@ impl Writer {
 
     /// Takes from what waits as much as one outer holds.
     fn pack(&mut self) -> Vec<Waiting> {
+        let (max_operations, max_bytes) = (self.capacity.operations(), self.capacity.bytes());
         let mut packed: Vec<Waiting> = Vec::new();
         let mut touched: HashSet<String> = HashSet::new();
         let (mut most, mut bytes, mut place) = (0, 0, 0);
@@ -150,8 +159,8 @@ impl Writer {
             let is_free = |t: &String| !self.busy.contains(t) && !touched.contains(t);
             let fits = packed.is_empty()
                 || (!self.waiting[index].alone
-                    && packed.len() + 1 + most.max(item.operations()) <= self.max_operations
-                    && bytes + item.bytes <= self.max_bytes
+                    && packed.len() + 1 + most.max(item.operations()) <= max_operations
+                    && bytes + item.bytes <= max_bytes
                     && (item.places == 0 || item.place >= place));
             let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
             touched.extend(item.touches.iter().cloned());
@@ -171,7 +180,7 @@ impl Writer {
                 packed.push(taken);
             }
             let alone = packed.last().is_some_and(|w| w.alone);
-            if alone || packed.len() + 1 + most > self.max_operations {
+            if alone || packed.len() + 1 + most > max_operations {
                 break;
             }
         }
@@ -193,6 +202,13 @@ impl Writer {
         let response = match answer {
             Ok(response) => response,
             Err(Fault::LeaseGone) => return self.without_gone_leases(items).await,
+            Err(Fault::OverLimit(limit, _)) if items.len() > 1 => {
+                self.capacity.learn(limit, used(limit, &items));
+                for waiting in items.into_iter().rev() {
+                    self.waiting.push_front(waiting);
+                }
+                return;
+            }
             Err(Fault::Refused(_)) if items.len() > 1 => {
                 for mut waiting in items.into_iter().rev() {
                     waiting.alone = true;
@@ -263,6 +279,15 @@ impl Writer {
                 _ => self.waiting.push_front(waiting),
             }
         }
+    }
+}
+
+/// How much of a limit one outer of these items uses.
+fn used(limit: Limit, items: &[Waiting]) -> usize {
+    let items = items.iter().map(|waiting| &waiting.item);
+    match limit {
+        Limit::Operations => items.len() + items.map(Item::operations).max().unwrap_or(0),
+        Limit::Bytes => items.map(|item| item.bytes).sum(),
     }
 }
 

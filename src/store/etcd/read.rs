@@ -6,6 +6,7 @@ use windlass_statemachine::{Json, State, Status, Task, TaskId};
 
 use super::{
     Inner,
+    capacity::Limit,
     errors::Fault,
     keys::{Part, end_of},
     queued::Stored,
@@ -163,13 +164,24 @@ impl Inner {
         ids: &[TaskId],
         also: Option<&str>,
     ) -> Vec<Result<(Bundle, Option<KeyValue>), Fault>> {
-        let size = (self.options.max_txn_ops.saturating_sub(1) / OPERATIONS).clamp(1, 25);
-        let chunks: Vec<_> = ids
-            .chunks(size)
-            .map(|ids| self.read_chunk(ids, also))
-            .collect();
-        let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
-        chunks.into_iter().flatten().collect()
+        loop {
+            let operations = self.capacity.operations();
+            let size = (operations.saturating_sub(1) / OPERATIONS).clamp(1, 25);
+            let chunks: Vec<_> = ids
+                .chunks(size)
+                .map(|ids| self.read_chunk(ids, also))
+                .collect();
+            let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
+            let refused = chunks.iter().flatten().any(|read| {
+                let limit = Limit::Operations;
+                matches!(read, Err(Fault::OverLimit(of, _)) if *of == limit)
+            });
+            if !refused || size == 1 {
+                return chunks.into_iter().flatten().collect();
+            }
+            self.capacity
+                .learn(Limit::Operations, size * OPERATIONS + 1);
+        }
     }
 
     async fn read_chunk(

@@ -1,6 +1,6 @@
 //! The watch of a node: one list, then one stream of changes, whatever happens to etcd.
 //!
-//! Three prefixes are watched on one stream: the tasks, what is parked, and the node's own keys. A
+//! Three prefixes are watched on one stream: the tasks, what is parked, and the nodes. A
 //! stream that breaks, or is silent although it was asked, is opened anew after the last revision
 //! that was seen of each; if that is compacted, the list is made again.
 
@@ -23,7 +23,7 @@ use super::{
     keys::end_of,
     leases::{fenced, number},
     mirror::Mirror,
-    node_commands,
+    node_commands, peers,
 };
 use crate::store::{Error, Event, EventStream, Lease};
 
@@ -114,8 +114,9 @@ impl Watching {
                 Ok(never) => match never {},
                 Err(left) => left,
             };
+            self.inner.peers.follows(self.lease.id, false);
             match left {
-                Left::Over => return,
+                Left::Over => break,
                 Left::Compacted => {
                     info!(%node, "the history that the watch goes on from was compacted: listing again");
                     listed = false;
@@ -132,11 +133,12 @@ impl Watching {
                     wait = (wait * 2).min(LONGEST_BACKOFF);
                     tokio::select! {
                         () = sleep(pause) => {}
-                        () = self.events.closed() => return,
+                        () = self.events.closed() => break,
                     }
                 }
             }
         }
+        self.inner.peers.forget(self.lease.id);
     }
 
     async fn tell(&self, events: Vec<Event>) -> Result<(), Left> {
@@ -159,7 +161,9 @@ impl Watching {
             self.list().await?;
             *listed = true;
         }
+        let turn = self.inner.link.turn();
         let mut stream = self.open().await?;
+        self.inner.peers.follows(self.lease.id, true);
         if *told {
             info!(node = %self.lease.node, "the watch goes on");
             *told = false;
@@ -174,12 +178,18 @@ impl Watching {
                 Ok(Ok(Some(response))) => response,
                 Ok(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
                 Ok(Err(e)) => return Err(Fault::from(e).into()),
-                Err(_) if asked => return Err(Left::Broken("the stream is silent".into())),
+                Err(_) if asked => {
+                    self.inner.link.leave(turn).await;
+                    return Err(Left::Broken("the stream is silent".into()));
+                }
                 Err(_) => {
                     let asking = timeout(self.inner.link.timeout(), stream.request_progress());
                     match asking.await {
                         Ok(Ok(())) => asked = true,
-                        _ => return Err(Left::Broken("the stream takes no request".into())),
+                        _ => {
+                            self.inner.link.leave(turn).await;
+                            return Err(Left::Broken("the stream takes no request".into()));
+                        }
                     }
                     continue;
                 }
@@ -213,19 +223,17 @@ impl Watching {
         self.inner
             .scan_at(at, &parked, &end_of(&parked), &mut take)
             .await?;
-        let node = self
-            .inner
-            .get_all(&keys.node_commands(&self.lease.node))
-            .await;
-        let (commands, node_at) = node?;
+        let (nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
+        let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
+        self.inner.peers.listed(self.lease.id, told.collect());
         for batch in mirror.list(BATCH) {
             self.tell(batch).await?;
         }
         self.mirror = mirror;
         self.drop_stale();
         self.seen = [at, at, node_at];
-        for kv in &commands {
-            self.node_command(kv).await?;
+        for kv in &nodes {
+            self.node_key(EventType::Put, kv).await?;
         }
         Ok(())
     }
@@ -248,7 +256,7 @@ impl Watching {
 
     async fn open(&self) -> Result<WatchStream, Left> {
         let keys = &self.inner.keys;
-        let prefixes = [keys.tasks(), keys.all_parked(), keys.node(&self.lease.node)];
+        let prefixes = [keys.tasks(), keys.all_parked(), keys.nodes()];
         let options = |n: usize| {
             WatchOptions::new()
                 .with_range(end_of(&prefixes[n]))
@@ -317,16 +325,30 @@ impl Watching {
         Ok(given_back)
     }
 
+    /// Takes in a key below `/NS/nodes/`: who is there, and the commands to this node.
     async fn node_key(&mut self, event: EventType, kv: &etcd_client::KeyValue) -> Result<(), Left> {
-        let registration = self.inner.keys.registration(&self.lease.node);
-        if kv.key() == registration.as_bytes() {
+        let keys = &self.inner.keys;
+        let Some((node, rest)) = peers::split(keys, kv.key()) else {
+            return Ok(());
+        };
+        let ours = node == self.lease.node;
+        if rest == "_metafora" {
+            let told = match event {
+                EventType::Put => peers::read(keys, kv).map(|(_, told)| told),
+                EventType::Delete => None,
+            };
+            self.inner.peers.changed(self.lease.id, node, told);
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
-            return if gone { Err(Left::Over) } else { Ok(()) };
+            return if ours && gone {
+                Err(Left::Over)
+            } else {
+                Ok(())
+            };
         }
-        match event {
-            EventType::Put => self.node_command(kv).await,
-            EventType::Delete => Ok(()),
+        if ours && rest.starts_with("commands/") && event == EventType::Put {
+            return self.node_command(kv).await;
         }
+        Ok(())
     }
 
     async fn node_command(&mut self, kv: &etcd_client::KeyValue) -> Result<(), Left> {

@@ -1,0 +1,17 @@
+//! The store on etcd: rates beside what the same etcd takes without windlass, what parked tasks
+//! cost, and how long it takes until others run what a node ran.
+//!
+//! The servers are started here (`ETCD_BIN`, or `etcd` of the PATH), on the disk of the other files.
+
+mod attempts;
+mod failover;
+mod quiet;
+mod rates;
+mod server;
+mod worker;
+
+pub(crate) use attempts::attempts;
+pub(crate) use failover::{due, failover};
+pub(crate) use quiet::{idle, memory};
+pub(crate) use rates::rates;
+pub(crate) use worker::works;

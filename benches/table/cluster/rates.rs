@@ -1,0 +1,134 @@
+//! Durable transitions a second beside what the same etcd takes of transactions with as many bytes,
+//! packed as tightly, in turns.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use etcd_client::{Client, Compare, CompareOp, GetOptions, Txn, TxnOp};
+use tokio::runtime::Runtime;
+
+use super::server::Cluster;
+use crate::{
+    report::Report,
+    support::{Meter, Rate, Setting, tell_rates},
+    transitions::{CHECKPOINT, Held, IN_FLIGHT, Node, RUN, WITHIN},
+};
+
+/// How many transitions one transaction holds, and how many are under way: as the store packs them.
+const EACH: usize = 120;
+const UNDER_WAY: usize = 4;
+
+/// Etcd without windlass: each transition compares a key, puts a state and a line of history.
+struct Raw {
+    client: Client,
+    state: String,
+    line: String,
+    next: Arc<AtomicU64>,
+}
+
+impl Raw {
+    async fn new(client: Client, state: usize, line: usize) -> Self {
+        let mut filling = client.kv_client();
+        for n in 0..IN_FLIGHT {
+            filling
+                .put(format!("/raw/owner/{n}"), "x", None)
+                .await
+                .unwrap();
+        }
+        Self {
+            client,
+            state: "x".repeat(state),
+            line: "x".repeat(line),
+            next: Arc::default(),
+        }
+    }
+
+    fn item(&self, n: u64) -> TxnOp {
+        let task = n % IN_FLIGHT as u64;
+        let line = n / IN_FLIGHT as u64 % 64;
+        let there = Compare::create_revision(format!("/raw/owner/{task}"), CompareOp::Greater, 0);
+        TxnOp::txn(Txn::new().when([there]).and_then([
+            TxnOp::put(format!("/raw/state/{task}"), self.state.clone(), None),
+            TxnOp::put(
+                format!("/raw/history/{task}/{line}"),
+                self.line.clone(),
+                None,
+            ),
+        ]))
+    }
+
+    async fn rate(&self, time: Duration) -> Rate {
+        let meter = Meter::start();
+        let lanes = (0..UNDER_WAY).map(|_| async {
+            let (mut kv, mut done) = (self.client.kv_client(), 0);
+            while meter.elapsed() < time {
+                let first = self.next.fetch_add(EACH as u64, Ordering::Relaxed);
+                let items = (first..first + EACH as u64).map(|n| self.item(n));
+                let txn = Txn::new().and_then(items.collect::<Vec<_>>());
+                kv.txn(txn).await.unwrap();
+                done += EACH as u64;
+            }
+            done
+        });
+        let done: u64 = futures::future::join_all(lanes).await.into_iter().sum();
+        meter.rate(done)
+    }
+
+    /// Forgets the history: it would fill the disk.
+    async fn compact(&mut self) {
+        let now = self.client.get("x", None).await.unwrap();
+        let revision = now.header().unwrap().revision();
+        self.client.compact(revision, None).await.unwrap();
+    }
+}
+
+/// The average size of the values below a prefix.
+async fn size(client: &mut Client, prefix: &str) -> usize {
+    let options = GetOptions::new().with_prefix().with_limit(500);
+    let got = client.get(prefix, Some(options)).await.unwrap();
+    let bytes: usize = got.kvs().iter().map(|kv| kv.value().len()).sum();
+    bytes / got.kvs().len().max(1)
+}
+
+pub(crate) fn rates(setting: &Setting, report: &mut Report) {
+    let cluster = Cluster::start(setting, 1);
+    let runtime: Runtime = crate::support::runtime();
+    let time = setting.pick(Duration::from_secs(3), Duration::from_millis(700));
+    let mut node = runtime.block_on(Node::start(Path::new(&cluster.url("node")), IN_FLIGHT));
+    let mut held = runtime.block_on(Held::new(Path::new(&cluster.url("held")), IN_FLIGHT));
+    runtime.block_on(node.rate(time, CHECKPOINT));
+    let mut client = runtime.block_on(cluster.raw());
+    let (state, line) = runtime.block_on(async {
+        (
+            size(&mut client, "/node/state/").await,
+            size(&mut client, "/node/history/").await,
+        )
+    });
+    let mut raw = runtime.block_on(Raw::new(client, state, line));
+    let mut rates: Vec<(String, Vec<Rate>)> = [
+        &format!("etcd alone, {EACH} compare and put {state} and {line} B"),
+        "handlers return Checkpoint",
+        "handlers return Run",
+        "checkpoint() in a handler",
+        "coordinator.commit alone",
+    ]
+    .map(|what| (format!("{what}, 1,000 in flight"), Vec::new()))
+    .into();
+    for _ in 0..setting.pick(5, 2) {
+        rates[0].1.push(runtime.block_on(raw.rate(time)));
+        for mode in [CHECKPOINT, RUN, WITHIN] {
+            let rate = runtime.block_on(node.rate(time, mode));
+            rates[1 + usize::from(mode)].1.push(rate);
+        }
+        rates[4].1.push(held.rate(&runtime, time));
+        runtime.block_on(raw.compact());
+    }
+    runtime.block_on(node.runner.shutdown());
+    tell_rates(report, &rates, |_| None);
+}

@@ -1,0 +1,78 @@
+//! What the servers take in one request: as it was configured, and less once they have refused.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracing::warn;
+
+use super::Options;
+
+/// A limit of the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// `--max-txn-ops`.
+    Operations,
+    /// `--max-request-bytes`.
+    Bytes,
+}
+
+/// The limits that requests are made to fit, for all who make some.
+#[derive(Debug)]
+pub(super) struct Capacity {
+    operations: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Capacity {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            operations: AtomicUsize::new(options.max_txn_ops.max(2)),
+            bytes: AtomicUsize::new(options.max_request_bytes.max(1)),
+        }
+    }
+
+    pub(super) fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A request that used so much was refused: from now on half of that is the limit. Of several
+    /// that were under way together one teaches it.
+    pub(super) fn learn(&self, limit: Limit, used: usize) {
+        let (place, least, option) = match limit {
+            Limit::Operations => (&self.operations, 2, "max-txn-ops"),
+            Limit::Bytes => (&self.bytes, 1, "max-request-bytes"),
+        };
+        let now = (used / 2).max(least);
+        let before = place.fetch_min(now, Ordering::Relaxed);
+        if now < before {
+            warn!(
+                option,
+                before,
+                now,
+                "the servers take less in one request than was thought: using less from now on"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_halves_the_limit_once() {
+        let options = Options::parse("etcd://h:1/ns").unwrap_or_else(|e| panic!("{e}"));
+        let capacity = Capacity::new(&options);
+        for _ in 0..3 {
+            capacity.learn(Limit::Operations, 128);
+            assert_eq!(capacity.operations(), 64);
+        }
+        capacity.learn(Limit::Operations, 3);
+        assert_eq!(capacity.operations(), 2, "one item alone is always sent");
+        capacity.learn(Limit::Bytes, 2_000_000);
+        assert_eq!(capacity.bytes(), 1_000_000);
+    }
+}

@@ -1,0 +1,161 @@
+//! Tokens that expire, users and roles that change, and passwords that are wrong for a while, under
+//! nodes that run.
+
+use std::time::Duration;
+
+use etcd_client::{Client as Raw, ConnectOptions, Permission, PermissionType};
+use windlass::{
+    Client, Code, NewTask, Runner,
+    clock::SystemClock,
+    store::{
+        Store,
+        etcd::{EtcdStore, Options},
+    },
+};
+
+use crate::{
+    server::Server,
+    support::{raw, secs, steps, until},
+};
+
+/// Turns users on: `root`, and `w` who may use the namespace.
+async fn with_users(server: &Server) -> Raw {
+    let mut root = raw(&server.endpoint()).await;
+    root.user_add("root", "r", None).await.unwrap();
+    root.user_grant_role("root", "root").await.unwrap();
+    root.role_add("windlass").await.unwrap();
+    let all = Permission::new(PermissionType::Readwrite, "/ns/").with_prefix();
+    root.role_grant_permission("windlass", all).await.unwrap();
+    root.user_add("w", "secret", None).await.unwrap();
+    root.user_grant_role("w", "windlass").await.unwrap();
+    root.auth_enable().await.unwrap();
+    as_root(server).await
+}
+
+async fn as_root(server: &Server) -> Raw {
+    let options = ConnectOptions::new()
+        .with_user("root", "r")
+        .with_auto_token_refresh(true);
+    let endpoint = [format!("http://{}", server.endpoint())];
+    Raw::connect(endpoint, Some(options)).await.unwrap()
+}
+
+async fn as_worker(server: &Server) -> (Store, Client) {
+    let mut options = Options::parse(&server.url("ns")).unwrap();
+    options.user = Some(("w".to_owned(), "secret".to_owned()));
+    let clock = SystemClock::shared();
+    let store = EtcdStore::connect(options, clock.clone()).await.unwrap();
+    let store = std::sync::Arc::new(store);
+    let store = Store::from_parts(store.clone(), store, clock);
+    let client = Client::new(&store);
+    (store, client)
+}
+
+/// Runs tasks while `disturb` happens: each goes on with its one claim, and those that are submitted
+/// meanwhile and behind it come to their handlers.
+async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
+    let (store, client) = as_worker(server).await;
+    let node = Runner::builder(&store).node("n").handler("steps", steps);
+    let node = node.lease_ttl(secs(30)).start().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        let task = NewTask::new("steps").props(&100);
+        ids.push(client.submit(task).await.unwrap());
+    }
+    until("all run", async || {
+        node.snapshot().await.is_some_and(|s| s.tasks.len() == 5)
+    })
+    .await;
+    disturb(server).await;
+    // A call that was refused did nothing, and says that it may be tried again.
+    until("a submit is taken", async || {
+        let task = NewTask::new("steps").props(&1);
+        match client.submit(task).await {
+            Ok(id) => {
+                ids.push(id);
+                true
+            }
+            Err(error) => {
+                assert!(error.is_retryable(), "{error}");
+                false
+            }
+        }
+    })
+    .await;
+    for id in &ids {
+        let done = client.wait(id).await.unwrap();
+        assert_eq!(done.code(), Code::Completed);
+        assert_eq!((done.state.claims, done.state.attempts), (1, 0));
+    }
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_expires_is_renewed() {
+    let ttl = ["--auth-token-ttl".to_owned(), "1".to_owned()];
+    let mut server = Server::start_with("http", &ttl);
+    with_users(&server).await;
+    goes_on(&mut server, async |_| {
+        tokio::time::sleep(secs(4)).await;
+    })
+    .await;
+}
+
+/// The watch is opened anew with a token that the restarted server does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_forgot_the_tokens_is_asked_for_new_ones() {
+    let mut server = Server::start();
+    with_users(&server).await;
+    goes_on(&mut server, async |server| server.restart()).await;
+}
+
+/// A JSON web token says which revision of users and roles it is of; the client library renews it
+/// when it has expired, and not when it is older than a change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_is_older_than_a_change_of_roles_is_renewed() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, "a key that both sides know").unwrap();
+    let token = format!("jwt,priv-key={},sign-method=HS256,ttl=10m", key.display());
+    let mut server = Server::start_with("http", &["--auth-token".to_owned(), token]);
+    with_users(&server).await;
+    goes_on(&mut server, async |server| {
+        for n in 0..3 {
+            let mut root = as_root(server).await;
+            root.role_add(format!("another{n}")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_is_wrong_for_a_while_is_waited_out() {
+    let mut server = Server::start();
+    let mut root = with_users(&server).await;
+    goes_on(&mut server, async |server| {
+        root.user_change_password("w", "another").await.unwrap();
+        let (mut refused, mut options) = (0, Options::parse(&server.url("ns")).unwrap());
+        options.user = Some(("w".to_owned(), "secret".to_owned()));
+        while refused < 3 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let connected = EtcdStore::connect(options.clone(), SystemClock::shared()).await;
+            refused += u32::from(connected.is_err());
+        }
+        root.user_change_password("w", "secret").await.unwrap();
+    })
+    .await;
+}
+
+/// A role that is taken away and given back, the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_is_gone_for_a_while_is_waited_out() {
+    let mut server = Server::start();
+    let mut root = with_users(&server).await;
+    goes_on(&mut server, async |_| {
+        root.user_revoke_role("w", "windlass").await.unwrap();
+        tokio::time::sleep(secs(2)).await;
+        root.user_grant_role("w", "windlass").await.unwrap();
+    })
+    .await;
+}

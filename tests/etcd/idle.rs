@@ -1,0 +1,96 @@
+//! What a node that has nothing to do asks of its server: to be kept alive, and nothing else.
+
+use std::collections::BTreeMap;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use windlass::{Message, NewTask, Runner, TaskContext};
+
+use crate::{
+    server::Server,
+    support::{open, secs, until},
+};
+
+/// The server's counters that begin so, by method.
+async fn counters(server: &Server, name: &str) -> BTreeMap<String, u64> {
+    let mut stream = tokio::net::TcpStream::connect(server.endpoint())
+        .await
+        .unwrap();
+    let request = "GET /metrics HTTP/1.0\r\nHost: etcd\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let mut counters = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with(name)) {
+        let method = line.split("grpc_method=\"").nth(1).unwrap();
+        let method = method.split('"').next().unwrap().to_owned();
+        let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        *counters.entry(method).or_default() += count as u64;
+    }
+    assert!(!counters.is_empty(), "etcd tells what it was asked");
+    counters
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(100);
+    let tasks = (0..2000).map(|n| NewTask::new("k").id(format!("t{n}")).start_at(later));
+    let tasks = tasks.map(|task| task.build().unwrap()).collect();
+    for answer in client.submit_many(tasks).await {
+        answer.unwrap();
+    }
+    let handler = |_: TaskContext| async { Message::complete() };
+    let mut nodes = Vec::new();
+    for name in ["a", "b"] {
+        // Without a retention nothing has to be looked for that is past it.
+        let node = Runner::builder(&store).node(name).retention(None);
+        nodes.push(node.handler("k", handler).start().await.unwrap());
+    }
+    for node in &nodes {
+        until("it has listed them", async || {
+            let now = node.snapshot().await.unwrap();
+            now.listed && now.parked == 2000
+        })
+        .await;
+    }
+    let peers = async || store.coordinator().peers().await.unwrap().len();
+    until("they know each other", async || peers().await == 2).await;
+
+    let quiet = secs(12);
+    let (calls, messages) = (
+        "grpc_server_started_total",
+        "grpc_server_msg_received_total",
+    );
+    let before = (
+        counters(&server, calls).await,
+        counters(&server, messages).await,
+    );
+    tokio::time::sleep(quiet).await;
+    let after = (
+        counters(&server, calls).await,
+        counters(&server, messages).await,
+    );
+    // The stream that keeps the lease alive is opened when that is first due.
+    let is_call = |(method, _): &(&String, &u64)| *method != "LeaseKeepAlive";
+    let made = |counters: &BTreeMap<String, u64>| -> BTreeMap<String, u64> {
+        let calls = counters.iter().filter(is_call);
+        calls.map(|(method, n)| (method.clone(), *n)).collect()
+    };
+    assert_eq!(made(&before.0), made(&after.0), "no call was made");
+    let sent: BTreeMap<&str, u64> = after
+        .1
+        .iter()
+        .map(|(method, count)| (method.as_str(), count - before.1.get(method).unwrap_or(&0)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let methods: Vec<&str> = sent.keys().copied().collect();
+    assert_eq!(methods, ["LeaseKeepAlive", "Watch"], "{sent:?}");
+    // Every five seconds each.
+    assert!(sent.values().all(|count| *count <= 2 * 4), "{sent:?}");
+
+    // What they know of each other is in step all the same.
+    nodes.remove(0).shutdown().await;
+    until("the other is alone", async || peers().await == 1).await;
+    nodes.remove(0).shutdown().await;
+}

@@ -1,0 +1,124 @@
+//! Servers that take less in one request than is usual: told by the URL, or found out.
+
+use windlass::{
+    Code, Command, KindConfig, Message, NewTask, Runner, TaskContext, TaskId,
+    store::{Error, Registry},
+};
+
+use crate::{
+    server::Server,
+    support::{connect, open, task},
+};
+
+fn small(operations: u32, bytes: u32) -> Server {
+    let arguments = [
+        "--max-txn-ops".to_owned(),
+        operations.to_string(),
+        "--max-request-bytes".to_owned(),
+        bytes.to_string(),
+    ];
+    Server::start_with("http", &arguments)
+}
+
+/// Many tasks at once, of all that nodes and clients do with tasks.
+async fn work(url: &str) {
+    let (store, client) = open(url).await;
+    let tasks: Vec<NewTask> = (0..300)
+        .map(|n| NewTask::new("k").id(format!("t{n}")))
+        .collect();
+    let build = |task: NewTask| task.props(&"x".repeat(500)).build().unwrap();
+    let tasks = tasks.into_iter().map(build).collect();
+    for answer in client.submit_many(tasks).await {
+        answer.unwrap();
+    }
+    let ids: Vec<TaskId> = (0..300).map(|n| format!("t{n}").parse().unwrap()).collect();
+    let handler = |_: TaskContext| async { Message::pause() };
+    let node = Runner::builder(&store).node("n").slots(300);
+    let node = node.handler("k", handler).start().await.unwrap();
+    crate::support::until("all are paused", async || {
+        node.snapshot()
+            .await
+            .is_some_and(|now| now.parked == 300 && now.tasks.is_empty())
+    })
+    .await;
+    for id in &ids {
+        for _ in 0..2 {
+            client.command(id, Command::Pause).await.unwrap();
+        }
+        client.command(id, Command::Kill).await.unwrap();
+    }
+    for id in &ids {
+        assert_eq!(client.wait(id).await.unwrap().code(), Code::Killed);
+    }
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_limits_of_the_servers_are_found_out() {
+    let server = small(24, 16_384);
+    work(&server.url("ns")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_limits_of_the_servers_can_be_given() {
+    let server = small(24, 16_384);
+    let url = format!(
+        "{}?max-txn-ops=24&max-request-bytes=16000",
+        server.url("ns")
+    );
+    work(&url).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_task_that_is_too_large_fails_alone() {
+    let server = small(128, 16_384);
+    let store = connect(&server.url("ns")).await;
+    let mut large = task("large");
+    large.task.props = windlass::Json::new("props", &"x".repeat(50_000)).unwrap();
+    let answers = store.submit(vec![task("a"), large, task("b")]).await;
+    let [a, large, b] = answers.try_into().unwrap();
+    assert!(a.is_ok() && b.is_ok());
+    let error = large.unwrap_err();
+    assert!(error.to_string().contains("--max-request-bytes"), "{error}");
+    assert!(!error.is_retryable());
+    let found = store.get(&"large".parse().unwrap()).await;
+    assert!(matches!(found, Err(Error::NotFound { .. })));
+    store.submit(vec![task("c")]).await.remove(0).unwrap();
+}
+
+/// A handler whose data are more than the server takes hears of it; others of its node do not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
+    let server = small(128, 16_384);
+    let (store, client) = open(&server.url("ns")).await;
+    let handler = |task: TaskContext| async move {
+        let bytes: usize = task.props()?;
+        Ok::<_, windlass::BoxError>(Message::complete_with(&"x".repeat(bytes))?)
+    };
+    let config = KindConfig::default().retry(windlass::Retry::Never);
+    let node = Runner::builder(&store).node("n");
+    let node = node.handler_with("k", config, handler);
+    let node = node.start().await.unwrap();
+    let mut ids = Vec::new();
+    for bytes in [100_usize, 50_000, 100] {
+        ids.push(
+            client
+                .submit(NewTask::new("k").props(&bytes))
+                .await
+                .unwrap(),
+        );
+    }
+    let mut ended = Vec::new();
+    for id in &ids {
+        ended.push(client.wait(id).await.unwrap());
+    }
+    let codes = ended.iter().map(|done| done.code());
+    let [a, large, b] = codes.collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(
+        (a, large, b),
+        (Code::Completed, Code::Failed, Code::Completed)
+    );
+    let error = format!("{:?}", ended[1].state.errors);
+    assert!(error.contains("--max-request-bytes"), "{error}");
+    node.shutdown().await;
+}
