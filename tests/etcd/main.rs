@@ -13,6 +13,7 @@ mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod failures;
+mod metafora;
 mod proxy;
 mod runner;
 mod security;

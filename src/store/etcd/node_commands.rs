@@ -17,6 +17,8 @@ use crate::store::{
     Error, Lease, NodeCommand, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand,
 };
 
+/// What is told as the version of a node that tells none.
+const METAFORA: &str = "metafora";
 /// How long an answer is kept for whoever asked.
 const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
@@ -115,9 +117,12 @@ impl Inner {
     }
 
     /// The same in one read: the claims are what the nodes told last, and how long their leases
-    /// hold is not known.
+    /// hold is not known. Nodes of Metafora are left out: they tell neither how much they have nor
+    /// how much they could take, and take whatever is free, so that work given back for their sake
+    /// would all end up there.
     pub(super) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         let all = self.registrations().await?.into_iter();
+        let all = all.filter(|(_, told)| told.spec.version != METAFORA);
         let peers = all.map(|(lease, told)| {
             let claims = u64::from(told.status.running);
             record(lease, told, 0, claims)
@@ -144,7 +149,7 @@ impl Inner {
                     labels: Default::default(),
                     slots: 0,
                     pid: 0,
-                    version: "metafora".to_owned(),
+                    version: METAFORA.to_owned(),
                 },
                 status: NodeStatus::default(),
                 joined_at: jiff::Timestamp::UNIX_EPOCH,

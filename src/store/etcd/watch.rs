@@ -223,6 +223,7 @@ impl Watching {
         }
         self.mirror = mirror;
         self.drop_stale();
+        tokio::spawn(self.inner.clone().drop_outdated_marks());
         self.seen = [at, at, node_at];
         for kv in &commands {
             self.node_command(kv).await?;
