@@ -15,6 +15,7 @@ mod conformance;
 mod failures;
 mod metafora;
 mod proxy;
+mod rolling;
 mod runner;
 mod security;
 mod server;
