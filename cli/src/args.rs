@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 use crate::{commands, commands::steer, exit, global::Global};
 
-/// Durable tasks on one SQLite file: submit them, watch them, steer them. Every step of a task is
-/// stored before the next one happens, so nothing that a crash does can take it back.
+/// Durable tasks, on one SQLite file or on etcd: submit them, watch them, steer them. Every step of a
+/// task is stored before the next one happens, so nothing that a crash does can take it back.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",

@@ -149,10 +149,14 @@ impl EtcdStore {
 
 /// Why there is no connection, with what is to be done where that can be found out.
 async fn unconnected(options: &Options, fault: errors::Fault) -> Error {
-    if let errors::Fault::Unknown(reason) = &fault
-        && let Some(advice) = link::diagnose(options, reason).await
-    {
-        return Error::Unusable(format!("etcd: {reason}; {advice}"));
+    if let errors::Fault::Unknown(reason) = &fault {
+        return match link::diagnose(options, reason).await {
+            Some(advice) => Error::Unusable(format!("etcd: {reason}; {advice}")),
+            None => {
+                let members = options.endpoints.join(", ");
+                Error::unavailable("connect to etcd", format!("{members}: {reason}"))
+            }
+        };
     }
     fault.into_error("connect to etcd")
 }
