@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Delete(commands::delete::Args),
     /// Delete what ended long ago
     Purge(commands::purge::Args),
+    /// Copy all tasks of one store into another
+    Copy(commands::copy::Args),
     /// Count tasks by kind and state
     Stats(commands::stats::Args),
     /// List the nodes that live

@@ -177,6 +177,74 @@ fn the_folder_of_a_task_outlives_its_process() {
     assert_eq!(attempts, ["1", "2"]);
 }
 
+/// From a file to etcd, in the middle of which the program is killed, and back to another file: the
+/// same tasks in the same order, and the worker there goes on with them.
+#[test]
+fn tasks_move_to_a_cluster_and_back() {
+    let server = Server::start();
+    let place = Place::new();
+    let cluster = server.url("moved");
+    let lines: String = (0..2000)
+        .map(|n| {
+            let start = if n % 3 == 0 {
+                ",\"start_at\":\"2100-01-01T00:00:00Z\""
+            } else {
+                ""
+            };
+            format!("{{\"id\":\"t{n}\",\"kind\":\"job\",\"props\":{{\"n\":{n}}}{start}}}\n")
+        })
+        .collect();
+    let (code, _, err) = place.run_with(&["submit", "--lines", "-"], lines.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = place.run_with(&["run", "--each", "echo {}", "-j", "4"], b"1\n2\n3\n");
+    assert_eq!(code, 0, "{err}");
+    for command in ["pause", "kill"] {
+        ok(&place, &[command, "t1", "t5", "t99"], 0);
+    }
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", &cluster];
+    let running = place.start(&copy);
+    until("some have come", || {
+        let stats = ok(&place, &["--store", &cluster, "stats", "-o", "json"], 0);
+        json(&stats)["tasks"].as_u64().unwrap() > 0
+    });
+    running.signal(Signal::SIGKILL);
+    running.wait();
+    let said = ok(&place, &copy, 0);
+    assert!(said.contains("; 2003 compared and the same"), "{said}");
+    let back = ["copy", "--from", &cluster, "--to", "sqlite:back.db"];
+    let said = ok(&place, &back, 0);
+    assert!(
+        said.contains("2003 tasks: 2003 copied; 2003 compared"),
+        "{said}"
+    );
+    let tasks = |store: &str| {
+        let mut tasks = place.list(&["--store", store]);
+        for task in &mut tasks {
+            let task = task.as_object_mut().unwrap();
+            task.remove("order");
+            // A file keeps microseconds.
+            task.remove("submitted_at");
+        }
+        tasks
+    };
+    let (before, there, after) = (
+        tasks("sqlite:s.db"),
+        tasks(&cluster),
+        tasks("sqlite:back.db"),
+    );
+    assert_eq!(before.len(), 2003);
+    assert!(before == there, "the list on etcd is that of the file");
+    assert!(
+        before == after,
+        "the list of the second file is that of the first"
+    );
+    // Names of batches and lines are known there: nothing of the run is done again.
+    let run = ["run", "--store", &cluster, "--each", "echo {}", "-j", "4"];
+    let (code, _, err) = place.run_with(&run, b"1\n2\n3\n");
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("3 of them before"), "{err}");
+}
+
 #[test]
 fn what_cannot_be_reached_is_named() {
     let place = Place::on("etcd://127.0.0.1:1/x".to_owned());

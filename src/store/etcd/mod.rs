@@ -9,9 +9,11 @@
 //! | `keys`, `records`, `queued` | where everything is, and in what form |
 //! | `item`, `pipeline` | one task's write, and how many are combined into one transaction |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
+//! | `fences` | what fences are made of |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
+//! | `moving` | tasks to and from other stores |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `states` | [`EtcdStates`], a state store |
 
@@ -22,6 +24,7 @@ mod coordinator;
 mod effects;
 mod ends;
 mod errors;
+mod fences;
 mod held;
 mod history;
 mod item;
@@ -30,6 +33,7 @@ mod leases;
 mod leave;
 mod link;
 mod mirror;
+mod moving;
 mod node_commands;
 mod options;
 mod outcomes;
@@ -50,7 +54,6 @@ use std::{fmt, sync::Arc};
 use jiff::Timestamp;
 pub use options::Options;
 pub use states::EtcdStates;
-use windlass_statemachine::Fence;
 
 use super::Error;
 use crate::clock::Clock;
@@ -93,6 +96,7 @@ pub struct EtcdStore(Arc<Inner>);
 struct Inner {
     link: link::Link,
     keys: keys::Keys,
+    fences: fences::Fences,
     options: Options,
     clock: Arc<dyn Clock>,
     pipeline: pipeline::Pipeline,
@@ -104,16 +108,6 @@ impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EtcdStore").field(&self.0.options).finish()
     }
-}
-
-/// The fence of the claim that was written at this revision.
-fn fence_of(revision: i64) -> Fence {
-    Fence(u64::try_from(revision).unwrap_or(0))
-}
-
-/// The revision that a claim was written at.
-fn revision_of(fence: Fence) -> i64 {
-    i64::try_from(fence.0).unwrap_or(i64::MAX)
 }
 
 impl EtcdStore {
@@ -133,15 +127,15 @@ impl EtcdStore {
         let inner = Arc::new(Inner {
             link,
             keys,
+            fences: fences::Fences::default(),
             options,
             clock,
             pipeline,
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
         });
-        let horizon = inner.keys.horizon();
-        match inner.get_key(&horizon).await {
-            Ok(_) => Ok(Self(inner)),
+        match inner.load_fences().await {
+            Ok(()) => Ok(Self(inner)),
             Err(fault) => Err(unconnected(&inner.options, fault).await),
         }
     }
