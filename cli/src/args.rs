@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 use crate::{commands, commands::steer, exit, global::Global};
 
-/// Durable tasks on one SQLite file: submit them, watch them, steer them. Every step of a task is
-/// stored before the next one happens, so nothing that a crash does can take it back.
+/// Durable tasks, on one SQLite file or on etcd: submit them, watch them, steer them. Every step of a
+/// task is stored before the next one happens, so nothing that a crash does can take it back.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Delete(commands::delete::Args),
     /// Delete what ended long ago
     Purge(commands::purge::Args),
+    /// Copy all tasks of one store into another
+    Copy(commands::copy::Args),
     /// Count tasks by kind and state
     Stats(commands::stats::Args),
     /// List the nodes that live

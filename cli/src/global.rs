@@ -30,8 +30,9 @@ pub(crate) enum Color {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the tasks are kept: sqlite:PATH, or memory: (gone when the program ends) [default: the
-    /// file windlass.db in your data directory]
+    /// Where the tasks are kept: sqlite:PATH for a file, etcd://HOST:PORT,HOST:PORT/NAMESPACE for a
+    /// cluster (etcds:// for TLS; in builds with the feature etcd), or memory: (gone when the program
+    /// ends) [default: the file windlass.db in your data directory]
     #[arg(
         long,
         global = true,
@@ -63,6 +64,25 @@ pub(crate) struct Global {
     /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// Opens the store with this URL.
+///
+/// # Errors
+///
+/// When it cannot be opened; the error says why.
+pub(crate) async fn open(url: &str) -> Result<Store, Failure> {
+    let is_etcd = url.starts_with("etcd:") || url.starts_with("etcds:");
+    Store::open(url).await.map_err(|e| match e {
+        store::Error::Invalid(e) if e.field() == "store" && !is_etcd => {
+            Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
+        }
+        store::Error::Unusable(_) if is_etcd && !cfg!(feature = "etcd") => Failure::Store(format!(
+            "store: '{url}' is on etcd, and this windlass was built without it; install one that \
+             was: cargo install windlass-cli --features etcd (building it needs protoc)"
+        )),
+        e => e.into(),
+    })
 }
 
 impl Global {
@@ -131,12 +151,7 @@ impl Global {
     ///
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
-        Store::open(&self.store_url()?).await.map_err(|e| match e {
-            store::Error::Invalid(e) if e.field() == "store" => {
-                Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
-            }
-            e => e.into(),
-        })
+        open(&self.store_url()?).await
     }
 
     /// Opens the store and answers a client of it, for commands that are of no use on a store that

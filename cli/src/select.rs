@@ -100,6 +100,12 @@ pub(crate) struct SelectArgs {
     yes: bool,
 }
 
+/// The first of few large pages: a store on etcd reads all that there is for each.
+pub(crate) const LARGEST: Page = Page {
+    after: 0,
+    limit: 10_000,
+};
+
 /// What is to be done.
 pub(crate) enum Choice {
     /// Act on these.
@@ -167,7 +173,7 @@ impl SelectArgs {
             return Err(unasked());
         }
         let mut ids = Vec::new();
-        let mut page = Page::default();
+        let mut page = LARGEST;
         loop {
             let mut records = client.list(filter, page).await?;
             let Some(last) = records.last() else { break };

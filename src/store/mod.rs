@@ -10,9 +10,11 @@
 //! (feature `conformance`). The backends know these traits and never each other.
 
 mod coordinator;
+pub mod copy;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+mod export;
 pub mod memory;
 mod model;
 mod registry;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 
 pub use coordinator::{Coordinator, EventStream};
 pub use error::Error;
+pub use export::Exported;
 pub use model::{
     Change, Claim, Claimed, CommandRecord, Commit, Count, Event, Filter, IfExists, Lease, Limits,
     NodeCommand, NodeRecord, NodeSpec, NodeStatus, Page, QueuedNodeCommand, Send, Submit,

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::{
-    Change, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord, Page, Send,
-    Submit, Submitted, TaskRecord,
+    Change, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand, NodeRecord, Page,
+    Send, Submit, Submitted, TaskRecord,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -147,4 +147,72 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// [`Error::Invalid`] (field `after`) when the history after it is not kept any more,
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
+
+    /// Every task there is, in submit order. Claims whose lease is over have ended by then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        let mut ids = Vec::new();
+        let mut page = Page {
+            after: 0,
+            limit: 10_000,
+        };
+        loop {
+            let records = self.list(&Filter::default(), page).await?;
+            let Some(last) = records.last() else {
+                return Ok(ids);
+            };
+            page.after = last.order;
+            ids.extend(records.into_iter().map(|record| record.task.id));
+        }
+    }
+
+    /// Tells tasks with everything that belongs to them, for [`import`](Self::import) into another
+    /// store. What is written to a task meanwhile may be told by half: nobody should have it, and no
+    /// node should run.
+    ///
+    /// # Errors
+    ///
+    /// Per task: [`Error::NotFound`]; [`Error::Invalid`] (field `task`) for one that is claimed;
+    /// [`Error::Corrupt`] for one that is set aside; [`Error::Unavailable`].
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let mut exported = Vec::with_capacity(ids.len());
+        for id in ids {
+            exported.push(export_one(self, id).await);
+        }
+        exported
+    }
+
+    /// Takes tasks of another store as they are, in this order: state, data, errors, due times,
+    /// commands with their outcomes, and of the history what this store can keep.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
+    ///    is left over of an import that was interrupted is no task, and another one takes its place.
+    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are there;
+    ///    commands and history keep their order ([`Exported::renumbered`]).
+    /// 3. **Fences grow.** The next claim of the task has a greater fence than the one that is told
+    ///    here; the state's version is kept.
+    ///
+    /// # Errors
+    ///
+    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken,
+    /// [`Error::Invalid`] (field `command id`) when the id of one of its commands is,
+    /// [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that takes no
+    /// tasks of others.
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let reason = "this store takes no tasks of other stores";
+        let refused = |_| Err(Error::Unusable(reason.into()));
+        tasks.into_iter().map(refused).collect()
+    }
+}
+
+async fn export_one<R: Registry + ?Sized>(registry: &R, id: &TaskId) -> Result<Exported, Error> {
+    let record = registry.get(id).await?;
+    let commands = registry.commands(id).await?;
+    let history = registry.history(id, u32::MAX).await?;
+    Exported::new(record, None, commands, history)
 }

@@ -1,6 +1,7 @@
 //! A file per command.
 
 pub(crate) mod completions;
+pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
@@ -48,6 +49,7 @@ pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, F
         Command::Retry(args) => retry::execute(args, global).await,
         Command::Delete(args) => delete::execute(args, global).await,
         Command::Purge(args) => purge::execute(args, global).await,
+        Command::Copy(args) => copy::execute(args, global).await,
         Command::Stats(args) => stats::execute(args, global).await,
         Command::Nodes(args) => nodes::execute(args, global).await,
         Command::Node(args) => node::execute(args, global).await,

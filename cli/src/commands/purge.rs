@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{
-    Client, Code,
-    store::{Filter, Page},
-};
+use windlass::{Client, Code, store::Filter};
 
 use crate::{
     args::duration,
     exit::{Exit, Failure},
     global::Global,
     output::Output,
-    select::{ask, can_ask, count, unasked},
+    select::{LARGEST, ask, can_ask, count, unasked},
     view,
 };
 
@@ -49,8 +46,8 @@ fn ended(text: &str) -> Result<Code, String> {
     }
 }
 
-/// How many tasks a step deletes.
-const STEP: u32 = 1000;
+/// How many tasks a step deletes. A store on etcd looks through all that have ended for each.
+const STEP: u32 = 10_000;
 
 /// Deletes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
@@ -131,7 +128,7 @@ async fn meant(
     show: bool,
 ) -> Result<usize, Failure> {
     let mut meant = 0;
-    let mut page = Page::default();
+    let mut page = LARGEST;
     loop {
         let mut records = client.list(filter, page).await?;
         let Some(last) = records.last() else {

@@ -25,13 +25,20 @@ const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Place {
     dir: TempDir,
+    store: String,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        let dir = tempfile::tempdir().unwrap();
+        let store = format!("sqlite:{}", dir.path().join("s.db").display());
+        Self { dir, store }
+    }
+
+    /// One whose store is elsewhere.
+    pub(crate) fn on(store: String) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir, store }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -55,10 +62,9 @@ impl Place {
         command
             .args(args)
             .current_dir(self.dir.path())
-            .env(
-                "WINDLASS_STORE",
-                format!("sqlite:{}", self.path("s.db").display()),
-            )
+            .env("WINDLASS_STORE", &self.store)
+            // What is kept beside a store that is no file lies in the place too.
+            .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("WINDLASS_LOG")
             .stdin(Stdio::null());
         command

@@ -19,6 +19,7 @@ use windlass_statemachine::{Invalid, TaskId};
 use super::{
     Inner,
     errors::Fault,
+    fences::Fences,
     keys::{Keys, Part, end_of},
     queued::Stored,
     records::{Entry, Envelope, PLACES, number, revision_of},
@@ -170,7 +171,7 @@ impl Reader {
                 .count();
             let of_one: Vec<&Event> = events.drain(..count).collect();
             changes.extend(changes_of(
-                &self.inner.keys,
+                (&self.inner.keys, &self.inner.fences),
                 revision,
                 &of_one,
                 self.inner.now(),
@@ -186,7 +187,12 @@ impl Reader {
 }
 
 /// What happened at one revision.
-fn changes_of(keys: &Keys, revision: i64, events: &[&Event], now: Timestamp) -> Vec<Change> {
+fn changes_of(
+    (keys, fences): (&Keys, &Fences),
+    revision: i64,
+    events: &[&Event],
+    now: Timestamp,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut deleted: Vec<TaskId> = Vec::new();
     // The end of a task and its retry move its envelope: that is no deletion.
@@ -242,7 +248,7 @@ fn changes_of(keys: &Keys, revision: i64, events: &[&Event], now: Timestamp) -> 
             && let Some((id, _)) = rest.split_once('/')
             && let Ok(id) = TaskId::new(id)
         {
-            changes.extend(Entry::read(&id, kv));
+            changes.extend(Entry::read(&id, kv, fences));
         }
     }
     deleted.retain(|id| !moved.contains(id));

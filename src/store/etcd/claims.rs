@@ -10,7 +10,6 @@ use windlass_statemachine::{Fence, NodeName, QueuedCommand, State, Status, Task,
 use super::{
     Inner,
     errors::Fault,
-    fence_of,
     held::Held,
     item::Item,
     leases::{fenced, number},
@@ -274,7 +273,7 @@ impl Inner {
             abandoned,
             item: _,
         } = ready;
-        let fence = fence_of(at);
+        let fence = self.fences.of(at);
         state.fence = fence;
         let commands = told(&bundle.queue);
         for stored in bundle.queue.iter().filter(|stored| stored.command.is_err()) {

@@ -8,7 +8,6 @@ use super::{
     Inner,
     claims::touch,
     errors::Fault,
-    fence_of,
     held::Held,
     item::Item,
     outcomes::REJECTED_AT_ONCE,
@@ -16,7 +15,6 @@ use super::{
     queued::Stored,
     read::{Bundle, kv, kvs, parked_for, revision},
     records::{self, Envelope, Hold, Owner},
-    revision_of,
 };
 use crate::store::{Claim, Commit, Error, What};
 
@@ -105,7 +103,7 @@ impl Inner {
             return Ok(None);
         }
         match (&bundle.owner, forged) {
-            (Some(owner), false) if owner.mod_revision() == revision_of(claim.fence) => {}
+            (Some(owner), false) if owner.mod_revision() == self.fences.revision(claim.fence) => {}
             _ => {
                 self.gone(claim);
                 return Err(Error::fenced(id));
@@ -156,7 +154,7 @@ impl Inner {
 
         let keys = &self.keys;
         let (owner, slot) = (keys.owner(id), keys.slot(id));
-        item.when_at(&owner, revision_of(claim.fence));
+        item.when_at(&owner, self.fences.revision(claim.fence));
         item.when_at(&keys.state(id), held.state_revision);
         if ends {
             item.when_not_after(&slot, &format!("{slot}0"), held.queue_revision);
@@ -253,7 +251,9 @@ impl Inner {
         let id = &claim.task;
         let mut found = done.found.into_iter();
         let (owner, state) = (kv(found.next()), kv(found.next()));
-        let stored = state.as_ref().map(records::read_state);
+        let stored = state
+            .as_ref()
+            .map(|kv| records::read_state(kv, &self.fences));
         if let Some(Ok(stored)) = &stored
             && is_applied(stored, claim, &write.state)
         {
@@ -266,7 +266,7 @@ impl Inner {
             }
             return Tried::Answer(Ok(()));
         }
-        if owner.is_none_or(|kv| fence_of(kv.mod_revision()) != claim.fence) {
+        if owner.is_none_or(|kv| self.fences.of(kv.mod_revision()) != claim.fence) {
             self.gone(claim);
             return Tried::Answer(Err(Error::fenced(id)));
         }

@@ -51,8 +51,11 @@ fn over_limit(limit: Limit, text: &str, advice: &str) -> Fault {
 }
 
 fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
+    with_sources_of(&error.to_string(), error.source())
+}
+
+fn with_sources_of(text: &str, mut next: Option<&dyn std::error::Error>) -> String {
+    let mut text = text.to_owned();
     while let Some(source) = next {
         let more = source.to_string();
         if !text.contains(&more) {
@@ -110,7 +113,7 @@ impl From<Etcd> for Fault {
             _ => return Self::Unknown(error.to_string()),
         };
         let mut text = status.message().to_owned();
-        let whole = with_sources(status);
+        let whole = with_sources_of(status.message(), std::error::Error::source(status));
         let has = |part: &str| text.contains(part);
         if has("requested lease not found") {
             return Self::LeaseGone;

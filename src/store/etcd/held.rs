@@ -74,10 +74,10 @@ impl Claims {
         held.remove(id)
     }
 
-    /// The owner's key of a task was deleted at this revision: an older claim of it is gone.
-    pub(super) fn deleted(&self, id: &TaskId, revision: i64) -> Option<Held> {
+    /// The owner's key of a task was deleted when a claim would have had this fence: an older one is gone.
+    pub(super) fn deleted(&self, id: &TaskId, fence: Fence) -> Option<Held> {
         let mut held = self.lock();
-        if super::fence_of(revision) <= held.get(id)?.fence {
+        if fence <= held.get(id)?.fence {
             return None;
         }
         held.remove(id)

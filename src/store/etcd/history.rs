@@ -28,7 +28,11 @@ impl Inner {
             .get_all(&prefix)
             .await
             .map_err(|f| f.into_error(OPERATION))?;
-        changes.extend(entries.iter().flat_map(|kv| Entry::read(id, kv)));
+        changes.extend(
+            entries
+                .iter()
+                .flat_map(|kv| Entry::read(id, kv, &self.fences)),
+        );
         for stored in self.stored_commands(id).await? {
             changes.push(Change {
                 seq: stored.order,

@@ -139,6 +139,16 @@ impl Keys {
         format!("{}answers/{order}", self.root)
     }
 
+    /// What is added to revisions to make fences of them.
+    pub(super) fn fences(&self) -> String {
+        format!("{}meta/fences", self.root)
+    }
+
+    /// What is written only to have a revision of its own.
+    pub(super) fn places(&self) -> String {
+        format!("{}meta/places", self.root)
+    }
+
     /// What `maintain` remembers.
     pub(super) fn horizon(&self) -> String {
         format!("{}meta/horizon", self.root)

@@ -123,7 +123,8 @@ impl Inner {
 
     pub(super) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
         const OPERATION: &str = "join";
-        let id = self.grant(ttl).await.map_err(|f| f.into_error(OPERATION))?;
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let id = self.grant(ttl).await.map_err(failed)?;
         let registration = Registration {
             spec: spec.clone(),
             status: NodeStatus::default(),
@@ -151,6 +152,11 @@ impl Inner {
             let _ = self.revoke(id).await;
             let name = spec.name.to_string();
             return Err(Error::AlreadyExists { what: "node", name });
+        }
+        // From now on they stay as they are, for as long as this node lives.
+        if let Err(fault) = self.load_fences().await {
+            let _ = self.revoke(id).await;
+            return Err(failed(fault));
         }
         let lease = Lease {
             id: u64::try_from(id).unwrap_or(0),

@@ -9,7 +9,6 @@ use super::{
     Inner,
     claims::touch,
     errors::Fault,
-    fence_of,
     item::Item,
     keys::Part,
     leases::number,
@@ -115,7 +114,7 @@ impl Inner {
             if let Some(parked) = parked_for(&state) {
                 item.put(&keys.parked(id), records::write("parked", &parked)?);
             }
-            let fence = fence_of(owner.mod_revision());
+            let fence = self.fences.of(owner.mod_revision());
             let entry = Entry::write(self.now(), item.place, &[What::Dropped { fence }])?;
             item.put(&format!("{}-left", keys.history(id, state.version)), entry);
         }

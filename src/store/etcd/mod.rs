@@ -9,9 +9,11 @@
 //! | `keys`, `records`, `queued` | where everything is, and in what form |
 //! | `item`, `pipeline`, `capacity` | one task's write, how many are combined into one transaction, and what the servers take |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
+//! | `fences` | what fences are made of |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
+//! | `moving` | tasks to and from other stores |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
@@ -24,6 +26,7 @@ mod coordinator;
 mod effects;
 mod ends;
 mod errors;
+mod fences;
 mod held;
 mod history;
 mod item;
@@ -33,6 +36,7 @@ mod leave;
 mod leftover;
 mod link;
 mod mirror;
+mod moving;
 mod node_commands;
 mod options;
 mod outcomes;
@@ -54,7 +58,6 @@ use std::{fmt, sync::Arc};
 use jiff::Timestamp;
 pub use options::Options;
 pub use states::EtcdStates;
-use windlass_statemachine::Fence;
 
 use super::Error;
 use crate::clock::Clock;
@@ -97,6 +100,7 @@ pub struct EtcdStore(Arc<Inner>);
 struct Inner {
     link: link::Link,
     keys: keys::Keys,
+    fences: fences::Fences,
     options: Options,
     clock: Arc<dyn Clock>,
     pipeline: pipeline::Pipeline,
@@ -110,16 +114,6 @@ impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EtcdStore").field(&self.0.options).finish()
     }
-}
-
-/// The fence of the claim that was written at this revision.
-fn fence_of(revision: i64) -> Fence {
-    Fence(u64::try_from(revision).unwrap_or(0))
-}
-
-/// The revision that a claim was written at.
-fn revision_of(fence: Fence) -> i64 {
-    i64::try_from(fence.0).unwrap_or(i64::MAX)
 }
 
 impl EtcdStore {
@@ -140,6 +134,7 @@ impl EtcdStore {
         let inner = Arc::new(Inner {
             link,
             keys,
+            fences: fences::Fences::default(),
             options,
             clock,
             pipeline,
@@ -148,11 +143,10 @@ impl EtcdStore {
             leases: leases::Leases::default(),
             peers: peers::Peers::default(),
         });
-        let horizon = inner.keys.horizon();
         let mut failed = None;
         for _ in 0..inner.link.members() {
-            match inner.get_key(&horizon).await {
-                Ok(_) => {
+            match inner.load_fences().await {
+                Ok(()) => {
                     check_version(inner.link.version().await.as_deref())?;
                     inner.link.accepted();
                     return Ok(Self(inner));
@@ -184,10 +178,14 @@ fn check_version(version: Option<&str>) -> Result<(), Error> {
 
 /// Why there is no connection, with what is to be done where that can be found out.
 async fn unconnected(options: &Options, fault: errors::Fault) -> Error {
-    if let errors::Fault::Unknown(reason) = &fault
-        && let Some(advice) = link::diagnose(options, reason).await
-    {
-        return Error::Unusable(format!("etcd: {reason}; {advice}"));
+    if let errors::Fault::Unknown(reason) = &fault {
+        return match link::diagnose(options, reason).await {
+            Some(advice) => Error::Unusable(format!("etcd: {reason}; {advice}")),
+            None => {
+                let members = options.endpoints.join(", ");
+                Error::unavailable("connect to etcd", format!("{members}: {reason}"))
+            }
+        };
     }
     fault.into_error("connect to etcd")
 }

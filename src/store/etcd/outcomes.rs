@@ -12,7 +12,6 @@ use super::{
     held::Held,
     item::Item,
     queued::Stored,
-    revision_of,
 };
 use crate::store::{Claim, Error};
 
@@ -68,7 +67,7 @@ impl Inner {
             .take(REJECTED_AT_ONCE.min(self.capacity.operations() / 4).max(1))
             .collect();
         let mut item = Item::new(touch(id));
-        item.when_at(&self.keys.owner(id), revision_of(claim.fence));
+        item.when_at(&self.keys.owner(id), self.fences.revision(claim.fence));
         item.when_at(&self.keys.state(id), held.state_revision);
         for stored in &some {
             let Ok(text) = stored.write_outcome(ended(write.state.code())) else {

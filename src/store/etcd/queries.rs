@@ -74,6 +74,10 @@ impl Inner {
     async fn try_all(&self, prefix: &str) -> Result<HashMap<TaskId, Bundle>, Fault> {
         let mut all: HashMap<TaskId, Bundle> = HashMap::new();
         let mut revision = 0;
+        let new = || Bundle {
+            fences: self.fences.clone(),
+            ..Bundle::default()
+        };
         for folder in ["tasks/", "finished/", "state/", "parked/"] {
             let from = format!("{}{folder}{prefix}", self.keys.root());
             let end = end_of(&from);
@@ -85,7 +89,7 @@ impl Inner {
                             return;
                         };
                         let Ok(id) = TaskId::new(id) else { return };
-                        all.entry(id).or_default().take(&part, kv);
+                        all.entry(id).or_insert_with(new).take(&part, kv);
                         return;
                     }
                     let id = self.keys.strip(&key, folder);
@@ -93,7 +97,7 @@ impl Inner {
                         return;
                     };
                     match folder {
-                        "finished/" => all.entry(id).or_default().finished = Some(kv),
+                        "finished/" => all.entry(id).or_insert_with(new).finished = Some(kv),
                         "state/" => {
                             all.entry(id).and_modify(|b| b.state = Some(kv));
                         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Command, CommandId, Invalid, Outcome};
 
 use super::records::{extended, number, parse, write};
-use crate::store::Error;
+use crate::store::{CommandRecord, Error};
 
 /// What is stored with a command beside its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -46,6 +46,18 @@ impl Stored {
             write("command", command)?,
             &write("command", &sent)?,
         ))
+    }
+
+    /// A command of another store, as it waits or with its outcome, at this place.
+    pub(super) fn of(command: &CommandRecord) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(command.sent_at),
+            place: 0,
+            order: Some(command.order),
+            became: command.outcome.clone(),
+        };
+        let text = write("command", &command.command)?;
+        Ok(extended(text, &write("command", &sent)?))
     }
 
     /// `/NS/outcomes/ID/NAME`.

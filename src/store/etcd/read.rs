@@ -8,6 +8,7 @@ use super::{
     Inner,
     capacity::Limit,
     errors::Fault,
+    fences::Fences,
     keys::{Part, end_of},
     queued::Stored,
     records::{self, Envelope, Hold, Parked},
@@ -22,6 +23,7 @@ const AT_ONCE: usize = 4;
 /// All that belongs to a task.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Bundle {
+    pub(super) fences: Fences,
     pub(super) revision: i64,
     pub(super) task: Option<KeyValue>,
     pub(super) finished: Option<KeyValue>,
@@ -97,7 +99,7 @@ impl Bundle {
     /// The state with what is stored beside it. A task that was never claimed has none stored.
     pub(super) fn state(&self) -> Result<(State, Hold), String> {
         match &self.state {
-            Some(kv) => records::read_state(kv),
+            Some(kv) => records::read_state(kv, &self.fences),
             None => Ok((self.envelope()?.0.first_state(), Hold::default())),
         }
     }
@@ -127,7 +129,7 @@ impl Bundle {
         let stored = self.state();
         let fence = stored.as_ref().map(|(state, _)| state.fence);
         let owner = self.owner.as_ref();
-        let by_owner = owner.map(|kv| super::fence_of(kv.mod_revision()));
+        let by_owner = owner.map(|kv| self.fences.of(kv.mod_revision()));
         Ok(TaskRecord {
             task: self
                 .whole_task(id)
@@ -212,6 +214,7 @@ impl Inner {
         let mut bundles = Vec::with_capacity(ids.len());
         for _ in ids {
             let mut bundle = Bundle {
+                fences: self.fences.clone(),
                 revision,
                 task: kv(responses.next()),
                 ..Bundle::default()

@@ -7,6 +7,7 @@ use windlass_statemachine::{
     Code, Fence, Invalid, Json, Kind, NodeName, Retry, State, Task, TaskId, task::Labels,
 };
 
+use super::fences::Fences;
 use crate::store::{Change, Error, NodeSpec, NodeStatus, What};
 
 /// Bits of a place within a revision. Orders and places in the history are a revision of etcd with
@@ -188,11 +189,11 @@ pub(super) fn write_state(state: &State, hold: &Hold) -> Result<String, Error> {
     Ok(extended(write("state", state)?, &more))
 }
 
-pub(super) fn read_state(kv: &KeyValue) -> Result<(State, Hold), String> {
+pub(super) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(State, Hold), String> {
     let mut state: State = parse(kv).or_else(|e| endless_sleep(kv).ok_or(e))?;
     let hold: Hold = parse(kv)?;
     if hold.by_claim {
-        state.fence = Fence(u64::try_from(kv.mod_revision()).unwrap_or(0));
+        state.fence = fences.of(kv.mod_revision());
     }
     Ok((state, hold))
 }
@@ -244,17 +245,39 @@ pub(super) struct Entry {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     place: u32,
+    /// The place of what came from another store, which has told one thing at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
     what: Vec<What>,
 }
 
 impl Entry {
     pub(super) fn write(at: Timestamp, place: u32, what: &[What]) -> Result<String, Error> {
-        let what = what.to_vec();
-        write("history", &Self { at, place, what })
+        let (what, seq) = (what.to_vec(), None);
+        write(
+            "history",
+            &Self {
+                at,
+                place,
+                seq,
+                what,
+            },
+        )
+    }
+
+    /// A change of another store.
+    pub(super) fn of(change: &Change) -> Result<String, Error> {
+        let entry = Self {
+            at: change.at,
+            place: 0,
+            seq: Some(change.seq),
+            what: vec![change.what.clone()],
+        };
+        write("history", &entry)
     }
 
     /// The changes that it tells of.
-    pub(super) fn read(id: &TaskId, kv: &KeyValue) -> Vec<Change> {
+    pub(super) fn read(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
         let Ok(entry) = parse::<Self>(kv) else {
             return Vec::new();
         };
@@ -266,10 +289,10 @@ impl Entry {
                 if let What::Claimed { fence, .. } = &mut what
                     && *fence == Fence(0)
                 {
-                    *fence = Fence(u64::try_from(revision).unwrap_or(0));
+                    *fence = fences.of(revision);
                 }
                 Change {
-                    seq: number(revision, place),
+                    seq: entry.seq.unwrap_or_else(|| number(revision, place)),
                     at: entry.at,
                     task: id.clone(),
                     what,

@@ -9,8 +9,8 @@ use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::EtcdStore;
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
 };
 
 /// Carries out items at once, but those with one name one after the other.
@@ -101,5 +101,17 @@ impl Registry for EtcdStore {
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.0.changes(after).await
+    }
+
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        self.0.ids().await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        self.0.export(ids).await
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        self.0.import(tasks).await
     }
 }

@@ -34,7 +34,7 @@ fn unknown(id: &CommandId) -> Error {
     }
 }
 
-fn record(task: &TaskId, stored: &Stored) -> Option<CommandRecord> {
+pub(super) fn record(task: &TaskId, stored: &Stored) -> Option<CommandRecord> {
     Some(CommandRecord {
         id: stored.id().ok()?,
         task: task.clone(),

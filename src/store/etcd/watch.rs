@@ -300,7 +300,7 @@ impl Watching {
                     let news = self.mirror.task_key(event.event_type(), kv);
                     given_back |= news.given_back;
                     if let Some((id, at)) = news.unowned
-                        && let Some(held) = self.inner.claims.deleted(&id, at)
+                        && let Some(held) = self.inner.claims.deleted(&id, self.inner.fences.of(at))
                     {
                         self.inner.leases.freed(held.lease, held.token);
                     }

@@ -40,12 +40,14 @@ impl World {
             return Ok(None);
         }
         let lost_by = row.abandoned.clone();
+        // One that came from another store may have had greater ones.
+        let fence = Fence(self.next_seq().max(row.fence.0.saturating_add(1)));
         let what = What::Claimed {
             node: lease.node.clone(),
-            fence: Fence(self.next_seq()),
+            fence,
             abandoned,
         };
-        let fence = Fence(self.record(id, what, now));
+        self.record(id, what, now);
         let state = state.claimed(fence, lost_by.as_ref().map(|n| n.as_str()), now);
         self.set_state(id, state.clone());
         if let Some(row) = self.leases.get_mut(&lease.id) {

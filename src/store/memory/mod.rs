@@ -9,6 +9,7 @@
 //! | `world` | the data, and what keeps its indexes and its history in step |
 //! | `leases`, `claims`, `commits` | the work of a coordinator |
 //! | `tasks`, `commands`, `queries` | the work of a registry |
+//! | `moving` | tasks to and from other stores |
 //! | `watch`, `changes` | the two streams |
 //! | `states` | [`MemoryStates`], a state store |
 
@@ -18,6 +19,7 @@ mod commands;
 mod commits;
 mod coordinator;
 mod leases;
+mod moving;
 mod queries;
 mod registry;
 mod states;

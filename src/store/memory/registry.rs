@@ -6,8 +6,8 @@ use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
 };
 
 #[async_trait]
@@ -83,5 +83,15 @@ impl Registry for MemoryStore {
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.shared.changes(after)
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let (world, _) = self.shared.lock();
+        ids.iter().map(|id| world.export(id)).collect()
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let (mut world, _) = self.shared.lock();
+        tasks.into_iter().map(|task| world.import(task)).collect()
     }
 }

@@ -22,7 +22,7 @@ use crate::store::{
 const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 
 /// The state without what the state store keeps.
-fn stripped(mut state: State) -> State {
+pub(super) fn stripped(mut state: State) -> State {
     state.data = None;
     if let Status::Completed { result } = &mut state.status {
         *result = None;
@@ -55,7 +55,10 @@ fn check(write: &Write, limit: usize) -> Result<(), Error> {
 }
 
 /// The one answer to a call with one item.
-fn only<T>(mut answers: Vec<Result<T, Error>>, operation: &'static str) -> Result<T, Error> {
+pub(super) fn only<T>(
+    mut answers: Vec<Result<T, Error>>,
+    operation: &'static str,
+) -> Result<T, Error> {
     answers.truncate(1);
     let none = || Err(Error::unavailable(operation, "the store gave no answer"));
     answers.pop().unwrap_or_else(none)

@@ -2,12 +2,16 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{Code, CommandId, NodeName, State, TaskId};
 
-use super::Split;
+use super::{
+    Split, add_content,
+    coordinator::{only, stripped},
+    merge::is_fresh,
+};
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, Send, StateWrite, Submit, Submitted, TaskRecord,
 };
 
 impl Split {
@@ -36,6 +40,35 @@ impl Split {
                 return Ok(found);
             }
         }
+    }
+
+    /// Takes a task: first its state into the state store, where nothing reads it as long as there is
+    /// no such task, then the rest.
+    async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
+        let id = task.task.id.clone();
+        match self.registry.get(&id).await {
+            Err(Error::NotFound { .. }) => {}
+            Ok(record) if record.state.as_ref().is_ok_and(|s| s.code().is_terminal()) => {
+                return Err(Error::AlreadyFinished(id));
+            }
+            Ok(_) => {
+                let (what, name) = ("task", id.to_string());
+                return Err(Error::AlreadyExists { what, name });
+            }
+            Err(error) => return Err(error),
+        }
+        task.check_size(self.limits().max_bytes)?;
+        let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
+        task.state = stripped(state.clone());
+        only(
+            self.states.remove(std::slice::from_ref(&id)).await,
+            "remove a state",
+        )?;
+        if !is_fresh(&state) {
+            let write = StateWrite { task: id, state };
+            only(self.states.store(vec![write]).await, "store a state")?;
+        }
+        only(self.registry.import(vec![task]).await, "import a task")
     }
 
     /// Removes unreadable states of tasks that have ended: a retry was asked for.
@@ -138,5 +171,34 @@ impl Registry for Split {
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.registry.changes(after).await
+    }
+
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        self.registry.ids().await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let exported = self.registry.export(ids).await;
+        let mut whole = Vec::with_capacity(ids.len());
+        for (exported, loaded) in exported.into_iter().zip(self.load(ids).await) {
+            whole.push(exported.and_then(|mut exported| {
+                if !is_fresh(&exported.state)
+                    && let Some(stored) = loaded?
+                {
+                    add_content(&mut exported.state, &stored);
+                }
+                Ok(exported)
+            }));
+        }
+        whole
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let imports = tasks.into_iter().map(|task| self.import_one(task));
+        let mut answers = Vec::new();
+        for import in imports {
+            answers.push(import.await);
+        }
+        answers
     }
 }

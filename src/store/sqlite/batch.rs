@@ -112,6 +112,11 @@ impl<'c> Batch<'c> {
     /// Records a change of task `n`, whose change before was `prev`; answers its number. The
     /// caller notes that as the task's `last`.
     pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
+        self.change_at(n, prev, self.at, log)
+    }
+
+    /// As [`change`](Self::change), of something that happened at another time.
+    pub(super) fn change_at(&mut self, n: i64, prev: i64, at: i64, log: Log) -> Sql<i64> {
         let seq = self.next();
         self.run(
             "INSERT INTO changes (seq, n, prev, at, what, detail, fence, command)
@@ -120,7 +125,7 @@ impl<'c> Batch<'c> {
                 seq,
                 n,
                 prev,
-                self.at,
+                at,
                 log.what,
                 log.detail,
                 log.fence,

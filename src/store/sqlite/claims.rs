@@ -21,6 +21,7 @@ struct Found {
     pending: i64,
     lost_by: Option<String>,
     claimed: bool,
+    fence: i64,
     record: Result<(Task, State), String>,
 }
 
@@ -36,6 +37,7 @@ fn found(row: &Row<'_>) -> Sql<Found> {
         pending: row.get(9)?,
         lost_by: row.get(10)?,
         claimed: row.get(12)?,
+        fence: row.get(13)?,
         record,
     })
 }
@@ -49,7 +51,7 @@ pub(super) fn claim(
     let owner = lease.id as i64;
     let found = batch.first(
         "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL
+                s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence
          FROM tasks t JOIN states s ON s.n = t.n
          WHERE t.id = ?1 AND s.ended_at IS NULL AND s.quarantine IS NULL
            AND (s.owner = ?2 OR s.owner IS NULL
@@ -70,15 +72,16 @@ pub(super) fn claim(
         }
     };
     let abandoned = found.lost_by.is_some();
-    let fence = batch.next();
+    // One that came from another store may have had greater ones.
+    let fence = batch.next().max(found.fence.saturating_add(1));
     // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
     // counted by it, and is told again to a caller that may never have heard of it.
     let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = tasks::to_json(&state)?;
-    batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
+    let seq = batch.change(n, found.last, Log::claimed(owner, fence, abandoned))?;
     batch.run(
-        "UPDATE states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?5, version = ?6,
+        "UPDATE states SET code = ?2, due = ?3, owner = ?4, fence = ?5, last = ?8, version = ?6,
                 state = ?7 WHERE n = ?1",
         (
             n,
@@ -88,6 +91,7 @@ pub(super) fn claim(
             fence,
             state.version as i64,
             text,
+            seq,
         ),
     )?;
     let mut waiting = Vec::new();

@@ -128,6 +128,38 @@ impl Log {
         Self::plain(DELETED)
     }
 
+    /// What stands for these words; `lease` is one of the node of a claim.
+    pub(super) fn of(what: &What, seq: i64, lease: i64) -> Self {
+        match what {
+            What::Submitted { state } => Self::submitted(*state),
+            What::Claimed {
+                fence, abandoned, ..
+            } => Self::claimed(lease, fence.0 as i64, *abandoned),
+            What::Moved {
+                message,
+                from,
+                to,
+                fence,
+                command,
+            } => {
+                let step = Step {
+                    message: *message,
+                    from: *from,
+                    to: *to,
+                    command: *command,
+                };
+                Self::moved(&step, fence.0 as i64)
+            }
+            What::Checkpointed { fence } => Self::checkpointed(fence.0 as i64),
+            What::Dropped { fence } => Self::dropped(fence.0 as i64),
+            What::Lost { fence } => Self::lost(fence.0 as i64),
+            What::Commanded { .. } => Self::commanded(seq),
+            What::Retried => Self::retried(),
+            What::Quarantined => Self::quarantined(),
+            What::Deleted => Self::deleted(),
+        }
+    }
+
     /// What it says in words; `None` for a row that is no task's change, or of a newer program.
     /// `node` is the name of the lease that a claim is on.
     pub(super) fn read(self, node: Option<NodeName>) -> Option<What> {

@@ -10,14 +10,14 @@ use super::{
     changes, codes, commands,
     coordinator::stream,
     errors::item,
-    json, nodes, prune, reader,
+    json, moving, nodes, prune, reader,
     subscriber::{Feed, QUEUE, pruned},
     tasks,
     watch::Message,
 };
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
 };
 
 #[async_trait]
@@ -166,5 +166,31 @@ impl Registry for SqliteStore {
         let feed = Feed::new(start.await?, changes);
         self.0.hub.add(Message::Feed(feed))?;
         Ok(Box::pin(stream(self.0.clone(), told)))
+    }
+
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        // Claims of nodes that are gone end with the next write of anybody; here it may be the last.
+        let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
+        look.await?;
+        self.0.readers.run("list tasks", moving::ids).await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let (count, ids) = (ids.len(), ids.to_vec());
+        let read = move |conn: &_| {
+            let one = |id| item(moving::export(conn, id));
+            Ok(ids.iter().map(one).collect::<Result<Vec<_>, _>>()?)
+        };
+        let read = self.0.readers.run("export tasks", read).await;
+        read.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let count = tasks.len();
+        let done = self.0.writer.run("import tasks", count, move |batch| {
+            let import = |task| item(moving::import(batch, task));
+            tasks.iter().map(import).collect()
+        });
+        done.await.unwrap_or_else(|e| all_failed(count, &e))
     }
 }

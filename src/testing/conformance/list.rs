@@ -130,6 +130,19 @@ macro_rules! conformance_tests {
                 purge_takes_what_is_meant,
                 retention_prunes_only_what_has_ended,
             }
+            moving {
+                what_comes_from_elsewhere_is_whole,
+                what_goes_elsewhere_is_whole,
+                what_came_is_before_what_is_submitted_later,
+                fences_go_on_growing,
+                commands_that_waited_go_on_waiting,
+                nodes_see_what_has_come,
+                a_taken_id_takes_nothing,
+                a_claimed_task_is_not_told,
+                a_lost_claim_counts_after_the_move,
+                what_is_too_large_is_refused,
+                what_has_ended_can_be_retried_and_purged,
+            }
             changes {
                 the_history_of_a_task,
                 a_limit_means_the_last,
@@ -218,6 +231,7 @@ mod tests {
             include_str!("registry.rs"),
             include_str!("ends.rs"),
             include_str!("changes.rs"),
+            include_str!("moving.rs"),
             include_str!("quarantine.rs"),
             include_str!("states.rs"),
         ] {

@@ -47,6 +47,7 @@ pub mod fences;
 mod kit;
 pub mod leases;
 mod list;
+pub mod moving;
 pub mod quarantine;
 pub mod registry;
 pub mod states;

@@ -6,8 +6,8 @@ use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
 };
 
 #[async_trait]
@@ -90,5 +90,20 @@ impl Registry for FaultyStore {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         let call = self.registry().changes(after);
         self.call(Operation::Read, call).await
+    }
+
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        self.call(Operation::Read, self.registry().ids()).await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let call = self.registry().export(ids);
+        self.calls_of(Operation::Read, ids.len(), call).await
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let items = tasks.len();
+        let call = self.registry().import(tasks);
+        self.calls_of(Operation::Submit, items, call).await
     }
 }

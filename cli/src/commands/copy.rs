@@ -1,0 +1,187 @@
+//! `windlass copy`: all tasks of one store into another.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use indicatif::ProgressBar;
+use tokio::time::sleep;
+use windlass::store::{
+    Error,
+    copy::{Left, Report, Transfer},
+};
+
+use crate::{
+    args,
+    exit::{Exit, Failure},
+    global::{self, Global},
+    output::Output,
+    select::count,
+    view::text,
+};
+
+/// From where to where.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Nothing may work on either store: stop the nodes of the source, or drain them (node drain NAME), and
+start those of the target afterwards. The source is not changed. Started again, the copy goes on.
+
+Examples:
+  windlass copy --from sqlite:jobs.db --to etcd://10.0.0.1:2379/jobs --dry-run
+  windlass copy --from sqlite:jobs.db --to etcd://10.0.0.1:2379/jobs
+  windlass copy --from etcd://10.0.0.1:2379/jobs --to sqlite:backup.db --wait 1m")]
+pub(crate) struct Args {
+    /// The store to copy
+    #[arg(long, value_name = "URL")]
+    from: String,
+
+    /// The store to copy into
+    #[arg(long, value_name = "URL")]
+    to: String,
+
+    /// A task of the target that has the id of another one in the source is replaced by it
+    #[arg(long)]
+    replace: bool,
+
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Wait for at most so long for nodes of the source that give their tasks back (30s, 5m, …)
+    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    wait: Option<Duration>,
+}
+
+/// How many tasks that were not copied are named.
+const NAMED: usize = 20;
+
+/// Copies.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    if args.from == args.to {
+        return Err(Failure::Usage(format!(
+            "to: '{}' is the store that is to be copied; name another one",
+            args.to
+        )));
+    }
+    if let Some(path) = args.from.strip_prefix("sqlite:")
+        && !path.is_empty()
+        && !Path::new(path).exists()
+    {
+        return Err(Failure::Usage(format!(
+            "from: there is no file '{path}'; look at its name"
+        )));
+    }
+    let from = global::open(&args.from).await?;
+    let to = global::open(&args.to).await?;
+    let transfer = Transfer::new(&from, &to)
+        .replace(args.replace)
+        .dry_run(args.dry_run);
+    until_free(&transfer, args.wait).await?;
+    let out = global.out();
+    let mut bar: Option<ProgressBar> = None;
+    let mut report = transfer
+        .run(|now| {
+            let bar = bar.get_or_insert_with(|| out.progress(now.tasks, "copy"));
+            bar.set_position(now.done);
+        })
+        .await?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    if !args.dry_run {
+        let bar = out.progress(report.tasks, "compare");
+        transfer
+            .verify(&mut report, |now| bar.set_position(now.done))
+            .await?;
+        bar.finish_and_clear();
+    }
+    show(&out, &report, args.dry_run)?;
+    let done = if args.dry_run {
+        report.left.is_empty()
+    } else {
+        report.is_whole()
+    };
+    Ok(if done { Exit::Ok } else { Exit::No })
+}
+
+/// Waits until nobody works on either store.
+async fn until_free(transfer: &Transfer<'_>, wait: Option<Duration>) -> Result<(), Failure> {
+    let started = Instant::now();
+    loop {
+        match transfer.check().await {
+            Ok(()) => return Ok(()),
+            Err(Error::Invalid(busy)) if wait.is_none() => {
+                let hint = "--wait waits for nodes that give their tasks back";
+                return Err(Failure::No(format!("{busy}; {hint}")));
+            }
+            Err(Error::Invalid(busy)) if wait.is_some_and(|w| started.elapsed() >= w) => {
+                return Err(Failure::Timeout(busy.to_string()));
+            }
+            Err(Error::Invalid(_)) => sleep(Duration::from_millis(200)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn name(out: &Output, left: &[Left], what: &str) {
+    for one in left.iter().take(NAMED) {
+        out.complain(format!("{}: {}", one.id, one.reason));
+    }
+    if left.len() > NAMED {
+        out.complain(format!("and {} more {what}", left.len() - NAMED));
+    }
+}
+
+fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
+    name(out, &report.left, "that were not copied");
+    name(out, &report.wrong, "that are not the same");
+    if out.is_json() {
+        return out.json(report);
+    }
+    let rows = report.counts.iter().map(|pair| {
+        vec![
+            text(&pair.kind),
+            text(pair.state),
+            text(pair.from),
+            text(pair.to),
+        ]
+    });
+    out.table(&["KIND", "STATE", "SOURCE", "TARGET"], rows.collect())?;
+    let tasks = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
+    let mut line = format!(
+        "{}: {} {}",
+        tasks(report.tasks),
+        report.copied,
+        if dry_run { "to copy" } else { "copied" }
+    );
+    for (n, what) in [
+        (report.replaced, "in the place of another"),
+        (report.same, "there already"),
+        (report.left.len() as u64, "left out"),
+    ] {
+        if n > 0 {
+            line += &format!(", {n} {what}");
+        }
+    }
+    if !dry_run {
+        line += &format!("; {} compared and the same", report.verified);
+        if !report.wrong.is_empty() {
+            line += &format!(", {} not", report.wrong.len());
+        }
+    }
+    out.line(line)?;
+    if report.history_kept < report.history {
+        out.note(format!(
+            "of {} changes of the history the target keeps {} (a store on etcd keeps the last 64 of a task)",
+            report.history, report.history_kept
+        ));
+    }
+    if dry_run {
+        out.note("nothing was changed (dry run)");
+    }
+    if !dry_run && !report.left.is_empty() {
+        out.note("what is left out stays in the source; --replace takes the place of other tasks, retry or delete mends what cannot be read");
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `windlass copy` from file to file.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use live::{Place, until};
+
+fn ok(place: &Place, args: &[&str], expected: i32) -> String {
+    let (code, out, err) = place.run(args);
+    assert_eq!(code, expected, "{args:?}: {out}{err}");
+    format!("{out}{err}")
+}
+
+fn listed(place: &Place, store: &str) -> Vec<Value> {
+    let mut tasks = place.list(&["--store", store]);
+    for task in &mut tasks {
+        let task = task.as_object_mut().unwrap();
+        task.remove("order");
+    }
+    tasks
+}
+
+/// A store with a few tasks in several states.
+fn filled() -> Place {
+    let place = Place::new();
+    place.run_with(&["run", "--each", "echo {}"], b"1\n2\n3\n");
+    let props = r#"{"command":"true"}"#;
+    let submit = ["submit", "exec", "--props", props, "--id"];
+    ok(&place, &[&submit[..], &["b"]].concat(), 0);
+    ok(&place, &[&submit[..], &["a", "--in", "2h"]].concat(), 0);
+    ok(&place, &["pause", "b"], 0);
+    place
+}
+
+#[test]
+fn a_copy_is_the_same_and_can_be_made_again() {
+    let place = filled();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &[&copy[..], &["--dry-run"]].concat(), 0);
+    assert!(said.contains("5 tasks: 5 to copy"), "{said}");
+    assert!(listed(&place, "sqlite:t.db").is_empty());
+    let said = ok(&place, &copy, 0);
+    assert!(
+        said.contains("5 tasks: 5 copied; 5 compared and the same"),
+        "{said}"
+    );
+    assert_eq!(listed(&place, "sqlite:s.db"), listed(&place, "sqlite:t.db"));
+    let said = ok(&place, &copy, 0);
+    assert!(said.contains("0 copied, 5 there already"), "{said}");
+}
+
+#[test]
+fn another_task_is_told_and_replaced_only_when_asked() {
+    let place = filled();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "b"];
+    ok(&place, &other, 0);
+    let said = ok(&place, &copy, 1);
+    assert!(
+        said.contains("b: another task has its id in the target: kind differs"),
+        "{said}"
+    );
+    assert!(said.contains("4 copied, 1 left out"), "{said}");
+    let said = ok(&place, &[&copy[..], &["--replace"]].concat(), 0);
+    assert!(
+        said.contains("1 copied, 1 in the place of another, 4 there already"),
+        "{said}"
+    );
+    assert_eq!(listed(&place, "sqlite:t.db").len(), 5);
+}
+
+#[test]
+fn nobody_may_work_meanwhile() {
+    let place = filled();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let worker = place.start(&["worker", "--name", "busy"]);
+    until("the worker works", || {
+        ok(&place, &["nodes", "-o", "json"], 0).contains("busy")
+    });
+    let said = ok(&place, &copy, 1);
+    assert!(said.contains("from: has nodes that work: busy"), "{said}");
+    ok(&place, &[&copy[..], &["--wait", "300ms"]].concat(), 5);
+    // The other way round a frozen node is one too many, too.
+    ok(&place, &["node", "freeze", "busy", "--wait"], 0);
+    let back = ["copy", "--to", "sqlite:s.db", "--from", "sqlite:t.db"];
+    let said = ok(&place, &back, 1);
+    assert!(said.contains("to: has nodes that live: busy"), "{said}");
+    until("a frozen node is no hindrance", || place.run(&copy).0 == 0);
+    // A node that is killed has given nothing back; its tasks are free all the same.
+    let sleep = r#"{"command":"sleep","args":["600"]}"#;
+    ok(&place, &["node", "unfreeze", "busy", "--wait"], 0);
+    ok(
+        &place,
+        &["submit", "exec", "--id", "long", "--props", sleep],
+        0,
+    );
+    until("it runs", || place.get("long")["node"] == "busy");
+    worker.signal(Signal::SIGKILL);
+    worker.wait();
+    let said = ok(&place, &[&copy[..], &["--wait", "30s"]].concat(), 0);
+    assert!(said.contains("6 tasks: 1 copied"), "{said}");
+}
+
+#[test]
+fn what_is_typed_wrong_makes_no_file() {
+    let place = Place::new();
+    for (args, says) in [
+        (
+            ["copy", "--from", "sqlite:no.db", "--to", "sqlite:t.db"],
+            "from: there is no file 'no.db'",
+        ),
+        (
+            ["copy", "--from", "sqlite:t.db", "--to", "sqlite:t.db"],
+            "to: 'sqlite:t.db' is the store",
+        ),
+    ] {
+        let said = ok(&place, &args, 2);
+        assert!(said.contains(says), "{said}");
+    }
+    assert!(!place.path("no.db").exists() && !place.path("t.db").exists());
+}
+
+#[test]
+fn what_cannot_be_read_is_left_out_by_name() {
+    let place = filled();
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let spoil = "UPDATE states SET state = '{' WHERE n = (SELECT n FROM tasks WHERE id = 'b')";
+    assert_eq!(file.execute(spoil, ()).unwrap(), 1);
+    drop(file);
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &copy, 1);
+    assert!(
+        said.contains("b: the record of task 'b' cannot be read"),
+        "{said}"
+    );
+    assert!(
+        said.contains("5 tasks: 4 copied, 1 left out; 4 compared"),
+        "{said}"
+    );
+}

@@ -1,0 +1,258 @@
+//! The command line on a real etcd (the program `etcd` of the PATH, or what `ETCD_BIN` names).
+#![cfg(feature = "etcd")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking; helpers of tests are outside of the functions that clippy knows"
+)]
+
+mod live;
+#[allow(dead_code, reason = "each test file uses its own part of it")]
+#[path = "../../tests/etcd/server.rs"]
+mod server;
+
+use std::collections::HashMap;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use live::{Place, until};
+use server::Server;
+
+fn json(out: &str) -> Value {
+    serde_json::from_str(out.trim()).unwrap()
+}
+
+/// The program is to end with this code; answers what it printed.
+fn ok(place: &Place, args: &[&str], expected: i32) -> String {
+    let (code, out, err) = place.run(args);
+    assert_eq!(code, expected, "{args:?}: {out}{err}");
+    format!("{out}{err}")
+}
+
+#[test]
+fn every_command_on_one_task() {
+    let server = Server::start();
+    let place = Place::on(server.url("one"));
+    assert!(ok(&place, &["stats"], 0).contains("there are no tasks"));
+    assert!(ok(&place, &["nodes"], 0).contains("no node lives"));
+    ok(&place, &["get", "nobody"], 3);
+    let worker = place.start(&["worker", "--name", "w1", "--slots", "4"]);
+    let echo = r#"{"command":"echo","args":["hello"]}"#;
+    let out = ok(
+        &place,
+        &["submit", "exec", "--id", "a", "--props", echo, "--wait"],
+        0,
+    );
+    assert!(out.contains("completed"), "{out}");
+    assert_eq!(ok(&place, &["logs", "a"], 0), "hello\n");
+    ok(&place, &["submit", "exec", "--id", "a", "--props", echo], 1);
+
+    let sleep = r#"{"command":"sleep","args":["600"]}"#;
+    ok(
+        &place,
+        &["submit", "exec", "--id", "slow", "--props", sleep],
+        0,
+    );
+    until("it runs", || place.get("slow")["node"] == "w1");
+    for (args, state) in [
+        (&["pause", "slow", "--wait"][..], "paused"),
+        (&["resume", "slow", "--wait"], "runnable"),
+        (&["release", "slow", "--wait"], "runnable"),
+        (&["sleep", "slow", "--for", "1h", "--wait"], "sleeping"),
+        (&["complete", "slow", "--wait"], "completed"),
+        (&["retry", "slow"], "runnable"),
+        (&["kill", "slow", "--wait"], "killed"),
+    ] {
+        ok(&place, args, 0);
+        assert_eq!(place.get("slow")["state"], state, "{args:?}");
+    }
+    ok(&place, &["kill", "slow"], 1);
+    let nodes = json(&ok(&place, &["nodes", "-o", "json"], 0));
+    assert_eq!(nodes[0]["name"], "w1");
+    assert!(ok(&place, &["node", "drain", "w1", "--wait"], 0).contains("drained"));
+    ok(&place, &["node", "freeze", "w9"], 3);
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    until("the node is gone", || {
+        json(&ok(&place, &["nodes", "-o", "json"], 0)) == Value::Array(Vec::new())
+    });
+}
+
+#[test]
+fn commands_to_many() {
+    let server = Server::start();
+    let place = Place::on(server.url("many/deep"));
+    let lines: String = (0..40)
+        .map(|n| {
+            let team = if n % 2 == 0 { "even" } else { "odd" };
+            format!("{{\"id\":\"t{n:02}\",\"kind\":\"job\",\"labels\":{{\"team\":\"{team}\"}}}}\n")
+        })
+        .collect();
+    let (code, _, err) = place.run_with(&["submit", "--lines", "-"], lines.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    let ids = |place: &Place, filters: &[&str]| -> Vec<String> {
+        let tasks = place.list(filters);
+        let ids = tasks.iter().map(|t| t["id"].as_str().unwrap().to_owned());
+        ids.collect()
+    };
+    let all: Vec<String> = (0..40).map(|n| format!("t{n:02}")).collect();
+    assert_eq!(ids(&place, &[]), all, "in submit order");
+    let even = ids(&place, &["--label", "team=even"]);
+    assert_eq!(even.len(), 20);
+    ok(&place, &["delete", "--label", "team=even"], 2);
+    let out = ok(&place, &["delete", "--label", "team=even", "--dry-run"], 0);
+    assert!(out.contains("20 tasks meant"), "{out}");
+    ok(&place, &["delete", "--label", "team=even", "--yes"], 0);
+    assert_eq!(ids(&place, &["--label", "team=even"]), [""; 0]);
+    let stats = json(&ok(&place, &["stats", "-o", "json"], 0));
+    assert_eq!(stats["tasks"], 20);
+    let page = ok(&place, &["list", "--limit", "5"], 0);
+    assert!(page.contains("there are more: --after "), "{page}");
+}
+
+#[test]
+fn what_ended_long_ago_is_purged() {
+    let server = Server::start();
+    let place = Place::on(server.url("purge"));
+    let (code, _, err) = place.run_with(&["run", "--each", "true {}", "-j", "4"], b"1\n2\n3\n");
+    assert_eq!(code, 0, "{err}");
+    let purge = |more: &[&str]| ok(&place, &[&["purge", "--older-than"], more].concat(), 0);
+    assert!(purge(&["1h", "--yes"]).contains("0 tasks: purged"));
+    assert!(purge(&["0s", "--dry-run"]).contains("3 tasks meant"));
+    assert!(purge(&["0s", "--state", "failed", "--yes"]).contains("0 tasks: purged"));
+    assert!(purge(&["0s", "--yes"]).contains("3 tasks: purged"));
+    assert!(place.list(&[]).is_empty());
+}
+
+/// As on a file: what had completed is not run again, what was running is.
+#[test]
+fn a_run_that_is_killed_goes_on() {
+    let server = Server::start();
+    let place = Place::on(server.url("run"));
+    let lines: String = (0..60).map(|n| format!("line {n}\n")).collect();
+    place.write("lines", &lines);
+    let each = "echo {} >> starts; sleep 0.05; echo {} >> ends";
+    let args = "run --shell -j 3 --lease-ttl 5s lines --each";
+    let args: Vec<&str> = args.split(' ').chain([each]).collect();
+    let running = place.start(&args);
+    place.until_lines("ends", 15);
+    running.signal(Signal::SIGKILL);
+    running.wait();
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("60 lines: 60 completed, "), "{err}");
+    assert!(err.contains("of them before"), "{err}");
+    let mut starts = HashMap::<String, usize>::new();
+    for line in place.read("starts").lines() {
+        *starts.entry(line.to_owned()).or_default() += 1;
+    }
+    assert_eq!(starts.len(), 60);
+    let again: Vec<_> = starts.iter().filter(|(_, n)| **n > 1).collect();
+    assert!(
+        again.len() <= 3,
+        "only what was running is run again: {again:?}"
+    );
+}
+
+/// What a command has kept of its own progress is there for its next attempt, though the process that
+/// ran the first one was killed and there is no file of the store to lie beside.
+#[test]
+fn the_folder_of_a_task_outlives_its_process() {
+    let server = Server::start();
+    let place = Place::on(server.url("folders"));
+    let each = "echo x >> \"$WINDLASS_STATE_DIR/seen\"; wc -l < \"$WINDLASS_STATE_DIR/seen\" \
+                >> attempts; echo {}; test -e go || sleep 600";
+    place.write("lines", "one\n");
+    let args = "run --shell --lease-ttl 5s lines --each";
+    let args: Vec<&str> = args.split(' ').chain([each]).collect();
+    let running = place.start(&args);
+    place.until_lines("attempts", 1);
+    running.signal(Signal::SIGKILL);
+    running.wait();
+    place.write("go", "");
+    ok(&place, &args, 0);
+    let attempts = place.read("attempts");
+    let attempts: Vec<&str> = attempts.lines().map(str::trim).collect();
+    assert_eq!(attempts, ["1", "2"]);
+}
+
+/// From a file to etcd, in the middle of which the program is killed, and back to another file: the
+/// same tasks in the same order, and the worker there goes on with them.
+#[test]
+fn tasks_move_to_a_cluster_and_back() {
+    let server = Server::start();
+    let place = Place::new();
+    let cluster = server.url("moved");
+    let lines: String = (0..2000)
+        .map(|n| {
+            let start = if n % 3 == 0 {
+                ",\"start_at\":\"2100-01-01T00:00:00Z\""
+            } else {
+                ""
+            };
+            format!("{{\"id\":\"t{n}\",\"kind\":\"job\",\"props\":{{\"n\":{n}}}{start}}}\n")
+        })
+        .collect();
+    let (code, _, err) = place.run_with(&["submit", "--lines", "-"], lines.as_bytes());
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = place.run_with(&["run", "--each", "echo {}", "-j", "4"], b"1\n2\n3\n");
+    assert_eq!(code, 0, "{err}");
+    for command in ["pause", "kill"] {
+        ok(&place, &[command, "t1", "t5", "t99"], 0);
+    }
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", &cluster];
+    let running = place.start(&copy);
+    until("some have come", || {
+        let stats = ok(&place, &["--store", &cluster, "stats", "-o", "json"], 0);
+        json(&stats)["tasks"].as_u64().unwrap() > 0
+    });
+    running.signal(Signal::SIGKILL);
+    running.wait();
+    let said = ok(&place, &copy, 0);
+    assert!(said.contains("; 2003 compared and the same"), "{said}");
+    let back = ["copy", "--from", &cluster, "--to", "sqlite:back.db"];
+    let said = ok(&place, &back, 0);
+    assert!(
+        said.contains("2003 tasks: 2003 copied; 2003 compared"),
+        "{said}"
+    );
+    let tasks = |store: &str| {
+        let mut tasks = place.list(&["--store", store]);
+        for task in &mut tasks {
+            let task = task.as_object_mut().unwrap();
+            task.remove("order");
+            // A file keeps microseconds.
+            task.remove("submitted_at");
+        }
+        tasks
+    };
+    let (before, there, after) = (
+        tasks("sqlite:s.db"),
+        tasks(&cluster),
+        tasks("sqlite:back.db"),
+    );
+    assert_eq!(before.len(), 2003);
+    assert!(before == there, "the list on etcd is that of the file");
+    assert!(
+        before == after,
+        "the list of the second file is that of the first"
+    );
+    // Names of batches and lines are known there: nothing of the run is done again.
+    let run = ["run", "--store", &cluster, "--each", "echo {}", "-j", "4"];
+    let (code, _, err) = place.run_with(&run, b"1\n2\n3\n");
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("3 of them before"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_named() {
+    let place = Place::on("etcd://127.0.0.1:1/x".to_owned());
+    let said = ok(&place, &["stats"], 4);
+    assert!(said.contains("http://127.0.0.1:1: "), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+    let place = Place::on("etcd://127.0.0.1:1".to_owned());
+    let said = ok(&place, &["stats"], 2);
+    assert!(said.contains("write etcd://HOST:PORT"), "{said}");
+    assert!(!said.contains("sqlite:jobs.db"), "{said}");
+}

@@ -1,0 +1,371 @@
+//! [`Exported`]: a task with everything that belongs to it, on its way from one store to another.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, Invalid, NodeName, State, Task, TaskId};
+
+use super::{Change, CommandRecord, Error, TaskRecord, What};
+
+/// A task with everything that belongs to it, as [`Registry::export`](super::Registry::export) tells
+/// it and [`Registry::import`](super::Registry::import) takes it.
+///
+/// # Guarantees
+///
+/// - Places (of the submit, of commands, of changes) are numbers of the store that told them. A store
+///   that takes the task gives new ones, in the same order.
+/// - The fence is not a place: it goes on growing. The next claim of the task has a greater one,
+///   wherever it is made, so that what guards itself with fences refuses whoever had the task before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exported {
+    /// The task.
+    pub task: Task,
+    /// Its state.
+    pub state: State,
+    /// Its place among all submits.
+    pub order: u64,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// The fence of its last claim; 0 if it never had one.
+    pub fence: Fence,
+    /// The node that lost the last claim, if nobody has claimed the task since: the next claim counts
+    /// it as an attempt.
+    pub lost_by: Option<NodeName>,
+    /// Its commands, in order, those that have an outcome included.
+    pub commands: Vec<CommandRecord>,
+    /// Its history, oldest first, as far back as the store keeps it.
+    pub history: Vec<Change>,
+}
+
+/// As precise as every store keeps times.
+fn micros(time: Timestamp) -> i64 {
+    time.as_microsecond()
+}
+
+impl Exported {
+    /// Puts one together, of what the other methods of a registry tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when the task is set aside, or one of its commands cannot be read;
+    /// [`Error::Invalid`] (field `task`) when it is claimed: what is written while it is read would be
+    /// missed.
+    pub fn new(
+        record: TaskRecord,
+        lost_by: Option<NodeName>,
+        commands: Vec<CommandRecord>,
+        history: Vec<Change>,
+    ) -> Result<Self, Error> {
+        let id = &record.task.id;
+        if let Some(node) = &record.node {
+            let reason =
+                format!("'{id}' is claimed by node '{node}'; stop or drain that node first");
+            return Err(Invalid::new("task", reason).into());
+        }
+        let state = record.state?;
+        let waiting = commands.iter().filter(|c| c.outcome.is_none()).count() as u64;
+        if waiting != record.commands && !state.code().is_terminal() {
+            return Err(Error::Corrupt {
+                what: format!("task '{id}'"),
+                reason: format!(
+                    "{} commands wait for it, and {waiting} of them can be read",
+                    record.commands
+                ),
+            });
+        }
+        Ok(Self {
+            task: record.task,
+            state,
+            order: record.order,
+            submitted_at: record.submitted_at,
+            fence: record.fence,
+            lost_by,
+            commands,
+            history,
+        })
+    }
+
+    /// The first thing in which this is another task than `other`; `None` when they are the same.
+    /// Places, fences and history do not count: they differ from store to store.
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        let (a, b) = (&self.task, &other.task);
+        let (s, t) = (&self.state, &other.state);
+        let command = |c: &CommandRecord| {
+            let content = (c.id.clone(), c.command.clone(), c.outcome.clone());
+            (content, micros(c.sent_at))
+        };
+        let waiting = |e: &Self| -> Vec<_> {
+            let waiting = e.commands.iter().filter(|c| c.outcome.is_none());
+            waiting.map(command).collect()
+        };
+        let last = |s: &State| s.last_command.as_ref().map(|last| last.outcome.clone());
+        let checks: [(&'static str, bool); 18] = [
+            ("id", a.id == b.id),
+            ("kind", a.kind == b.kind),
+            ("props", a.props == b.props),
+            ("labels", a.labels == b.labels),
+            ("priority", a.priority == b.priority),
+            ("start_at", a.start_at == b.start_at),
+            ("retry", a.retry == b.retry),
+            (
+                "submitted_at",
+                micros(self.submitted_at) == micros(other.submitted_at),
+            ),
+            ("state", s.status == t.status),
+            ("since", s.since == t.since),
+            ("data", s.data == t.data),
+            ("errors", s.errors == t.errors),
+            ("attempts", s.attempts == t.attempts),
+            (
+                "claims",
+                (s.claims, s.incarnation, s.version, &self.lost_by)
+                    == (t.claims, t.incarnation, t.version, &other.lost_by),
+            ),
+            ("last_command", last(s) == last(t)),
+            ("progress", s.progress == t.progress),
+            ("pending commands", waiting(self) == waiting(other)),
+            (
+                "commands",
+                self.commands.iter().map(command).collect::<Vec<_>>()
+                    == other.commands.iter().map(command).collect::<Vec<_>>(),
+            ),
+        ];
+        checks
+            .into_iter()
+            .find(|(_, same)| !same)
+            .map(|(what, _)| what)
+    }
+
+    /// Everything of it that has a place, in order: what is known of the submit and of the commands
+    /// is there also where the history was pruned.
+    fn places(&self) -> BTreeMap<u64, (Timestamp, What)> {
+        let mut places = BTreeMap::new();
+        for change in self.history.iter().filter(|c| c.seq >= self.order) {
+            if change.what != What::Deleted {
+                places.insert(change.seq, (change.at, change.what.clone()));
+            }
+        }
+        for command in &self.commands {
+            let what = What::Commanded {
+                command: command.order,
+            };
+            places.insert(command.order, (command.sent_at, what));
+        }
+        let state = match places.remove(&self.order) {
+            Some((_, What::Submitted { state })) => state,
+            _ => State::submitted(self.task.start_at, self.submitted_at).code(),
+        };
+        let submitted = (self.submitted_at, What::Submitted { state });
+        places.insert(self.order, submitted);
+        places
+    }
+
+    /// How many places it takes.
+    pub fn len(&self) -> u64 {
+        self.places().len() as u64
+    }
+
+    /// Whether it takes no place at all; it never does.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The same with new places: from `first` on without gaps, in the order of the old ones. What the
+    /// history was pruned of, but is known all the same (the submit, the commands), is in it again.
+    #[must_use]
+    pub fn renumbered(self, first: u64) -> Self {
+        let places = self.places();
+        let numbers: BTreeMap<u64, u64> = places.keys().copied().zip(first..).collect();
+        let new = |old: u64| numbers.get(&old).copied();
+        let mut state = self.state;
+        if let Some(last) = &mut state.last_command {
+            // A command that nobody knows any more was before those that are known.
+            let before = numbers.range(..=last.order).next_back();
+            last.order = before.map_or(first, |(_, new)| *new);
+        }
+        let task: &TaskId = &self.task.id;
+        let history = places
+            .into_iter()
+            .zip(first..)
+            .map(|((_, (at, what)), seq)| {
+                let what = match what {
+                    What::Commanded { .. } => What::Commanded { command: seq },
+                    What::Moved {
+                        message,
+                        from,
+                        to,
+                        fence,
+                        command,
+                    } => What::Moved {
+                        message,
+                        from,
+                        to,
+                        fence,
+                        command: command.and_then(new),
+                    },
+                    what => what,
+                };
+                Change {
+                    seq,
+                    at,
+                    task: task.clone(),
+                    what,
+                }
+            });
+        let history = history.collect();
+        let commands = self.commands.into_iter().map(|command| CommandRecord {
+            order: new(command.order).unwrap_or(first),
+            ..command
+        });
+        Self {
+            state,
+            order: first,
+            commands: commands.collect(),
+            history,
+            task: self.task,
+            submitted_at: self.submitted_at,
+            fence: self.fence,
+            lost_by: self.lost_by,
+        }
+    }
+
+    /// Bytes of props, data and result together, which count against the limit of a store.
+    pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
+        self.task.check(limit)?;
+        let props = self.task.props.len();
+        let data = self.state.data.as_ref().map_or(0, |d| d.len());
+        let result = match &self.state.status {
+            windlass_statemachine::Status::Completed { result } => {
+                result.as_ref().map_or(0, |r| r.len())
+            }
+            _ => 0,
+        };
+        let bytes = props + data + result;
+        // Props alone may fill it; what was taken then is taken now.
+        if bytes <= limit || (data + result == 0 && props <= limit) {
+            return Ok(());
+        }
+        let largest = [("props", props), ("data", data), ("result", result)];
+        let largest = largest.into_iter().max_by_key(|(_, bytes)| *bytes);
+        Err(Error::TooLarge {
+            field: largest.map_or("props", |(field, _)| field),
+            bytes,
+            limit,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::{ActionKind, Code, Command, Outcome, state::LastCommand};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn command(order: u64, outcome: Option<Outcome>) -> CommandRecord {
+        CommandRecord {
+            id: format!("c{order}").parse().unwrap(),
+            task: "a".parse().unwrap(),
+            order,
+            command: Command::Pause,
+            sent_at: at(2),
+            outcome,
+        }
+    }
+
+    fn exported() -> Exported {
+        let task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Paused,
+        };
+        let mut state = State::new(at(1));
+        state.last_command = Some(LastCommand {
+            order: 70,
+            outcome: applied.clone(),
+        });
+        let moved = What::Moved {
+            message: ActionKind::Pause,
+            from: Code::Runnable,
+            to: Code::Paused,
+            fence: Fence(900),
+            command: Some(70),
+        };
+        let change = |seq, what| Change {
+            seq,
+            at: at(3),
+            task: task.id.clone(),
+            what,
+        };
+        Exported {
+            history: vec![change(80, moved), change(99, What::Retried)],
+            commands: vec![command(70, Some(applied)), command(90, None)],
+            task,
+            state,
+            order: 50,
+            submitted_at: at(1),
+            fence: Fence(900),
+            lost_by: None,
+        }
+    }
+
+    #[test]
+    fn places_are_new_and_in_their_old_order() {
+        let before = exported();
+        let after = before.clone().renumbered(5);
+        assert_eq!(before.len(), 5);
+        assert_eq!(after.order, 5);
+        let orders: Vec<u64> = after.commands.iter().map(|c| c.order).collect();
+        assert_eq!(orders, [6, 8]);
+        let seqs: Vec<u64> = after.history.iter().map(|c| c.seq).collect();
+        assert_eq!(seqs, [5, 6, 7, 8, 9]);
+        assert_eq!(
+            after.history[0].what,
+            What::Submitted {
+                state: Code::Runnable
+            }
+        );
+        assert_eq!(after.history[1].what, What::Commanded { command: 6 });
+        let What::Moved { command, fence, .. } = after.history[2].what else {
+            panic!("{:?}", after.history);
+        };
+        assert_eq!((command, fence), (Some(6), Fence(900)));
+        assert_eq!(after.state.last_command.as_ref().unwrap().order, 6);
+        assert_eq!(before.difference(&after), None);
+        assert_eq!(after.clone().renumbered(5), after);
+    }
+
+    #[test]
+    fn a_command_that_nobody_knows_any_more_stays_before_the_others() {
+        let mut before = exported();
+        before.commands.remove(0);
+        let after = before.renumbered(1);
+        assert!(after.state.last_command.unwrap().order < after.commands[0].order);
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let one = exported();
+        type Change = fn(&mut Exported);
+        let changes: [(&str, Change); 6] = [
+            ("kind", |e| e.task.kind = "other".parse().unwrap()),
+            ("data", |e| {
+                e.state.data = Some(windlass_statemachine::Json::null());
+            }),
+            ("attempts", |e| e.state.attempts = 3),
+            ("pending commands", |e| {
+                e.commands[1].command = Command::Kill;
+            }),
+            ("commands", |e| e.commands[0].sent_at = at(9)),
+            ("submitted_at", |e| e.submitted_at = at(9)),
+        ];
+        for (field, change) in changes {
+            let mut other = exported();
+            change(&mut other);
+            assert_eq!(one.difference(&other), Some(field));
+        }
+    }
+}

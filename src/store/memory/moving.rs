@@ -1,0 +1,73 @@
+//! Tasks on their way to and from other stores.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use windlass_statemachine::TaskId;
+
+use super::{
+    commits::exists,
+    world::{Row, World},
+};
+use crate::store::{Error, Exported};
+
+impl World {
+    pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
+        let row = self.row(id)?;
+        Exported::new(
+            self.record_of(row),
+            row.abandoned.clone(),
+            self.commands_of(id)?,
+            self.history(id, u32::MAX)?,
+        )
+    }
+
+    pub(super) fn import(&mut self, exported: Exported) -> Result<(), Error> {
+        exported.check_size(self.limits.max_bytes)?;
+        let id = exported.task.id.clone();
+        match self.tasks.get(&id) {
+            Some(row) if row.has_ended() => return Err(Error::AlreadyFinished(id)),
+            Some(_) => return Err(exists(&id)),
+            None => {}
+        }
+        for command in &exported.commands {
+            if let Some((task, _)) = self.commands.get(&command.id) {
+                return Err(Self::other_command(&command.id, task));
+            }
+        }
+        let exported = exported.renumbered(self.next_seq());
+        let state = exported.state;
+        if state.code().is_terminal() {
+            self.ended.insert((state.since, exported.order));
+        }
+        let mut commands = BTreeMap::new();
+        for command in exported.commands {
+            let place = (id.clone(), command.order);
+            self.commands.insert(command.id.clone(), place);
+            commands.insert(command.order, command);
+        }
+        let waiting = commands.values().filter(|c| c.outcome.is_none());
+        let row = Row {
+            task: Arc::new(exported.task),
+            saved: state.into(),
+            set_aside: None,
+            order: exported.order,
+            submitted_at: exported.submitted_at,
+            owner: None,
+            fence: exported.fence,
+            abandoned: exported.lost_by,
+            waiting: waiting.map(|c| c.order).collect(),
+            commands,
+            history: VecDeque::new(),
+        };
+        self.by_order.insert(exported.order, id.clone());
+        self.tasks.insert(id.clone(), row);
+        for change in exported.history {
+            self.record(&id, change.what, change.at);
+        }
+        self.touch(&id);
+        Ok(())
+    }
+}
