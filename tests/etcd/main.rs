@@ -17,6 +17,7 @@ mod failover;
 mod failures;
 mod idle;
 mod limits;
+mod metafora;
 mod proxy;
 mod runner;
 mod security;

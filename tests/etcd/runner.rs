@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::{
-    BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Runner, TaskContext,
-};
+use windlass::{BoxError, Code, Command, Message, NewTask, Outcome, Runner, TaskContext};
 
 use crate::{
     server::Server,
@@ -94,100 +92,5 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     let done = client.wait(&id).await.unwrap();
     assert_eq!(done.result::<u32>().unwrap(), Some(1));
     assert_eq!(done.state.claims, 2);
-    node.shutdown().await;
-}
-
-/// What Metafora's client and commander write, byte for byte.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_of_metafora_is_run_and_commanded() {
-    let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
-    let node = Runner::builder(&store).node("n");
-    let node = node
-        .default_handler(KindConfig::default(), obeys)
-        .start()
-        .await
-        .unwrap();
-    let mut raw = raw(&server.endpoint()).await;
-    raw.put("/ns/tasks/m/props", r#"{"id":"m"}"#, None)
-        .await
-        .unwrap();
-    raw.put("/ns/tasks/m", "", None).await.unwrap();
-    let id = "m".parse().unwrap();
-    until("it runs", async || {
-        client
-            .get(&id)
-            .await
-            .is_ok_and(|record| record.node.is_some())
-    })
-    .await;
-    let record = client.get(&id).await.unwrap();
-    assert_eq!(record.task.kind.as_str(), "default");
-    assert_eq!(record.task.props.as_str(), r#"{"id":"m"}"#);
-    for (message, state) in [
-        ("pause", Code::Paused),
-        ("run", Code::Runnable),
-        ("kill", Code::Killed),
-    ] {
-        let text = format!(r#"{{"message":"{message}"}}"#);
-        raw.put("/ns/tasks/m/commands", text, None).await.unwrap();
-        until(message, async || code(&client, &id).await == Some(state)).await;
-    }
-    // A node command, in Metafora's form.
-    let freeze = r#"{"command":"freeze","parameters":null}"#;
-    raw.put("/ns/nodes/n/commands/1", freeze, None)
-        .await
-        .unwrap();
-    until("it is frozen", async || {
-        node.snapshot()
-            .await
-            .is_some_and(|snapshot| snapshot.frozen)
-    })
-    .await;
-    node.shutdown().await;
-}
-
-/// A node of Metafora takes a parked task, runs it for a while and gives it back, as its code does:
-/// it writes owner and state, and knows nothing of what else is kept.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
-    let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
-    let node = Runner::builder(&store).node("n").handler("k", obeys);
-    let node = node.start().await.unwrap();
-    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
-    until("it runs", async || {
-        client.get(&id).await.unwrap().node.is_some()
-    })
-    .await;
-    let sent = client.command(&id, Command::Pause).await.unwrap();
-    client.wait_outcome(&sent).await.unwrap();
-    until("it is parked", async || {
-        client.get(&id).await.unwrap().node.is_none()
-    })
-    .await;
-
-    let mut raw = raw(&server.endpoint()).await;
-    raw.put("/ns/tasks/t/owner", r#"{"node":"go"}"#, None)
-        .await
-        .unwrap();
-    until("its mark is gone", async || {
-        raw.get("/ns/parked/t", None).await.unwrap().count() == 0
-    })
-    .await;
-    assert_eq!(
-        client.get(&id).await.unwrap().node,
-        Some("go".parse().unwrap())
-    );
-    raw.put("/ns/state/t", r#"{"state":"runnable"}"#, None)
-        .await
-        .unwrap();
-    raw.delete("/ns/tasks/t/owner", None).await.unwrap();
-    until("it runs here", async || {
-        client.get(&id).await.unwrap().node == Some("n".parse().unwrap())
-    })
-    .await;
-    let sent = client.command(&id, Command::Kill).await.unwrap();
-    assert!(client.wait_outcome(&sent).await.unwrap().is_applied());
     node.shutdown().await;
 }

@@ -191,6 +191,9 @@ impl Inner {
             return Ok(None);
         };
         if state.code().is_terminal() {
+            if !ours {
+                self.unschedule(id, &bundle, &state, now).await?;
+            }
             return Ok(None);
         }
         if !ours && !is_due(&state, now) && bundle.queue.is_empty() {

@@ -11,7 +11,7 @@ use super::{
     item::Item,
     queued::Stored,
     read::{Bundle, parked_for, revision},
-    records::{self, Envelope},
+    records::{self, Envelope, Hold},
 };
 use crate::store::Error;
 
@@ -70,12 +70,20 @@ impl Inner {
         if !task.props.is_null() {
             item.put(&keys.props(id), task.props.as_str().to_owned());
         }
-        match parked_for(&State::submitted(task.start_at, now)) {
-            Some(parked) => item.put(&keys.parked(id), records::write("parked", &parked)?),
-            None => item.delete(&keys.parked(id)),
+        let state = State::submitted(task.start_at, now);
+        match parked_for(&state) {
+            Some(parked) => {
+                item.put(&keys.parked(id), records::write("parked", &parked)?);
+                // A node of Metafora knows nothing of `start_at`: it sleeps by the state.
+                let state = records::write_state(&state, &Hold::default())?;
+                item.put(&keys.state(id), state);
+            }
+            // A Metafora node leaves the state of what it has done behind, and our mark.
+            None => {
+                item.delete(&keys.parked(id));
+                item.delete(&keys.state(id));
+            }
         }
-        // A Metafora node leaves the state of what it has done behind, and our mark.
-        item.delete(&keys.state(id));
         Ok(envelope)
     }
 

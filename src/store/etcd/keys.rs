@@ -88,6 +88,10 @@ impl Keys {
         format!("{}parked/{id}", self.root)
     }
 
+    pub(super) fn all_states(&self) -> String {
+        format!("{}state/", self.root)
+    }
+
     pub(super) fn all_finished(&self) -> String {
         format!("{}finished/", self.root)
     }

@@ -10,7 +10,7 @@
 //! | `item`, `pipeline`, `capacity` | one task's write, how many are combined into one transaction, and what the servers take |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
-//! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `node_commands` | the work of a coordinator |
+//! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `peers` | the nodes that live, as the watches tell |
@@ -30,6 +30,7 @@ mod item;
 mod keys;
 mod leases;
 mod leave;
+mod leftover;
 mod link;
 mod mirror;
 mod node_commands;

@@ -114,13 +114,17 @@ impl Inner {
     }
 
     /// The same without asking anybody, where a watch is open: the claims are what the nodes told
-    /// last, and how long their leases hold is not known.
+    /// last, and how long their leases hold is not known. Nodes of Metafora are left out: they tell
+    /// neither how much they have nor how much they could take, and take whatever is free, so that
+    /// work given back for their sake would all end up there.
     pub(super) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         let all = match self.peers.known() {
             Some(known) => known,
             None => self.registrations().await?,
         };
-        let peers = all.into_iter().map(|(lease, told)| {
+        let all = all.into_iter();
+        let all = all.filter(|(_, told)| told.spec.version != peers::METAFORA);
+        let peers = all.map(|(lease, told)| {
             let claims = u64::from(told.status.running);
             record(lease, told, 0, claims)
         });

@@ -19,7 +19,7 @@ use crate::store::{Claim, Error};
 /// How many commands the end of a task rejects in the same write; those beyond go before it.
 pub(super) const REJECTED_AT_ONCE: usize = 40;
 
-fn ended(code: Code) -> Outcome {
+pub(super) fn ended(code: Code) -> Outcome {
     let reason = format!("the task has ended: it is {code}");
     Outcome::Rejected { reason }
 }

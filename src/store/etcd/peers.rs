@@ -14,6 +14,9 @@ use super::{
 };
 use crate::store::{NodeSpec, NodeStatus};
 
+/// What is told as the version of a node of Metafora, which tells none.
+pub(super) const METAFORA: &str = "metafora";
+
 /// What a node told of itself, and the lease that this hangs on.
 pub(super) type Told = (i64, Registration);
 
@@ -37,7 +40,7 @@ pub(super) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Told)> {
             labels: Default::default(),
             slots: 0,
             pid: 0,
-            version: "metafora".to_owned(),
+            version: METAFORA.to_owned(),
         },
         status: NodeStatus::default(),
         joined_at: jiff::Timestamp::UNIX_EPOCH,

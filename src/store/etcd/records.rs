@@ -189,12 +189,23 @@ pub(super) fn write_state(state: &State, hold: &Hold) -> Result<String, Error> {
 }
 
 pub(super) fn read_state(kv: &KeyValue) -> Result<(State, Hold), String> {
-    let mut state: State = parse(kv)?;
+    let mut state: State = parse(kv).or_else(|e| endless_sleep(kv).ok_or(e))?;
     let hold: Hold = parse(kv)?;
     if hold.by_claim {
         state.fence = Fence(u64::try_from(kv.mod_revision()).unwrap_or(0));
     }
     Ok((state, hold))
+}
+
+/// A sleep without a time, as Metafora stores it for a handler that has named none: it is over.
+fn endless_sleep(kv: &KeyValue) -> Option<State> {
+    let mut stored: serde_json::Map<String, serde_json::Value> = parse(kv).ok()?;
+    let sleeps = stored.get("state")? == "sleeping" && !stored.contains_key("until");
+    if !sleeps || stored.contains_key("version") {
+        return None;
+    }
+    stored.insert("until".into(), Timestamp::UNIX_EPOCH.to_string().into());
+    serde_json::from_value(stored.into()).ok()
 }
 
 /// `/NS/tasks/ID/owner`. Metafora writes the node alone.

@@ -6,7 +6,7 @@
 
 use etcd_client::{GetOptions, KeyValue};
 
-use super::{Inner, errors::Fault};
+use super::{Inner, errors::Fault, keys::end_of};
 use crate::store::Error;
 
 const OPERATION: &str = "list the tasks";
@@ -54,6 +54,30 @@ impl Inner {
     /// As [`scan`](Self::scan), at this revision (0: the newest).
     pub(super) async fn scan_at(
         &self,
+        revision: i64,
+        from: &str,
+        end: &[u8],
+        take: &mut impl FnMut(KeyValue),
+    ) -> Result<i64, Fault> {
+        self.pages(GetOptions::new(), revision, from, end, take)
+            .await
+    }
+
+    /// As [`scan_at`](Self::scan_at), without the values.
+    pub(super) async fn scan_keys(
+        &self,
+        revision: i64,
+        from: &str,
+        take: &mut impl FnMut(KeyValue),
+    ) -> Result<i64, Fault> {
+        let options = GetOptions::new().with_keys_only();
+        self.pages(options, revision, from, &end_of(from), take)
+            .await
+    }
+
+    async fn pages(
+        &self,
+        options: GetOptions,
         mut revision: i64,
         from: &str,
         end: &[u8],
@@ -69,7 +93,7 @@ impl Inner {
             let stop = stop.filter(|stop| stop.as_slice() < end && *stop > start);
             let stop = stop.unwrap_or_else(|| end.to_vec());
 
-            let options = GetOptions::new()
+            let options = (options.clone())
                 .with_range(stop.clone())
                 .with_limit(limit)
                 .with_revision(revision);

@@ -231,6 +231,7 @@ impl Watching {
         }
         self.mirror = mirror;
         self.drop_stale();
+        tokio::spawn(self.inner.clone().drop_outdated_marks());
         self.seen = [at, at, node_at];
         for kv in &nodes {
             self.node_key(EventType::Put, kv).await?;
