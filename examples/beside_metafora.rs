@@ -1,0 +1,57 @@
+//! A node in a namespace of Metafora: it takes the tasks of Metafora's clients, obeys its commander,
+//! and shares the work with its nodes. See `docs/migrating-from-metafora.md`.
+//!
+//! ```sh
+//! cargo run --features etcd --example beside_metafora -- etcd://127.0.0.1:2379/my/namespace node-1
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use windlass::{BoxError, KindConfig, Message, Runner, TaskContext, store::Store};
+
+/// What the Go program submits: the JSON of its task.
+#[derive(Deserialize)]
+struct Props {
+    /// How many steps there are; none: it runs until it is told otherwise.
+    #[serde(default)]
+    steps: Option<u32>,
+    /// How long it sleeps after a step.
+    #[serde(default)]
+    pause_ms: u64,
+}
+
+/// What a `StatefulHandler` of Metafora does, here: it works until it is told to stop, and then
+/// returns what it was told.
+async fn handler(task: TaskContext) -> Result<Message, BoxError> {
+    let props: Option<Props> = task.props().ok();
+    println!("{} runs", task.id());
+    let Some((steps, pause_ms)) = props.and_then(|p| Some((p.steps?, p.pause_ms))) else {
+        return Ok(task.stopped().await.message());
+    };
+    let done = task.data()?.unwrap_or(0) + 1;
+    if done >= steps {
+        return Ok(Message::complete());
+    }
+    Ok(Message::sleep_for(Duration::from_millis(pause_ms)).with_data(&done)?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(url), Some(name)) = (arguments.next(), arguments.next()) else {
+        return Err("give the namespace (etcd://HOST:PORT/NAMESPACE) and a name".into());
+    };
+    let store = Store::open(&url).await?;
+    let runner = Runner::builder(&store)
+        .node(name)
+        // Tasks of Metafora name no kind.
+        .default_handler(KindConfig::default(), handler)
+        .start()
+        .await?;
+    println!("{} works", runner.node());
+    runner.run_until(std::future::pending()).await?;
+    Ok(())
+}
