@@ -19,6 +19,7 @@ mod idle;
 mod limits;
 mod metafora;
 mod proxy;
+mod rolling;
 mod runner;
 mod security;
 mod server;
