@@ -1,6 +1,7 @@
 //! [`Folders`]: a folder per task, where its command keeps its own progress from attempt to attempt.
 //!
-//! They lie beside the store: for `sqlite:/var/lib/jobs.db` in `/var/lib/jobs.db.tasks/`; for
+//! They lie beside the store: for `sqlite:/var/lib/jobs.db` in `/var/lib/jobs.db.tasks/`; for etcd in
+//! the user's data directory, in a folder named after the store's URL (each machine has its own); for
 //! `memory:` in the folder for temporary files. A folder is removed when its task has completed
 //! (durably: a crash in between must not take the progress of a task that will run again), or, if it
 //! is empty, after any attempt.
@@ -37,6 +38,20 @@ pub(crate) struct Folder {
     pub(crate) record: PathBuf,
 }
 
+/// Where this machine keeps the folders of the tasks of a cluster: whoever works for it here, and
+/// starts again after a crash, finds them by the URL.
+fn of_cluster(url: &str) -> io::Result<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "windlass");
+    let dirs = dirs.ok_or_else(|| {
+        let reason = "you have no home directory; set HOME, or XDG_DATA_HOME";
+        io::Error::new(io::ErrorKind::NotFound, reason)
+    })?;
+    let name = url.rsplit('/').next().unwrap_or_default();
+    let hash = crate::hash::hex(&[url.as_bytes()], 12);
+    let name = format!("{}-{hash}.tasks", encode(name));
+    Ok(dirs.data_dir().join(name))
+}
+
 impl Folders {
     /// The folders that belong to the store with this URL.
     ///
@@ -44,9 +59,10 @@ impl Folders {
     ///
     /// When the folder they lie in cannot be made.
     pub(crate) fn of_store(url: &str, client: &Client) -> io::Result<Self> {
-        let root = match url.strip_prefix("sqlite:") {
-            Some(path) => PathBuf::from(format!("{path}.tasks")),
-            None => std::env::temp_dir().join(format!("windlass-{}.tasks", std::process::id())),
+        let root = match url.split_once(':') {
+            Some(("sqlite", path)) => PathBuf::from(format!("{path}.tasks")),
+            Some(("etcd" | "etcds", _)) => of_cluster(url)?,
+            _ => std::env::temp_dir().join(format!("windlass-{}.tasks", std::process::id())),
         };
         fs::create_dir_all(&root)?;
         Ok(Self {
