@@ -312,7 +312,7 @@ impl Cluster {
         self.wait_for(n)
     }
 
-    /// The member that leads, and one that does not; waits for a leader.
+    /// The member that leads; waits for one.
     ///
     /// # Errors
     ///
