@@ -95,6 +95,19 @@ async fn soak_on_etcd() -> Result<(), BoxError> {
         if runs % 2 == 1 {
             settings.late = Duration::ZERO;
         }
+        if runs % 3 == 2 {
+            // Hardly a moment without anything.
+            settings.kills *= 3;
+            settings.etcd = settings.etcd.map(|shaking| Shaking {
+                kills: 4,
+                stops: 2,
+                leader_stops: 3,
+                moves: 8,
+                compactions: 60,
+                partitions: 6,
+                ..shaking
+            });
+        }
         play(settings).await.map_err(told)?;
         runs += 1;
     }
