@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tracing::{error, info, warn};
 
@@ -36,7 +36,9 @@ pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 5).min(Duration::from_secs(3))
 }
 
-/// Joins once: the first join's errors are the caller's.
+/// Joins once: the first join's errors are the caller's. When the answer took so long that little is
+/// left of the lease, it is renewed before it is used: one that counts as lost when it begins would
+/// only keep the name taken until it ends.
 pub(super) async fn join(
     coordinator: &dyn Coordinator,
     spec: &NodeSpec,
@@ -44,7 +46,24 @@ pub(super) async fn join(
 ) -> Result<(Lease, Instant), Error> {
     let asked = Instant::now();
     let lease = coordinator.join(spec, ttl).await?;
-    Ok((lease, asked + ttl - margin(ttl)))
+    if asked.elapsed() < ttl / 3 {
+        return Ok((lease, asked + ttl - margin(ttl)));
+    }
+    let asked = Instant::now();
+    let renewed = timeout(ttl / 3, coordinator.renew(&lease, &NodeStatus::default())).await;
+    let failed = match renewed {
+        Ok(Ok(())) => return Ok((lease, asked + ttl - margin(ttl))),
+        Ok(Err(e)) if e.is_retryable() => e,
+        // It had ended already; the next one may be quicker.
+        Ok(Err(_)) => Error::unavailable("join", "the answer came after the lease"),
+        Err(_) => Error::unavailable(
+            "join",
+            "the answer came late, and the lease was not renewed",
+        ),
+    };
+    // If this does not come through, it ends by itself.
+    let _ = timeout(ttl / 3, coordinator.leave(&lease)).await;
+    Err(failed)
 }
 
 fn backoff(wait: &mut Duration, longest: Duration) -> Duration {

@@ -291,3 +291,30 @@ async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
     world.rest(&id, Code::Completed).await;
     running.shutdown().await;
 }
+
+/// The answer to a join took so long that the lease would count as lost when it begins.
+#[tokio::test(start_paused = true)]
+async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
+    let world = World::new().await;
+    let late = Fault::Late(secs(13));
+    world.faults.fail(Operation::Join, late, 1);
+    let node = world.node("n").lease_ttl(secs(15));
+    let node = node.handler("k", |_: TaskContext| async { Message::complete() });
+    let node = node.start().await.unwrap();
+    let began = world.now();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world.rest(&id, Code::Completed).await;
+    assert!(world.now().duration_since(began).as_secs() < 1);
+    assert_eq!(world.faults.calls(Operation::Join), 1);
+    node.shutdown().await;
+
+    // Longer than the lease: that one is over, and the next is taken.
+    world.faults.fail(Operation::Join, Fault::Late(secs(20)), 1);
+    let node = world.node("m").lease_ttl(secs(15)).wait_for_store(secs(60));
+    let node = node.handler("k", |_: TaskContext| async { Message::complete() });
+    let node = node.start().await.unwrap();
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world.rest(&id, Code::Completed).await;
+    assert_eq!(world.faults.calls(Operation::Join), 3);
+    node.shutdown().await;
+}

@@ -7,9 +7,10 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 
 use crate::store::{Coordinator, Error, Lease, Registry, Store};
 
@@ -53,6 +54,8 @@ pub enum Fault {
     Before,
     /// [`Error::Unavailable`], and all was done: the answer was lost.
     After,
+    /// All was done at once; the answer, whatever it is, takes so long.
+    Late(Duration),
 }
 
 /// A store around another that fails chosen operations on demand.
@@ -182,6 +185,11 @@ impl FaultyStore {
                 Ok(_) => Err(fault("the answer was lost")),
                 refused => refused,
             },
+            Some(Fault::Late(by)) => {
+                let answer = call.await;
+                sleep(by).await;
+                answer
+            }
         }
     }
 
@@ -198,6 +206,11 @@ impl FaultyStore {
             Some(Fault::After) => {
                 call.await;
                 "the answer was lost"
+            }
+            Some(Fault::Late(by)) => {
+                let answers = call.await;
+                sleep(by).await;
+                return answers;
             }
         };
         std::iter::repeat_with(|| Err(fault(why)))
