@@ -13,7 +13,7 @@ use windlass::{
     },
 };
 
-use crate::{server::Server, support::raw};
+use crate::{proxy::Proxy, server::Server, support::raw};
 
 /// An authority with certificates for a server and a client, as PEM.
 struct Authority {
@@ -209,6 +209,16 @@ async fn what_is_no_etcd_is_said() {
     let url = format!("etcd://{address}/ns");
     let said = refused(Options::parse(&url).unwrap()).await;
     assert!(said.contains("is no etcd"), "{said}");
+}
+
+/// It may be a balancer before members that are all away for a moment: trying again may help.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_closed_without_a_word_is_unavailable() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.endpoint()).await;
+    proxy.cut();
+    let error = Store::open(&proxy.url("ns")).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

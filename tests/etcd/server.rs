@@ -33,9 +33,9 @@ impl Server {
         self.0.endpoint(0)
     }
 
-    /// The URL of a namespace.
+    /// The URL of a namespace, with this member alone.
     pub(crate) fn url(&self, namespace: &str) -> String {
-        self.0.url(namespace)
+        self.0.url_of(&[self.endpoint()], namespace)
     }
 
     /// Stops the process without ending it.

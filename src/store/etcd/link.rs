@@ -331,20 +331,34 @@ async fn speaks_plainly(options: &Options) -> Option<bool> {
         let address = endpoint
             .trim_start_matches("http://")
             .trim_start_matches("https://");
-        let answered = timeout(Duration::from_secs(1), first_bytes(address)).await;
-        if let Ok(Ok(bytes)) = answered {
+        let bytes = first_bytes(address, PREFACE).await;
+        if !bytes.is_empty() {
             // A frame of settings is what HTTP/2 begins with; an alert or a text is not.
             return Some(bytes.len() >= 4 && bytes[3] == 4);
+        }
+        // Closed without a word: by a server that wants TLS, which has an alert for a broken hello,
+        // or by something on the way there, of which nothing is known.
+        if !first_bytes(address, BROKEN_HELLO).await.is_empty() {
+            return Some(false);
         }
     }
     None
 }
 
-/// What a server answers to the beginning of HTTP/2.
-async fn first_bytes(address: &str) -> std::io::Result<Vec<u8>> {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The beginning of HTTP/2.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// A hello of TLS that no server can take.
+const BROKEN_HELLO: &[u8] = b"\x16\x03\x01\0\x05\x01\0\0\x01\0";
+
+/// What a server answers to this; nothing if it does not.
+async fn first_bytes(address: &str, to: &[u8]) -> Vec<u8> {
+    let asked = timeout(Duration::from_secs(1), ask(address, to)).await;
+    asked.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+async fn ask(address: &str, text: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(PREFACE).await?;
+    stream.write_all(text).await?;
     let mut bytes = vec![0; 9];
     let count = stream.read(&mut bytes).await?;
     bytes.truncate(count);

@@ -234,12 +234,17 @@ impl Cluster {
 
     /// The URL of a namespace, with all members.
     pub fn url(&self, namespace: &str) -> String {
+        self.url_of(&self.endpoints(), namespace)
+    }
+
+    /// The URL of a namespace, with these endpoints.
+    pub fn url_of(&self, endpoints: &[String], namespace: &str) -> String {
         let scheme = if self.setup.scheme == "https" {
             "etcds"
         } else {
             "etcd"
         };
-        format!("{scheme}://{}/{namespace}", self.endpoints().join(","))
+        format!("{scheme}://{}/{namespace}", endpoints.join(","))
     }
 
     /// What a member is asked by.
