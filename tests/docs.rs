@@ -129,7 +129,8 @@ fn the_examples_of_services_use_what_there_is() {
     let worker = worker.split("\n## ").next().unwrap();
     let words = |of: &'static str| {
         let is_part = move |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
-        let words = all.lines().filter(|line| !line.starts_with('#'));
+        let words = all.lines().map(str::trim_start);
+        let words = words.filter(|line| !line.starts_with('#') && !line.starts_with("---"));
         let words = words.flat_map(move |line| line.split(is_part));
         words.filter(move |word| word.starts_with(of))
     };
