@@ -66,7 +66,7 @@ for m in "${members[@]}"; do
     >"$folder/$m.log" 2>&1 &
   pid[$m]=$!
 done
-export WINDLASS_STORE=etcd://$endpoints/example
+export WINDLASS_STORE=etcd://$endpoints/example XDG_DATA_HOME=$folder
 echo "WINDLASS_STORE=$WINDLASS_STORE"
 
 # Runs a command until it succeeds, for so many seconds.
