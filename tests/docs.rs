@@ -117,3 +117,35 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     let in_code = code.split("mod tests").next().map_or(0, tables);
     assert_eq!(tables(&text), in_code, "every table is told");
 }
+
+/// The options and variables that the examples of services give exist; their times fit each other.
+#[test]
+fn the_examples_of_services_use_what_there_is() {
+    let (cli, operations) = (read("docs/cli.md"), read("docs/operations.md"));
+    let unit = read("examples/systemd/windlass-worker.service");
+    let yaml = read("examples/kubernetes/worker.yaml");
+    let all = format!("{unit}\n{}\n{yaml}", read("examples/systemd/worker.env"));
+    let worker = cli.split("## `windlass worker`").nth(1).unwrap();
+    let worker = worker.split("\n## ").next().unwrap();
+    let words = |of: &'static str| {
+        let is_part = move |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
+        let words = all.lines().map(str::trim_start);
+        let words = words.filter(|line| !line.starts_with('#') && !line.starts_with("---"));
+        let words = words.flat_map(move |line| line.split(is_part));
+        words.filter(move |word| word.starts_with(of))
+    };
+    let mut checked = 0;
+    for option in words("--") {
+        assert!(worker.contains(&format!("`{option}")), "{option}");
+        checked += 1;
+    }
+    for variable in words("WINDLASS_") {
+        let is_known = [&cli, &operations].iter().any(|d| d.contains(variable));
+        assert!(is_known, "{variable}");
+        checked += 1;
+    }
+    assert!(checked >= 12, "only {checked} were found");
+    // The grace is 30 s in both.
+    assert!(unit.contains("TimeoutStopSec=60s") && unit.contains("--grace 30s"));
+    assert!(yaml.contains("terminationGracePeriodSeconds: 60") && yaml.contains("--grace, 30s"));
+}

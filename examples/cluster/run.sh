@@ -66,7 +66,7 @@ for m in "${members[@]}"; do
     >"$folder/$m.log" 2>&1 &
   pid[$m]=$!
 done
-export WINDLASS_STORE=etcd://$endpoints/example
+export WINDLASS_STORE=etcd://$endpoints/example XDG_DATA_HOME=$folder
 echo "WINDLASS_STORE=$WINDLASS_STORE"
 
 # Runs a command until it succeeds, for so many seconds.
@@ -103,8 +103,6 @@ for name in n1 m1; do
   wait "${pid[$name]}" 2>/dev/null || true
   unset "pid[$name]"
 done
-# The workers know all three members; what is asked from here on is asked of those that are left.
-export WINDLASS_STORE=etcd://${client[m2]},${client[m3]}/example
 
 within "$deadline" at_least "$tasks"
 say "$(completed) of $tasks completed"

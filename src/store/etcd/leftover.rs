@@ -2,21 +2,15 @@
 //! there (a node stores the end first and deletes the task then, so one that dies between leaves it;
 //! and a client that submits an id anew looks at no state); and our marks of tasks that went on.
 
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use etcd_client::KeyValue;
 use jiff::Timestamp;
-use tracing::{debug, info};
+use tracing::info;
 use windlass_statemachine::{ActionKind, Code, Fence, State, TaskId};
 
 use super::{
     Inner,
     claims::touch,
-    errors::Fault,
     item::Item,
     outcomes::{REJECTED_AT_ONCE, ended},
     read::{Bundle, corrupt, revision},
@@ -40,24 +34,11 @@ fn step(to: Code) -> What {
     }
 }
 
-fn hash(id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl Inner {
-    /// Deletes the marks of tasks whose state was written after them: a node of Metafora had those
-    /// tasks while no node of ours was there to see it. Done once after every list.
-    pub(super) async fn drop_outdated_marks(self: Arc<Self>) {
-        let outdated = match self.outdated_marks().await {
-            Ok(outdated) => outdated,
-            Err(fault) => {
-                let reason = fault.into_error("look for outdated marks");
-                debug!(%reason, "the next list does it");
-                return;
-            }
-        };
+    /// Deletes marks of tasks that have gone on since: each with when it was set, and when the state
+    /// was written that is newer. A node of Metafora had them while no node of ours was there to see
+    /// it.
+    pub(super) async fn drop_outdated(self: Arc<Self>, outdated: Vec<(TaskId, i64, i64)>) {
         for (id, marked, stored) in outdated {
             let mut item = Item::new(touch(&id));
             item.when_at(&self.keys.owner(&id), 0);
@@ -67,34 +48,6 @@ impl Inner {
             // Another node does it too; and what was written meanwhile is not outdated.
             let _ = self.pipeline.write(item).await;
         }
-    }
-
-    /// The tasks whose state was written after their mark, and when both were.
-    async fn outdated_marks(&self) -> Result<Vec<(TaskId, i64, i64)>, Fault> {
-        let keys = &self.keys;
-        // By a hash: a million marks stay small, and what is found is compared when it is written.
-        let mut marks: HashMap<u64, i64> = HashMap::new();
-        let mut take = |kv: KeyValue| {
-            if let Some(id) = keys.strip(kv.key(), "parked/") {
-                marks.insert(hash(id), kv.mod_revision());
-            }
-        };
-        let at = self.scan_keys(0, &keys.all_parked(), &mut take).await?;
-        let mut outdated = Vec::new();
-        if marks.is_empty() {
-            return Ok(outdated);
-        }
-        let mut take = |kv: KeyValue| {
-            let stored = kv.mod_revision();
-            if let Some(id) = keys.strip(kv.key(), "state/")
-                && let Some(marked) = marks.get(&hash(id)).filter(|marked| **marked < stored)
-                && let Ok(id) = TaskId::new(id)
-            {
-                outdated.push((id, *marked, stored));
-            }
-        };
-        self.scan_keys(at, &keys.all_states(), &mut take).await?;
-        Ok(outdated)
     }
 
     /// Takes a task that has ended, and that nobody has, from the live ones, as a node of Metafora

@@ -269,6 +269,20 @@ impl Mirror {
         }
     }
 
+    pub(super) fn has_marks(&self) -> bool {
+        self.tasks.values().any(|entry| entry.mark != Mark::None)
+    }
+
+    /// The task of this state, if it was written after the mark of the task, with when the mark was
+    /// set and when the state was written: the mark says nothing any more.
+    pub(super) fn outdated_by(&self, state: &KeyValue) -> Option<(TaskId, i64, i64)> {
+        let id = TaskId::new(self.keys.strip(state.key(), "state/")?).ok()?;
+        let entry = self.tasks.get(&id)?;
+        let stored = state.mod_revision();
+        let outdated = entry.mark != Mark::None && entry.owner.is_none() && entry.marked < stored;
+        outdated.then_some((id, entry.marked, stored))
+    }
+
     /// The marks that say nothing any more, to be deleted.
     pub(super) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
         std::mem::take(&mut self.stale)

@@ -223,6 +223,12 @@ impl Watching {
         self.inner
             .scan_at(at, &parked, &end_of(&parked), &mut take)
             .await?;
+        let mut outdated = Vec::new();
+        if mirror.has_marks() {
+            let mut take = |kv: etcd_client::KeyValue| outdated.extend(mirror.outdated_by(&kv));
+            let states = keys.all_states();
+            self.inner.scan_keys(at, &states, &mut take).await?;
+        }
         let (nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
@@ -231,7 +237,9 @@ impl Watching {
         }
         self.mirror = mirror;
         self.drop_stale();
-        tokio::spawn(self.inner.clone().drop_outdated_marks());
+        if !outdated.is_empty() {
+            tokio::spawn(self.inner.clone().drop_outdated(outdated));
+        }
         self.seen = [at, at, node_at];
         for kv in &nodes {
             self.node_key(EventType::Put, kv).await?;
