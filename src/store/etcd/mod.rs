@@ -14,6 +14,7 @@
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
+//! | `examine`, `probe` | what the doctor asks for |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
@@ -26,6 +27,7 @@ mod coordinator;
 mod effects;
 mod ends;
 mod errors;
+mod examine;
 mod fences;
 mod held;
 mod history;
@@ -42,6 +44,7 @@ mod options;
 mod outcomes;
 mod peers;
 mod pipeline;
+mod probe;
 mod queries;
 mod queued;
 mod read;
