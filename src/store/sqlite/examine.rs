@@ -177,7 +177,8 @@ fn stray(conn: &Connection) -> Result<Stray, Stop> {
     };
     Ok(Stray {
         quarantined: named(
-            "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n WHERE s.quarantine IS NOT NULL",
+            "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n WHERE s.quarantine IS NOT NULL
+                 OR NOT json_valid(s.state) OR NOT json_valid(t.props)",
         )?,
         records: named(
             "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
