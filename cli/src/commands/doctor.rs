@@ -57,13 +57,13 @@ fn bytes(input: &str) -> Result<u64, String> {
 
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let store = global.open().await?;
+    let client = global.existing().await?;
     let out = global.out();
     let mut how = Examination::default();
     how.repair = args.repair;
     how.compact = args.compact;
     how.quota = args.quota;
-    let findings = store.registry().examine(&how).await?;
+    let findings = client.store().registry().examine(&how).await?;
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let bad = match worst {
         Some(Verdict::Error) => true,

@@ -110,6 +110,8 @@ struct Inner {
     capacity: Arc<capacity::Capacity>,
     claims: held::Claims,
     leases: leases::Leases,
+    /// When it was last looked how full the quota is.
+    quota_looked: std::sync::Mutex<tokio::time::Instant>,
     peers: peers::Peers,
 }
 
@@ -144,6 +146,7 @@ impl EtcdStore {
             capacity,
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
+            quota_looked: std::sync::Mutex::new(tokio::time::Instant::now()),
             peers: peers::Peers::default(),
         });
         let mut failed = None;

@@ -302,6 +302,10 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
 }
 
 #[cfg(unix)]
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "these numbers are smaller on other systems"
+)]
 fn free(path: &Path) -> Option<u64> {
     let stat = nix::sys::statvfs::statvfs(path.parent()?).ok()?;
     let (blocks, size) = (stat.blocks_available(), stat.fragment_size());

@@ -1,8 +1,14 @@
 //! The members: version, leader, alarms, size, clock; and how much history they keep.
 
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
 use etcd_client::{AlarmAction, AlarmType, CompactionOptions, WatchOptions};
 use futures::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
 
 use super::{
     super::{Inner, Options, errors::Fault, keys::end_of, link::Link, probe},
@@ -14,9 +20,12 @@ use crate::store::{
 };
 
 /// From this part of the quota on it is told.
-pub(in super::super) const FULL: f64 = 0.8;
+const FULL: f64 = 0.8;
 /// So many revisions that were not compacted are much.
 const MUCH_HISTORY: i64 = 5_000_000;
+
+/// How often a node looks how full the quota is.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
 
 /// A member that answered.
 struct Member {
@@ -76,6 +85,35 @@ impl Inner {
         findings.push(size(&members, how.quota));
         findings.push(self.clocks(&members));
         findings
+    }
+
+    /// A node looks every some minutes, beside its renewals, whether the quota fills.
+    pub(in super::super) fn look_at_quota(self: &Arc<Self>) {
+        let mut looked = self
+            .quota_looked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        *looked = Instant::now();
+        drop(looked);
+        let inner = self.clone();
+        tokio::spawn(async move { inner.warn_of_quota().await });
+    }
+
+    /// Says in the log when the quota of a member fills, long before it is full. What a member does
+    /// not tell (it speaks TLS, or we are not allowed to ask) is left to the doctor.
+    pub(in super::super) async fn warn_of_quota(&self) {
+        for endpoint in &self.options.endpoints {
+            let Ok(member) = self.member(endpoint).await else {
+                continue;
+            };
+            let finding = size(std::slice::from_ref(&member), None);
+            if finding.verdict == Verdict::Warning {
+                warn!(found = %finding.found, advice = finding.advice, "the quota of etcd fills");
+            }
+        }
     }
 
     async fn alarms(&self) -> Finding {
@@ -172,7 +210,7 @@ impl Inner {
         let mut stream = self.link.call(client.watch(key, Some(options))).await?;
         // The first answer says that it was created; one that was compacted is canceled at once.
         for _ in 0..2 {
-            let next = timeout(std::time::Duration::from_millis(500), stream.message()).await;
+            let next = timeout(Duration::from_millis(500), stream.message()).await;
             match next {
                 Ok(Ok(Some(message))) if message.compact_revision() > 0 => {
                     return Ok(message.compact_revision());

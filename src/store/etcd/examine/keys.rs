@@ -258,7 +258,8 @@ impl Inner {
         }
         let mut deleted = 0;
         for (id, deletes) in of_task {
-            for deletes in deletes.chunks(100) {
+            let size = self.capacity.operations().saturating_sub(2).clamp(1, 100);
+            for deletes in deletes.chunks(size) {
                 let task = Compare::create_revision(self.keys.task(id), CompareOp::Equal, 0);
                 // What only a live task has is left over also when its task has ended.
                 let finished = self.keys.finished(id);
