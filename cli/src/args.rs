@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Purge(commands::purge::Args),
     /// Copy all tasks of one store into another
     Copy(commands::copy::Args),
+    /// Look whether the store is as it should be
+    Doctor(commands::doctor::Args),
     /// Count tasks by kind and state
     Stats(commands::stats::Args),
     /// List the nodes that live

@@ -14,6 +14,7 @@ pub mod copy;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod examine;
 mod export;
 pub mod memory;
 mod model;

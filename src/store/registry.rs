@@ -7,6 +7,7 @@ use futures::Stream;
 use jiff::Timestamp;
 use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
+use super::examine::{Examination, Finding};
 use super::{
     Change, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand, NodeRecord, Page,
     Send, Submit, Submitted, TaskRecord,
@@ -147,6 +148,17 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// [`Error::Invalid`] (field `after`) when the history after it is not kept any more,
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
+
+    /// Looks whether the store is as it should be, and mends on request what can be mended safely.
+    /// A store that has nothing to tell answers with no finding.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when it cannot be examined at all.
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        let _ = how;
+        Ok(Vec::new())
+    }
 
     /// Every task there is, in submit order. Claims whose lease is over have ended by then.
     ///

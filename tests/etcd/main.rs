@@ -13,6 +13,7 @@ mod bad_input;
 mod combining;
 #[cfg(feature = "conformance")]
 mod conformance;
+mod examine;
 mod failover;
 mod failures;
 mod idle;

@@ -8,6 +8,7 @@
     reason = "a test that fails says where"
 )]
 
+mod examine;
 mod faults;
 mod leases;
 mod migration;

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod delete;
+pub(crate) mod doctor;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod logs;
@@ -50,6 +51,7 @@ pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, F
         Command::Delete(args) => delete::execute(args, global).await,
         Command::Purge(args) => purge::execute(args, global).await,
         Command::Copy(args) => copy::execute(args, global).await,
+        Command::Doctor(args) => doctor::execute(args, global).await,
         Command::Stats(args) => stats::execute(args, global).await,
         Command::Nodes(args) => nodes::execute(args, global).await,
         Command::Node(args) => node::execute(args, global).await,

@@ -22,6 +22,7 @@ impl Coordinator for EtcdStore {
     }
 
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        self.0.look_at_quota();
         self.0.renew(lease, status).await
     }
 
@@ -55,6 +56,7 @@ impl Coordinator for EtcdStore {
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        self.0.warn_of_quota().await;
         self.0.maintain(retention).await
     }
 }

@@ -14,8 +14,8 @@ use std::{
 };
 
 use etcd_client::{
-    Certificate, Client, ConnectOptions, Identity, KvClient, LeaseClient, TlsOptions, Txn,
-    TxnResponse, WatchClient,
+    Certificate, Client, ConnectOptions, Identity, KvClient, LeaseClient, MaintenanceClient,
+    TlsOptions, Txn, TxnResponse, WatchClient,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -171,6 +171,10 @@ impl Link {
 
     pub(super) fn leases(&self) -> LeaseClient {
         self.client.lease_client()
+    }
+
+    pub(super) fn maintenance(&self) -> MaintenanceClient {
+        self.client.maintenance_client()
     }
 
     pub(super) fn timeout(&self) -> Duration {

@@ -14,6 +14,7 @@
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
+//! | `examine`, `probe` | what the doctor asks for |
 //! | `mirror`, `watch`, `changes` | the two streams |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
@@ -26,6 +27,7 @@ mod coordinator;
 mod effects;
 mod ends;
 mod errors;
+mod examine;
 mod fences;
 mod held;
 mod history;
@@ -42,6 +44,7 @@ mod options;
 mod outcomes;
 mod peers;
 mod pipeline;
+mod probe;
 mod queries;
 mod queued;
 mod read;
@@ -107,6 +110,8 @@ struct Inner {
     capacity: Arc<capacity::Capacity>,
     claims: held::Claims,
     leases: leases::Leases,
+    /// When it was last looked how full the quota is.
+    quota_looked: std::sync::Mutex<tokio::time::Instant>,
     peers: peers::Peers,
 }
 
@@ -141,6 +146,7 @@ impl EtcdStore {
             capacity,
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
+            quota_looked: std::sync::Mutex::new(tokio::time::Instant::now()),
             peers: peers::Peers::default(),
         });
         let mut failed = None;

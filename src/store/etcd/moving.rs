@@ -50,10 +50,8 @@ impl Inner {
     }
 
     pub(super) async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let chunks: Vec<_> = ids
-            .chunks(TASKS_AT_ONCE)
-            .map(|ids| self.export_some(ids))
-            .collect();
+        let size = (self.capacity.operations().saturating_sub(1) / 2).clamp(1, TASKS_AT_ONCE);
+        let chunks: Vec<_> = ids.chunks(size).map(|ids| self.export_some(ids)).collect();
         let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(4).collect().await;
         chunks.into_iter().flatten().collect()
     }
@@ -207,10 +205,11 @@ impl Inner {
             item.delete_all(&prefix);
         }
         self.write_part(item, id).await?;
+        let most = OPERATIONS.min(self.capacity.operations().saturating_sub(2).max(2));
         let mut item = self.unseen(id);
         for (key, value) in self.parts_of(&exported)? {
             let bytes = item.bytes + key.len() + value.len();
-            if item.operations() >= OPERATIONS || bytes > self.options.max_request_bytes {
+            if item.operations() >= most || bytes > self.capacity.bytes() {
                 let full = std::mem::replace(&mut item, self.unseen(id));
                 self.write_part(full, id).await?;
             }

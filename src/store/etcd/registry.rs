@@ -11,6 +11,7 @@ use super::EtcdStore;
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    examine::{Examination, Finding},
 };
 
 /// Carries out items at once, but those with one name one after the other.
@@ -113,5 +114,9 @@ impl Registry for EtcdStore {
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
         self.0.import(tasks).await
+    }
+
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        self.0.examine(how).await
     }
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, StateWrite, Submit, Submitted, TaskRecord,
+    examine::{Examination, Finding},
 };
 
 impl Split {
@@ -200,5 +201,9 @@ impl Registry for Split {
             answers.push(import.await);
         }
         answers
+    }
+
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        self.registry.examine(how).await
     }
 }

@@ -37,6 +37,7 @@ mod commands;
 mod commits;
 mod coordinator;
 mod errors;
+mod examine;
 mod moving;
 mod nodes;
 mod open;

@@ -60,6 +60,20 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
 
 /// Ends a lease: its claims are lost by `lost_by`, or given back. Answers how many there were.
 fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
+    let claims = end_claims(batch, lease, lost_by)?;
+    batch.run(
+        "UPDATE leases SET ended_at = ?2 WHERE id = ?1",
+        (lease, batch.at),
+    )?;
+    batch.run(
+        "DELETE FROM node_commands WHERE lease = ?1 AND outcome IS NULL",
+        [lease],
+    )?;
+    Ok(claims)
+}
+
+/// Ends the claims of a lease.
+pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
         "SELECT n, last, fence FROM states WHERE owner = ?1 ORDER BY n",
         [lease],
@@ -76,14 +90,6 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
             (n, lost_by, seq),
         )?;
     }
-    batch.run(
-        "UPDATE leases SET ended_at = ?2 WHERE id = ?1",
-        (lease, batch.at),
-    )?;
-    batch.run(
-        "DELETE FROM node_commands WHERE lease = ?1 AND outcome IS NULL",
-        [lease],
-    )?;
     Ok(claims.len())
 }
 

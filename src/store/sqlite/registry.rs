@@ -18,6 +18,7 @@ use super::{
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    examine::{Examination, Finding},
 };
 
 #[async_trait]
@@ -192,5 +193,9 @@ impl Registry for SqliteStore {
             tasks.iter().map(import).collect()
         });
         done.await.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        Self::examine(self, how).await
     }
 }

@@ -8,6 +8,7 @@ use super::{FaultyStore, Operation};
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    examine::{Examination, Finding},
 };
 
 #[async_trait]
@@ -105,5 +106,10 @@ impl Registry for FaultyStore {
         let items = tasks.len();
         let call = self.registry().import(tasks);
         self.calls_of(Operation::Submit, items, call).await
+    }
+
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        self.call(Operation::Read, self.registry().examine(how))
+            .await
     }
 }

@@ -1,0 +1,119 @@
+//! `windlass doctor`: whether the store is as it should be.
+
+use comfy_table::Color;
+use windlass::store::examine::{Examination, Finding, Verdict};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    view::text,
+};
+
+/// What to mend.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every check says ok, warning, error, or unknown where it cannot be told, and what to do. The exit code
+is 1 when there is an error (with --strict: or a warning).
+
+Examples:
+  windlass doctor
+  windlass doctor --repair
+  windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
+pub(crate) struct Args {
+    /// Mend what can be mended safely: delete what belongs to no task, end claims of nodes that are no
+    /// more, write the log of a file back; what is claimed or cannot be read stays
+    #[arg(long)]
+    repair: bool,
+
+    /// Compact the history of etcd up to now; whoever else uses that etcd loses the history too
+    #[arg(long)]
+    compact: bool,
+
+    /// The --quota-backend-bytes of the members of etcd, where they do not tell it (2GiB, 8GiB)
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    quota: Option<u64>,
+
+    /// Warnings count as errors
+    #[arg(long)]
+    strict: bool,
+}
+
+/// Reads a number of bytes such as 8GiB.
+fn bytes(input: &str) -> Result<u64, String> {
+    let like =
+        || format!("'{input}' is no number of bytes; write it like 8GiB, 512MiB or 2147483648");
+    let digits = input.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: u64 = digits.parse().map_err(|_| like())?;
+    let unit = match &input[digits.len()..] {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(like()),
+    };
+    let bytes = number.checked_mul(unit).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(like)
+}
+
+/// Examines the store.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.existing().await?;
+    let out = global.out();
+    let mut how = Examination::default();
+    how.repair = args.repair;
+    how.compact = args.compact;
+    how.quota = args.quota;
+    let findings = client.store().registry().examine(&how).await?;
+    let worst = findings.iter().map(|finding| finding.verdict).max();
+    let bad = match worst {
+        Some(Verdict::Error) => true,
+        Some(Verdict::Warning) => args.strict,
+        _ => false,
+    };
+    if out.is_json() {
+        for finding in &findings {
+            out.json(finding)?;
+        }
+        return Ok(if bad { Exit::No } else { Exit::Ok });
+    }
+    if findings.is_empty() {
+        out.note("there is nothing to examine in a store of this kind");
+    }
+    out.table(
+        &["CHECK", "VERDICT", "FOUND"],
+        findings.iter().map(row).collect(),
+    )?;
+    let advice = findings.iter().filter(|finding| !finding.advice.is_empty());
+    for finding in advice {
+        out.line(format!("{}: {}", finding.check, finding.advice))?;
+    }
+    Ok(if bad { Exit::No } else { Exit::Ok })
+}
+
+fn row(finding: &Finding) -> Vec<comfy_table::Cell> {
+    let (word, color) = match finding.verdict {
+        Verdict::Ok => ("ok", Color::Green),
+        Verdict::Unknown => ("unknown", Color::Grey),
+        Verdict::Warning => ("warning", Color::Yellow),
+        Verdict::Error => ("error", Color::Red),
+    };
+    let found = match finding.repaired {
+        0 => finding.found.clone(),
+        _ => format!("{} (mended)", finding.found),
+    };
+    vec![text(finding.check), text(word).fg(color), text(found)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bytes() {
+        assert_eq!(bytes("8GiB"), Ok(8 << 30));
+        assert_eq!(bytes("1024"), Ok(1024));
+        for wrong in ["", "GiB", "8GB", "0", "-1", "99999999999GiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The members: version, leader, alarms, size, clock; and how much history they keep.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::{AlarmAction, AlarmType, CompactionOptions, WatchOptions};
+use futures::future::join_all;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::{
+    super::{Inner, Options, errors::Fault, keys::end_of, link::Link, probe},
+    OPERATION,
+};
+use crate::store::{
+    Error,
+    examine::{Examination, Finding, Verdict},
+};
+
+/// From this part of the quota on it is told.
+const FULL: f64 = 0.8;
+/// So many revisions that were not compacted are much.
+const MUCH_HISTORY: i64 = 5_000_000;
+
+/// How often a node looks how full the quota is.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+
+/// A member that answered.
+struct Member {
+    endpoint: String,
+    version: String,
+    size: u64,
+    used: u64,
+    leader: u64,
+    errors: Vec<String>,
+    told: probe::Told,
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl Inner {
+    async fn member(&self, endpoint: &str) -> Result<Member, Error> {
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let options = Options {
+            endpoints: vec![endpoint.to_owned()],
+            ..self.options.clone()
+        };
+        let link = Link::connect(&options).await.map_err(failed)?;
+        let mut client = link.maintenance();
+        let status = link.call(client.status()).await.map_err(failed)?;
+        Ok(Member {
+            endpoint: endpoint.to_owned(),
+            version: status.version().to_owned(),
+            size: u64::try_from(status.db_size()).unwrap_or(0),
+            used: u64::try_from(status.raft_used_db_size()).unwrap_or(0),
+            leader: status.leader(),
+            errors: status.errors().to_vec(),
+            told: probe::ask(endpoint, self.link.timeout()).await,
+        })
+    }
+
+    pub(super) async fn examine_cluster(&self, how: &Examination) -> Vec<Finding> {
+        let endpoints = &self.options.endpoints;
+        let asked = join_all(endpoints.iter().map(|endpoint| self.member(endpoint))).await;
+        let mut findings = Vec::new();
+        let mut members = Vec::new();
+        for (endpoint, answer) in endpoints.iter().zip(asked) {
+            match answer {
+                Ok(member) => members.push(member),
+                Err(error) => findings.push(Finding::new(
+                    "members",
+                    Verdict::Error,
+                    format!("{endpoint}: {error}"),
+                    "look whether that member runs, and whether the URL of the store is right",
+                )),
+            }
+        }
+        findings.push(versions(&members));
+        findings.push(leader(&members));
+        findings.push(self.alarms().await);
+        findings.push(size(&members, how.quota));
+        findings.push(self.clocks(&members));
+        findings
+    }
+
+    /// A node looks every some minutes, beside its renewals, whether the quota fills.
+    pub(in super::super) fn look_at_quota(self: &Arc<Self>) {
+        let mut looked = self
+            .quota_looked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        *looked = Instant::now();
+        drop(looked);
+        let inner = self.clone();
+        tokio::spawn(async move { inner.warn_of_quota().await });
+    }
+
+    /// Says in the log when the quota of a member fills, long before it is full. What a member does
+    /// not tell (it speaks TLS, or we are not allowed to ask) is left to the doctor.
+    pub(in super::super) async fn warn_of_quota(&self) {
+        for endpoint in &self.options.endpoints {
+            let Ok(member) = self.member(endpoint).await else {
+                continue;
+            };
+            let finding = size(std::slice::from_ref(&member), None);
+            if finding.verdict == Verdict::Warning {
+                warn!(found = %finding.found, advice = finding.advice, "the quota of etcd fills");
+            }
+        }
+    }
+
+    async fn alarms(&self) -> Finding {
+        let mut client = self.link.maintenance();
+        let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
+        let alarms = match self.link.call(alarms).await {
+            Ok(alarms) => alarms,
+            Err(fault) => {
+                let advice = "the user may not ask for alarms; ask with etcdctl alarm list";
+                return Finding::unknown("alarms", &fault.into_error(OPERATION), advice);
+            }
+        };
+        let named = alarms.alarms().iter().map(|alarm| match alarm.alarm() {
+            AlarmType::Nospace => "NOSPACE (the quota is full: nothing can be written)",
+            AlarmType::Corrupt => "CORRUPT (the members do not hold the same data)",
+            AlarmType::None => "an alarm without a name",
+        });
+        let named: Vec<&str> = named.collect();
+        if named.is_empty() {
+            return Finding::ok("alarms", "none");
+        }
+        let advice = "docs/operations.md: compact, defragment each member, then etcdctl alarm \
+                      disarm; a corrupt member is to be replaced";
+        Finding::new("alarms", Verdict::Error, named.join(", "), advice)
+    }
+
+    /// The clocks of the servers beside ours, to a second.
+    fn clocks(&self, members: &[Member]) -> Finding {
+        let now = self.now();
+        let told = members.iter().filter_map(|member| member.told.clock);
+        let skew = told
+            .map(|clock| clock.duration_since(now).as_secs().abs())
+            .max();
+        let advice = "look at the clocks of the machines: wake-ups and retention follow them";
+        match skew {
+            None => Finding::new(
+                "clock",
+                Verdict::Unknown,
+                "the members do not tell theirs",
+                "",
+            ),
+            // An answer takes a while, and a second is cut off.
+            Some(skew) if skew <= 3 => {
+                Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
+            }
+            Some(skew) => {
+                let found = format!("a member's is {skew} s away from ours");
+                Finding::new("clock", Verdict::Warning, found, advice)
+            }
+        }
+    }
+
+    /// How much history is kept: what was never compacted fills the quota.
+    pub(super) async fn history_kept(&self, how: &Examination) -> Finding {
+        match self.try_history_kept(how).await {
+            Ok(finding) => finding,
+            Err(fault) => Finding::unknown("history", &fault.into_error(OPERATION), ""),
+        }
+    }
+
+    async fn try_history_kept(&self, how: &Examination) -> Result<Finding, Fault> {
+        let (_, now) = self.get_all(&self.keys.horizon()).await?;
+        if how.compact {
+            let mut client = self.link.kv();
+            let compact = client.compact(now, None::<CompactionOptions>);
+            match self.link.call(compact).await {
+                Ok(_) | Err(Fault::Compacted) => {}
+                Err(fault) => return Err(fault),
+            }
+            let found = format!("compacted up to revision {now}");
+            return Ok(Finding {
+                repaired: 1,
+                ..Finding::ok("history", found)
+            });
+        }
+        let kept = now - self.compacted().await?;
+        let found = format!("{kept} of {now} revisions are kept");
+        if kept < MUCH_HISTORY {
+            return Ok(Finding::ok("history", found));
+        }
+        let advice = "turn compaction on (--auto-compaction-mode=periodic \
+                      --auto-compaction-retention=1h), or windlass doctor --compact";
+        Ok(Finding::new("history", Verdict::Warning, found, advice))
+    }
+
+    /// The revision up to which the history was compacted; 0 when it never was.
+    async fn compacted(&self) -> Result<i64, Fault> {
+        let mut client = self.link.watcher();
+        // A key that nobody writes: only whether the watch can begin is of interest.
+        let key = format!("{}meta/nothing", self.keys.root());
+        let options = WatchOptions::new()
+            .with_start_revision(1)
+            .with_range(end_of(&key));
+        let mut stream = self.link.call(client.watch(key, Some(options))).await?;
+        // The first answer says that it was created; one that was compacted is canceled at once.
+        for _ in 0..2 {
+            let next = timeout(Duration::from_millis(500), stream.message()).await;
+            match next {
+                Ok(Ok(Some(message))) if message.compact_revision() > 0 => {
+                    return Ok(message.compact_revision());
+                }
+                Ok(Ok(Some(_))) => {}
+                Ok(Err(error)) => return Err(error.into()),
+                Ok(Ok(None)) | Err(_) => break,
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn versions(members: &[Member]) -> Finding {
+    let mut versions: Vec<&str> = members.iter().map(|m| m.version.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let found = format!("etcd {}", versions.join(", "));
+    if versions.len() <= 1 {
+        return Finding::ok("version", found);
+    }
+    let advice = "the members are of several versions: finish the upgrade";
+    Finding::new("version", Verdict::Warning, found, advice)
+}
+
+fn leader(members: &[Member]) -> Finding {
+    let errors = members.iter().flat_map(|m| &m.errors);
+    let errors: Vec<&str> = errors.map(String::as_str).collect();
+    let mut leaders: Vec<u64> = members.iter().map(|m| m.leader).collect();
+    leaders.sort_unstable();
+    leaders.dedup();
+    if leaders.contains(&0) || leaders.len() > 1 {
+        let advice = "look at the network between the members, and whether a quorum of them runs";
+        let found = format!("the members do not agree on a leader {}", errors.join("; "));
+        return Finding::new("leader", Verdict::Error, found, advice);
+    }
+    Finding::ok("leader", format!("{} members follow one", members.len()))
+}
+
+fn size(members: &[Member], quota: Option<u64>) -> Finding {
+    let Some(largest) = members.iter().max_by_key(|m| m.size) else {
+        return Finding::new("size", Verdict::Unknown, "no member answered", "");
+    };
+    let size = format!(
+        "{} ({} in use) on {}",
+        mib(largest.size),
+        mib(largest.used),
+        largest.endpoint
+    );
+    let Some(quota) = quota.or(largest.told.quota) else {
+        let advice = "give the members' --quota-backend-bytes by --quota";
+        let found = format!("{size}; the quota is not known");
+        return Finding::new("size", Verdict::Unknown, found, advice);
+    };
+    let share = largest.size as f64 / quota.max(1) as f64;
+    let found = format!(
+        "{size}: {:.0} % of the quota of {}",
+        share * 100.0,
+        mib(quota)
+    );
+    if share < FULL {
+        return Finding::ok("size", found);
+    }
+    let advice = "compact (windlass doctor --compact) and defragment each member before it is full, \
+                  or raise --quota-backend-bytes; then turn auto-compaction on";
+    Finding::new("size", Verdict::Warning, found, advice)
+}

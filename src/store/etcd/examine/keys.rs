@@ -1,0 +1,302 @@
+//! The keys of a namespace: what belongs to nothing, and what nobody knows.
+
+use std::collections::{HashMap, HashSet};
+
+use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp};
+use windlass_statemachine::{CommandId, NodeName, TaskId};
+
+use super::{
+    super::{
+        Inner,
+        keys::{Part, end_of},
+        records::{self, Envelope, Owner, Parked},
+    },
+    OPERATION,
+};
+use crate::store::{
+    Error,
+    examine::{Finding, Strays, Verdict},
+};
+
+/// What is known of a namespace after reading all of it.
+#[derive(Default)]
+pub(super) struct Namespace {
+    live: HashSet<TaskId>,
+    ended: HashSet<TaskId>,
+    pub(super) owners: Vec<KeyValue>,
+    pub(super) registrations: Vec<KeyValue>,
+    quarantined: Strays,
+    malformed: Strays,
+    /// States of tasks.
+    states: Vec<TaskId>,
+    /// Keys that belong to a task: the key, and whose. Those of commands, and others.
+    commands: Vec<(Vec<u8>, TaskId, bool)>,
+    parts: Vec<(Vec<u8>, TaskId, bool)>,
+}
+
+impl Inner {
+    pub(super) async fn read_namespace(&self) -> Result<Namespace, Error> {
+        let root = self.keys.root().to_owned();
+        let mut namespace = Namespace::default();
+        self.scan(&root, &end_of(&root), |kv| self.sort_in(&mut namespace, kv))
+            .await?;
+        Ok(namespace)
+    }
+
+    fn sort_in(&self, to: &mut Namespace, kv: KeyValue) {
+        let key = kv.key().to_vec();
+        let text = self.keys.strip(&key, "").unwrap_or_default();
+        let (folder, rest) = text.split_once('/').unwrap_or((text, ""));
+        // `ID`, or `ID/…`.
+        let (name, more) = rest.split_once('/').unwrap_or((rest, ""));
+        let id = TaskId::new(name).ok();
+        let known = match (folder, id) {
+            ("tasks", Some(id)) => return self.sort_task(to, id, kv),
+            ("finished", Some(id)) if more.is_empty() => {
+                if let Err(reason) = Envelope::read(&kv) {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.ended.insert(id);
+                true
+            }
+            ("state", Some(id)) if more.is_empty() => {
+                if let Err(reason) = records::read_state(&kv, &self.fences) {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.states.push(id);
+                true
+            }
+            ("parked", Some(id)) if more.is_empty() => {
+                let aside = records::parse::<Parked>(&kv).ok().and_then(|p| p.aside);
+                if let Some(reason) = aside {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.parts.push((key.clone(), id, true));
+                true
+            }
+            ("history", Some(id)) if !more.is_empty() => {
+                to.parts.push((key.clone(), id, false));
+                true
+            }
+            ("outcomes", Some(id)) if !more.is_empty() => {
+                to.commands.push((key.clone(), id, false));
+                true
+            }
+            ("commands", _) if CommandId::new(name).is_ok() && more.is_empty() => {
+                if let Ok(id) = records::parse::<TaskId>(&kv) {
+                    to.commands.push((key.clone(), id, false));
+                }
+                true
+            }
+            ("nodes", _) => {
+                if more == "_metafora" {
+                    to.registrations.push(kv);
+                }
+                NodeName::new(name).is_ok()
+                    && (more == "_metafora" || more.starts_with("commands/"))
+            }
+            ("answers", _) => name.parse::<u64>().is_ok(),
+            ("meta", _) => ["fences", "horizon", "places"].contains(&rest),
+            _ => false,
+        };
+        if !known {
+            to.malformed.add(String::from_utf8_lossy(&key).into_owned());
+        }
+    }
+
+    fn sort_task(&self, to: &mut Namespace, id: TaskId, kv: KeyValue) {
+        let key = kv.key().to_vec();
+        match self.keys.split(&key).map(|(_, part)| part) {
+            Some(Part::Task) => {
+                if let Err(reason) = Envelope::read(&kv) {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.live.insert(id);
+            }
+            Some(Part::Owner) => to.owners.push(kv),
+            Some(Part::Props) => to.parts.push((key, id, true)),
+            Some(Part::Slot | Part::Command(_)) => to.commands.push((key, id, true)),
+            None => to.malformed.add(String::from_utf8_lossy(&key).into_owned()),
+        }
+    }
+
+    pub(super) async fn examine_keys(
+        &self,
+        namespace: &Namespace,
+        repair: bool,
+    ) -> Result<Vec<Finding>, Error> {
+        let exists = |id: &TaskId, live: bool| {
+            namespace.live.contains(id) || (!live && namespace.ended.contains(id))
+        };
+        let of_nobody = |keys: &[(Vec<u8>, TaskId, bool)]| -> Vec<(Vec<u8>, TaskId)> {
+            let lost = keys.iter().filter(|(_, id, live)| !exists(id, *live));
+            lost.map(|(key, id, _)| (key.clone(), id.clone())).collect()
+        };
+        let (commands, parts) = (of_nobody(&namespace.commands), of_nobody(&namespace.parts));
+        let states = namespace.states.iter().filter(|id| !exists(id, false));
+        let states: Strays = states.map(ToString::to_string).collect();
+        let (orphans, ghosts) = self.claims_of_nobody(namespace);
+        let mut repaired = [0; 4];
+        if repair {
+            repaired = [
+                self.delete_lost(&commands, &namespace.ended).await?,
+                self.delete_lost(&parts, &namespace.ended).await?,
+                self.delete_owners(&orphans, true).await?,
+                self.delete_owners(&ghosts, false).await?,
+            ];
+        }
+        let names = |keys: &[(Vec<u8>, TaskId)]| -> Strays {
+            let names = keys
+                .iter()
+                .map(|(key, _)| String::from_utf8_lossy(key).into_owned());
+            names.collect()
+        };
+        let of = |owners: &[&KeyValue]| -> Strays {
+            let names = owners
+                .iter()
+                .map(|kv| String::from_utf8_lossy(kv.key()).into_owned());
+            names.collect()
+        };
+        let mend = "windlass doctor --repair deletes them";
+        let error = |what| (Verdict::Error, what);
+        let warning = |what| (Verdict::Warning, what);
+        Ok(vec![
+            Finding::none_of(
+                "quarantined",
+                warning("records that cannot be read"),
+                &namespace.quarantined,
+                0,
+                "windlass list --quarantined tells why; windlass retry reads them again",
+            ),
+            Finding::none_of(
+                "commands",
+                error("keys of commands for tasks that do not exist"),
+                &names(&commands),
+                repaired[0],
+                mend,
+            ),
+            Finding::none_of(
+                "parts",
+                warning("keys of tasks that do not exist"),
+                &names(&parts),
+                repaired[1],
+                mend,
+            ),
+            Finding::none_of(
+                "owners",
+                error("claims of tasks that do not exist"),
+                &of(&orphans),
+                repaired[2],
+                mend,
+            ),
+            Finding::none_of(
+                "claims",
+                error("tasks that are claimed without a lease, by nodes that do not exist"),
+                &of(&ghosts),
+                repaired[3],
+                "nothing ends these claims: windlass doctor --repair does",
+            ),
+            Finding::none_of(
+                "states",
+                warning("states without task"),
+                &states,
+                0,
+                "nodes of Metafora leave them behind; delete those keys (state/ID) if nobody wants them",
+            ),
+            Finding::none_of(
+                "keys",
+                warning("keys that nobody knows"),
+                &namespace.malformed,
+                0,
+                "somebody else writes into this namespace: give each program its own",
+            ),
+        ])
+    }
+
+    /// Owners of no task, and of tasks that they hold without a lease though they are no more.
+    fn claims_of_nobody<'n>(
+        &self,
+        namespace: &'n Namespace,
+    ) -> (Vec<&'n KeyValue>, Vec<&'n KeyValue>) {
+        let nodes: HashSet<&str> = namespace
+            .registrations
+            .iter()
+            .filter_map(|kv| {
+                self.keys
+                    .strip(kv.key(), "nodes/")?
+                    .strip_suffix("/_metafora")
+            })
+            .collect();
+        let (mut orphans, mut ghosts) = (Vec::new(), Vec::new());
+        for kv in &namespace.owners {
+            let id = self
+                .keys
+                .split(kv.key())
+                .and_then(|(id, _)| TaskId::new(id).ok());
+            let owner = records::parse::<Owner>(kv).ok();
+            if !id.is_some_and(|id| namespace.live.contains(&id)) {
+                orphans.push(kv);
+            } else if kv.lease() == 0
+                && owner.is_none_or(|owner| !nodes.contains(owner.node.as_str()))
+            {
+                ghosts.push(kv);
+            }
+        }
+        (orphans, ghosts)
+    }
+
+    /// Deletes keys of tasks, as long as there are no such tasks; answers how many.
+    async fn delete_lost(
+        &self,
+        keys: &[(Vec<u8>, TaskId)],
+        ended: &HashSet<TaskId>,
+    ) -> Result<u64, Error> {
+        let mut of_task: HashMap<&TaskId, Vec<TxnOp>> = HashMap::new();
+        for (key, id) in keys {
+            let delete = TxnOp::delete(key.clone(), None);
+            of_task.entry(id).or_default().push(delete);
+        }
+        let mut deleted = 0;
+        for (id, deletes) in of_task {
+            let size = self.capacity.operations().saturating_sub(2).clamp(1, 100);
+            for deletes in deletes.chunks(size) {
+                let task = Compare::create_revision(self.keys.task(id), CompareOp::Equal, 0);
+                // What only a live task has is left over also when its task has ended.
+                let finished = self.keys.finished(id);
+                let mut when = vec![task];
+                if !ended.contains(id) {
+                    when.push(Compare::create_revision(finished, CompareOp::Equal, 0));
+                }
+                let txn = Txn::new().when(when).and_then(deletes.to_vec());
+                let done = self.link.txn(txn).await;
+                let done = done.map_err(|fault| fault.into_error(OPERATION))?;
+                deleted += if done.succeeded() {
+                    deletes.len() as u64
+                } else {
+                    0
+                };
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes owners that have not changed; answers how many.
+    async fn delete_owners(&self, owners: &[&KeyValue], no_task: bool) -> Result<u64, Error> {
+        let mut deleted = 0;
+        for kv in owners {
+            let same = Compare::mod_revision(kv.key(), CompareOp::Equal, kv.mod_revision());
+            let mut when = vec![same];
+            if no_task && let Some((id, _)) = self.keys.split(kv.key()) {
+                let task = format!("{}{id}", self.keys.tasks());
+                when.push(Compare::create_revision(task, CompareOp::Equal, 0));
+            }
+            let txn = Txn::new()
+                .when(when)
+                .and_then([TxnOp::delete(kv.key(), None)]);
+            let done = self.link.txn(txn).await;
+            let done = done.map_err(|fault| fault.into_error(OPERATION))?;
+            deleted += u64::from(done.succeeded());
+        }
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,181 @@
+//! [`Finding`]: what an examination of a store has found, and what to do about it.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Error;
+
+/// How an examination is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Examination {
+    /// Mend what can be mended safely: what belongs to nothing is deleted, claims of nodes that
+    /// certainly are no more end, a log is written back. What is claimed or cannot be read stays.
+    pub repair: bool,
+    /// Compact the history of an etcd up to now. Whoever shares it loses its history too.
+    pub compact: bool,
+    /// The quota of the members of an etcd in bytes, where they do not tell it.
+    pub quota: Option<u64>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// It could not be found out.
+    Unknown,
+    /// It works, but somebody should look at it.
+    Warning,
+    /// Something is wrong.
+    Error,
+}
+
+/// What one check has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which check: a word that stays the same.
+    pub check: &'static str,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What was found, in one line.
+    pub found: String,
+    /// What to do; empty when there is nothing to do.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub advice: &'static str,
+    /// How many things were mended.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub repaired: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Ok, found, "")
+    }
+
+    /// Of this verdict, with what to do.
+    pub fn new(
+        check: &'static str,
+        verdict: Verdict,
+        found: impl Into<String>,
+        advice: &'static str,
+    ) -> Self {
+        Self {
+            check,
+            verdict,
+            found: found.into(),
+            advice,
+            repaired: 0,
+        }
+    }
+
+    /// What could not be found out, and why.
+    pub fn unknown(check: &'static str, why: &Error, advice: &'static str) -> Self {
+        Self::new(check, Verdict::Unknown, why.to_string(), advice)
+    }
+
+    /// How things are that should not be there at all: fine when there are none. Those that were
+    /// mended are wrong no more.
+    pub fn none_of(
+        check: &'static str,
+        (verdict, what): (Verdict, &str),
+        found: &Strays,
+        repaired: u64,
+        advice: &'static str,
+    ) -> Self {
+        if found.count == 0 {
+            return Self::ok(check, format!("no {what}"));
+        }
+        let names = found.names.join(", ");
+        let more = if found.count > found.names.len() as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        let text = format!("{} {what}: {names}{more}", found.count);
+        let left = repaired < found.count;
+        Self {
+            repaired,
+            ..Self::new(
+                check,
+                if left { verdict } else { Verdict::Ok },
+                text,
+                if left { advice } else { "" },
+            )
+        }
+    }
+}
+
+/// Things that should not be there: how many, and the first of them by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// How many.
+    pub count: u64,
+    /// The names of the first few.
+    pub names: Vec<String>,
+}
+
+impl Strays {
+    const NAMED: usize = 5;
+
+    /// One more.
+    pub fn add(&mut self, name: impl Into<String>) {
+        self.count += 1;
+        if self.names.len() < Self::NAMED {
+            self.names.push(name.into());
+        }
+    }
+}
+
+impl<S: Into<String>> FromIterator<S> for Strays {
+    fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
+        let mut strays = Self::default();
+        names.into_iter().for_each(|name| strays.add(name));
+        strays
+    }
+}
+
+/// What calls of one kind took.
+#[derive(Debug, Default)]
+pub(crate) struct Latency(Vec<Duration>);
+
+impl Latency {
+    pub(crate) async fn measure<T>(
+        &mut self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let started = Instant::now();
+        let answer = call.await?;
+        self.0.push(started.elapsed());
+        Ok(answer)
+    }
+
+    fn text(&mut self) -> String {
+        self.0.sort();
+        let ms = |d: Option<&Duration>| d.map_or(0.0, |d| d.as_secs_f64() * 1000.0);
+        let p50 = ms(self.0.get(self.0.len() / 2));
+        format!("p50 {p50:.1} ms, at most {:.1} ms", ms(self.0.last()))
+    }
+
+    fn most(&self) -> Duration {
+        self.0.iter().max().copied().unwrap_or_default()
+    }
+
+    /// What reads and writes took.
+    pub(crate) fn finding(mut reads: Self, mut writes: Self) -> Finding {
+        let found = format!("reads {}; writes {}", reads.text(), writes.text());
+        if reads.most().max(writes.most()) < Duration::from_millis(500) {
+            return Finding::ok("latency", found);
+        }
+        let advice = "look at the disk and the network of the store: leases are renewed through it";
+        Finding::new("latency", Verdict::Warning, found, advice)
+    }
+}

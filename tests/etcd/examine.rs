@@ -1,0 +1,195 @@
+//! Defects that are planted in a namespace, and what an examination says of each.
+
+use windlass::store::{
+    Coordinator, Registry,
+    etcd::EtcdStore,
+    examine::{Examination, Finding, Verdict},
+};
+
+use crate::{
+    server::Server,
+    support::{connect, raw, secs, spec, task, until},
+};
+
+async fn examine(store: &EtcdStore, how: &Examination) -> Vec<Finding> {
+    store.examine(how).await.unwrap()
+}
+
+fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
+    let found = findings.iter().find(|finding| finding.check == check);
+    found.unwrap_or_else(|| panic!("{check} is not among {findings:#?}"))
+}
+
+fn repair() -> Examination {
+    let mut how = Examination::default();
+    how.repair = true;
+    how
+}
+
+#[tokio::test]
+async fn a_namespace_in_order_has_nothing_wrong() {
+    let server = Server::start();
+    let store = connect(&server.url("fine")).await;
+    store.submit(vec![task("a"), task("b")]).await;
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    let claimed = store.claim(&lease, vec!["a".parse().unwrap()]).await;
+    assert!(claimed[0].as_ref().unwrap().is_some());
+    let findings = examine(&store, &Examination::default()).await;
+    let wrong: Vec<_> = findings
+        .iter()
+        .filter(|f| f.verdict != Verdict::Ok)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(of(&findings, "nodes").found, "1 live");
+    assert_eq!(of(&findings, "leases").found, "at most 1 claims on one");
+    assert!(of(&findings, "version").found.starts_with("etcd 3."));
+}
+
+/// Each planted key is found by its check, and gone after a repair, where it may be.
+#[tokio::test]
+async fn planted_keys_are_found_and_mended() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    store.submit(vec![task("live"), task("held")]).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    let plants = [
+        (
+            "commands",
+            Verdict::Error,
+            "tasks/gone/commands/c1",
+            r#"{"message":"pause"}"#,
+            true,
+        ),
+        ("parts", Verdict::Warning, "tasks/gone/props", "1", true),
+        (
+            "owners",
+            Verdict::Error,
+            "tasks/gone/owner",
+            r#"{"node":"x"}"#,
+            true,
+        ),
+        (
+            "claims",
+            Verdict::Error,
+            "tasks/held/owner",
+            r#"{"node":"x"}"#,
+            true,
+        ),
+        (
+            "states",
+            Verdict::Warning,
+            "state/gone",
+            r#"{"state":"runnable"}"#,
+            false,
+        ),
+        ("quarantined", Verdict::Warning, "state/live", "{", false),
+        ("keys", Verdict::Warning, "somebody/else", "x", false),
+        ("nodes", Verdict::Error, "nodes/dead/_metafora", "{}", false),
+    ];
+    for (_, _, key, value, _) in plants {
+        etcd.put(format!("/ns/{key}"), value, None).await.unwrap();
+    }
+    let findings = examine(&store, &Examination::default()).await;
+    for (check, verdict, key, ..) in plants {
+        let finding = of(&findings, check);
+        assert_eq!(finding.verdict, verdict, "{finding:?}");
+        let name = key.split('/').nth(1).unwrap();
+        assert!(finding.found.contains(name), "{finding:?}");
+        assert!(!finding.advice.is_empty(), "{finding:?}");
+        assert_eq!(finding.repaired, 0);
+    }
+    let mended = examine(&store, &repair()).await;
+    let after = examine(&store, &Examination::default()).await;
+    for (check, verdict, key, _, goes) in plants {
+        let left = etcd.get(format!("/ns/{key}"), None).await.unwrap().count();
+        assert_eq!(left, i64::from(!goes), "{key}");
+        let expected = if goes { Verdict::Ok } else { verdict };
+        assert_eq!(of(&mended, check).verdict, expected, "{check}");
+        assert_eq!(of(&mended, check).repaired, u64::from(goes), "{check}");
+        assert_eq!(of(&after, check).verdict, expected, "{check}");
+    }
+    assert_eq!(store.ids().await.unwrap().len(), 2);
+}
+
+/// What a node has claimed is left alone, also when the node has lost its name.
+#[tokio::test]
+async fn what_is_claimed_is_not_touched() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    store.submit(vec![task("a")]).await;
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    store.claim(&lease, vec!["a".parse().unwrap()]).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    etcd.delete("/ns/nodes/n/_metafora", None).await.unwrap();
+    let findings = examine(&store, &repair()).await;
+    assert_eq!(of(&findings, "lost-nodes").verdict, Verdict::Warning);
+    assert_eq!(of(&findings, "claims").verdict, Verdict::Ok);
+    let owner = etcd.get("/ns/tasks/a/owner", None).await.unwrap();
+    assert_eq!(owner.count(), 1);
+}
+
+#[tokio::test]
+async fn a_quota_that_fills_is_told_before_it_is_full() {
+    let quota = "--quota-backend-bytes=2097152".to_owned();
+    let server = Server::start_with("http", &[quota]);
+    let store = connect(&server.url("ns")).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    let size = async || {
+        let findings = examine(&store, &Examination::default()).await;
+        of(&findings, "size").clone()
+    };
+    assert_eq!(size().await.verdict, Verdict::Ok);
+    let value = vec![b'x'; 100_000];
+    until("four fifths of the quota", async || {
+        let _ = etcd.put("/other/large", value.clone(), None).await;
+        let told = size().await;
+        assert!(told.found.contains("of the quota of 2.0 MiB"), "{told:?}");
+        told.verdict == Verdict::Warning
+    })
+    .await;
+    // A quota that is given is the one that counts.
+    let mut how = Examination::default();
+    how.quota = Some(1 << 40);
+    assert_eq!(
+        of(&examine(&store, &how).await, "size").verdict,
+        Verdict::Ok
+    );
+    until("the alarm", async || {
+        let full = etcd.put("/other/large", value.clone(), None).await.is_err();
+        let findings = examine(&store, &Examination::default()).await;
+        full && of(&findings, "alarms").verdict == Verdict::Error
+    })
+    .await;
+    let findings = examine(&store, &Examination::default()).await;
+    assert!(of(&findings, "alarms").found.contains("NOSPACE"));
+    assert_eq!(of(&findings, "latency").verdict, Verdict::Error);
+}
+
+#[tokio::test]
+async fn the_history_is_compacted_only_when_asked() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    store.submit(vec![task("a")]).await;
+    let kept = |findings: &[Finding]| -> u64 {
+        let found = &of(findings, "history").found;
+        found.split(' ').next().unwrap().parse().unwrap()
+    };
+    let before = kept(&examine(&store, &repair()).await);
+    assert!(kept(&examine(&store, &repair()).await) > before);
+    let mut how = Examination::default();
+    how.compact = true;
+    let done = examine(&store, &how).await;
+    assert_eq!(of(&done, "history").repaired, 1);
+    assert!(kept(&examine(&store, &repair()).await) < before);
+}
+
+#[tokio::test]
+async fn a_member_that_is_away_is_named() {
+    let server = Server::start();
+    let url = format!("etcd://{},127.0.0.1:1/ns", server.endpoint());
+    let store = connect(&url).await;
+    let findings = examine(&store, &Examination::default()).await;
+    let members = of(&findings, "members");
+    assert_eq!(members.verdict, Verdict::Error);
+    assert!(members.found.contains("127.0.0.1:1"), "{members:?}");
+}

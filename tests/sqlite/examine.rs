@@ -1,0 +1,180 @@
+//! Defects that are planted in a file, and what an examination says of each.
+
+use windlass::store::{
+    Registry,
+    examine::{Examination, Finding, Verdict},
+    sqlite::SqliteStore,
+};
+
+use crate::support::*;
+
+async fn examine(store: &SqliteStore, repair: bool) -> Vec<Finding> {
+    let mut how = Examination::default();
+    how.repair = repair;
+    Registry::examine(store, &how).await.unwrap()
+}
+
+fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {
+    let found = findings.iter().find(|finding| finding.check == check);
+    found.unwrap_or_else(|| panic!("{check} is not among {findings:#?}"))
+}
+
+#[tokio::test]
+async fn a_file_in_order_has_nothing_wrong() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let lease = join(&store, "n").await;
+    claim(&store, &lease, "a").await;
+    for repair in [false, true] {
+        let findings = examine(&store, repair).await;
+        // How full the disk is, is not up to us.
+        let mut wrong = findings.iter().filter(|f| f.check != "space");
+        assert!(wrong.all(|f| f.verdict == Verdict::Ok), "{findings:#?}");
+        assert_eq!(of(&findings, "nodes").found, "1 live");
+    }
+    assert!(
+        store.get(&id("a")).await.unwrap().node.is_some(),
+        "it is still claimed"
+    );
+}
+
+#[tokio::test]
+async fn planted_rows_are_found_and_mended() {
+    let file = file();
+    let store = file.open().await;
+    for name in ["queue", "held", "unreadable"] {
+        submit(&store, name).await;
+    }
+    let lease = join(&store, "left").await;
+    claim(&store, &lease, "held").await;
+    let plants = [
+        (
+            "commands",
+            "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (900, 'c', 901, 0, '{}')",
+            Verdict::Error,
+            true,
+        ),
+        (
+            "queues",
+            "UPDATE states SET pending = 7 WHERE n = (SELECT n FROM tasks WHERE id = 'queue')",
+            Verdict::Error,
+            true,
+        ),
+        (
+            "claims",
+            "UPDATE leases SET ended_at = 1 WHERE node = 'left'",
+            Verdict::Error,
+            true,
+        ),
+        (
+            "quarantined",
+            "UPDATE states SET state = '{' WHERE n = (SELECT n FROM tasks WHERE id = 'unreadable')",
+            Verdict::Warning,
+            false,
+        ),
+        (
+            "records",
+            "INSERT INTO states (n, code, fence, last, size, version, state)
+             VALUES (950, 0, 0, 0, 0, 0, '{}')",
+            Verdict::Error,
+            false,
+        ),
+        (
+            "clock",
+            "UPDATE changes SET at = at + 3600000000",
+            Verdict::Warning,
+            false,
+        ),
+    ];
+    for (check, sql, ..) in plants {
+        assert!(file.raw().execute(sql, ()).unwrap() > 0, "{check}");
+    }
+    let findings = examine(&store, false).await;
+    for (check, _, verdict, _) in plants {
+        assert_eq!(
+            of(&findings, check).verdict,
+            verdict,
+            "{:?}",
+            of(&findings, check)
+        );
+        assert!(!of(&findings, check).advice.is_empty(), "{check}");
+    }
+    assert!(of(&findings, "claims").found.contains("held"));
+    let mended = examine(&store, true).await;
+    let after = examine(&store, false).await;
+    for (check, _, verdict, goes) in plants {
+        let expected = if goes { Verdict::Ok } else { verdict };
+        assert_eq!(of(&mended, check).verdict, expected, "{check}");
+        assert_eq!(of(&after, check).verdict, expected, "{check}");
+        assert_eq!(of(&mended, check).repaired, u64::from(goes), "{check}");
+    }
+    let record = store.get(&id("held")).await.unwrap();
+    assert_eq!(record.node, None);
+    // The claim was lost: the next one counts it.
+    let next = join(&store, "next").await;
+    assert!(claim(&store, &next, "held").await.abandoned);
+}
+
+#[tokio::test]
+async fn a_node_that_is_gone_without_leaving_is_told() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    join(&store, "dead").await;
+    let over = "UPDATE leases SET expires = 0";
+    file.raw().execute(over, ()).unwrap();
+    let findings = examine(&store, false).await;
+    let nodes = of(&findings, "nodes");
+    assert_eq!(nodes.verdict, Verdict::Warning);
+    assert!(nodes.found.contains("dead"), "{nodes:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told() {
+    let file = file();
+    let store = file.open().await;
+    for n in 0..2000 {
+        submit(&store, &format!("task-{n}")).await;
+    }
+    examine(&store, true).await;
+    drop(store);
+    // The index of the ids no longer fits the rows.
+    let raw = file.raw();
+    raw.execute_batch(
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, 'fence       INTEGER NOT NULL', 'fence       TEXT NOT NULL')
+             WHERE name = 'states';
+         PRAGMA writable_schema = OFF;",
+    )
+    .unwrap();
+    drop(raw);
+    let store = file.open().await;
+    let findings = examine(&store, false).await;
+    assert_eq!(
+        of(&findings, "integrity").verdict,
+        Verdict::Error,
+        "{findings:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_repair_writes_the_log_back() {
+    let file = file();
+    let store = file.open().await;
+    for n in 0..50 {
+        submit(&store, &format!("task-{n}")).await;
+    }
+    let log = file.path().with_extension("db-wal");
+    let log = if log.exists() {
+        log
+    } else {
+        let mut name = file.path().into_os_string();
+        name.push("-wal");
+        name.into()
+    };
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    let findings = examine(&store, true).await;
+    assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
+    assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
+}
