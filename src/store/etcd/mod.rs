@@ -14,7 +14,7 @@
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
-//! | `mirror`, `watch`, `changes` | the two streams |
+//! | `mirror`, `entries`, `watch`, `changes` | the two streams, and what is kept of each task |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
 
@@ -25,6 +25,7 @@ mod commits;
 mod coordinator;
 mod effects;
 mod ends;
+mod entries;
 mod errors;
 mod fences;
 mod held;
