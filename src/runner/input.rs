@@ -1,5 +1,7 @@
 //! What the engine awaits: the one enum that its helpers send.
 
+use std::time::Duration;
+
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{handle::Control, spawn::Ended};
@@ -16,7 +18,12 @@ pub(super) enum In {
     Lease(LeaseEvent),
     Events(u64, Vec<Event>, OwnedSemaphorePermit),
     WatchEnded(u64, Option<Error>),
-    Claimed(u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
+    /// For which lease, how long the store took, and what became of each task.
+    Claimed(
+        u64,
+        Duration,
+        Vec<(TaskView, Result<Option<Claimed>, Error>)>,
+    ),
     Committed(Vec<(SlotId, Result<(), Error>)>),
     Ended(SlotId, u64, Ended),
     Ask(SlotId, Ask),

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
     Kind, Machine, RetryPolicy,
@@ -118,9 +119,11 @@ impl Engine {
             let lease = lease.clone();
             tokio::spawn(async move {
                 let ids = views.iter().map(|v| v.id.clone()).collect();
+                let asked = Instant::now();
                 let answers = coordinator.claim(&lease, ids).await;
                 let _ = tx.send(In::Claimed(
                     lease.id,
+                    asked.elapsed(),
                     views.into_iter().zip(answers).collect(),
                 ));
             });
@@ -155,7 +158,9 @@ impl Engine {
         if before == 0 {
             return None;
         }
-        let until = later((STEP * before as u32).min(LONGEST_STEP))?;
+        // While the store is slow the others are too: trying what they are at makes it slower.
+        let step = STEP.max(self.claim_takes * 2);
+        let until = later((step * before as u32).min(LONGEST_STEP))?;
         if self.waited.len() >= WAITED_AT_MOST {
             self.waited.retain(|_, at| *at > now);
         }

@@ -106,6 +106,8 @@ pub(super) struct Engine {
     timers: BTreeSet<(Timestamp, SlotId, SlotTimer)>,
     pending: HashMap<TaskId, PendingClaim>,
     claims_in_flight: usize,
+    /// How long a claim takes at present, about.
+    claim_takes: Duration,
     /// Slots in use, and those of each kind: running, being stored, or being claimed.
     active: u32,
     active_by_kind: HashMap<Kind, u32>,
@@ -170,6 +172,7 @@ impl Engine {
             timers: BTreeSet::new(),
             pending: HashMap::new(),
             claims_in_flight: 0,
+            claim_takes: Duration::ZERO,
             active: 0,
             active_by_kind: HashMap::new(),
             running: 0,
@@ -259,7 +262,10 @@ impl Engine {
             }
             In::WatchEnded(epoch, why) if epoch == self.watch_epoch => self.watch_ended(why),
             In::Events(..) | In::WatchEnded(..) => {}
-            In::Claimed(lease, answers) => self.claimed(lease, answers),
+            In::Claimed(lease, took, answers) => {
+                self.claim_takes = (self.claim_takes * 3 + took) / 4;
+                self.claimed(lease, answers);
+            }
             In::Committed(answers) => {
                 for (slot, answer) in answers {
                     self.committed(slot, answer);

@@ -11,9 +11,8 @@ use super::{
     held::Held,
     item::Item,
     outcomes::REJECTED_AT_ONCE,
-    pipeline::Done,
     queued::Stored,
-    read::{Bundle, kv, kvs, parked_for, revision},
+    read::{Bundle, parked_for, revision},
     records::{self, Envelope, Hold, Owner},
 };
 use crate::store::{Claim, Commit, Error, What};
@@ -190,9 +189,6 @@ impl Inner {
             self.add_effects(&mut item, &write.effects, place, (id, ends), now)
                 .await?;
         }
-        item.or_get(&owner);
-        item.or_get(&keys.state(id));
-        item.or_get_range(&slot, format!("{slot}0"));
         Ok(item)
     }
 
@@ -243,53 +239,26 @@ impl Inner {
             }
             return Tried::Answer(Ok(()));
         }
-        self.refused(claim, write, done).await
+        self.refused(claim, write).await
     }
 
-    /// Why the comparisons failed.
-    async fn refused(&self, claim: &Claim, write: &Write, done: Done) -> Tried {
-        let id = &claim.task;
-        let mut found = done.found.into_iter();
-        let (owner, state) = (kv(found.next()), kv(found.next()));
-        let stored = state
-            .as_ref()
-            .map(|kv| records::read_state(kv, &self.fences));
-        if let Some(Ok(stored)) = &stored
-            && is_applied(stored, claim, &write.state)
-        {
-            let drops = write.drop_claim || write.state.code().is_terminal();
-            if drops {
-                self.gone(claim);
-            } else if let Some(state) = &state {
-                self.claims
-                    .wrote(id, claim.fence, state.mod_revision(), &[]);
+    /// Why the comparisons failed. It is read then: what every write asks for in case that it
+    /// fails, the servers take in and keep in their log with each that does not.
+    async fn refused(&self, claim: &Claim, write: &Write) -> Tried {
+        match self.look(claim, &write.state, false).await {
+            Ok(Some(held)) => {
+                self.claims.keep(&claim.task, (*held).clone());
+                Tried::Again(held)
             }
-            return Tried::Answer(Ok(()));
+            Ok(None) => {
+                if write.drop_claim || write.state.code().is_terminal() {
+                    self.gone(claim);
+                }
+                Tried::Answer(Ok(()))
+            }
+            Err(error) if error.is_retryable() => Tried::NotKnown(error.to_string()),
+            Err(error) => Tried::Answer(Err(error)),
         }
-        if owner.is_none_or(|kv| self.fences.of(kv.mod_revision()) != claim.fence) {
-            self.gone(claim);
-            return Tried::Answer(Err(Error::fenced(id)));
-        }
-        let Some(mut held) = self.claims.get(id, claim.fence) else {
-            return match self.look(claim, &write.state, false).await {
-                Ok(Some(held)) => Tried::Again(held),
-                Ok(None) => Tried::Answer(Ok(())),
-                Err(error) => Tried::Answer(Err(error)),
-            };
-        };
-        held.state_revision = revision(state.as_ref());
-        held.queue_revision = done.revision;
-        let queue = found.next().map(kvs).unwrap_or_default();
-        held.queue = queue
-            .iter()
-            .filter_map(|kv| match self.keys.split(kv.key())?.1 {
-                super::keys::Part::Slot => Some(Stored::read(None, kv)),
-                super::keys::Part::Command(name) => Some(Stored::read(Some(name), kv)),
-                _ => None,
-            })
-            .collect();
-        self.claims.keep(id, held.clone());
-        Tried::Again(Box::new(held))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Item`]: one task's write, with its own comparisons; the smallest thing that happens or not.
 
-use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
 
 use super::keys::end_of;
 
@@ -12,7 +12,6 @@ const OVERHEAD: usize = 24;
 pub(super) struct Item {
     when: Vec<Compare>,
     then: Vec<TxnOp>,
-    otherwise: Vec<TxnOp>,
     /// The tasks and commands that it writes: two items of one combined write share none.
     pub(super) touches: Vec<String>,
     /// The places in its revision's numbers that it uses: the first, and how many.
@@ -105,26 +104,12 @@ impl Item {
         self.then.push(TxnOp::txn(txn));
     }
 
-    /// What to answer with when a comparison fails.
-    pub(super) fn or_get(&mut self, key: &str) {
-        self.weigh(key, 0);
-        self.otherwise.push(TxnOp::get(key, None));
-    }
-
-    pub(super) fn or_get_range(&mut self, from: &str, to: impl Into<Vec<u8>>) {
-        self.weigh(from, from.len());
-        let options = GetOptions::new().with_range(to);
-        self.otherwise.push(TxnOp::get(from, Some(options)));
-    }
-
     /// How much of the server's limit of operations it takes as one of several.
     pub(super) fn operations(&self) -> usize {
-        let most = self.when.len().max(self.then.len());
-        most.max(self.otherwise.len()) + self.inner
+        self.when.len().max(self.then.len()) + self.inner
     }
 
     pub(super) fn into_txn(self) -> Txn {
-        let txn = Txn::new().when(self.when).and_then(self.then);
-        txn.or_else(self.otherwise)
+        Txn::new().when(self.when).and_then(self.then)
     }
 }

@@ -137,7 +137,6 @@ impl Inner {
         // Commands that no node has answered were meant for one that is gone.
         item.delete_all(&self.keys.node_commands(&spec.name));
         item.put_on(&key, records::write("node", &registration)?, id);
-        item.or_get(&key);
         let joined = match self.pipeline.write(item).await {
             Ok(done) => done.written.is_some(),
             Err(Fault::Unknown(_)) => {

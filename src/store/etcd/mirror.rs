@@ -9,25 +9,16 @@ use std::{
 };
 
 use etcd_client::{EventType, KeyValue};
-use jiff::Timestamp;
-use windlass_statemachine::{Kind, TaskId, task::Labels};
+use windlass_statemachine::{Kind, TaskId};
 
 use super::{
     claims::told,
+    entries::{Entries, Entry, Mark, Owned},
     keys::{Keys, Part},
     queued::Stored,
     records::{self, Envelope, Parked},
 };
 use crate::store::{Event, TaskView};
-
-/// Whether a task waits, and for what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
-    None,
-    Until(Timestamp),
-    Paused,
-    Aside,
-}
 
 impl Mark {
     fn read(kv: &KeyValue) -> Self {
@@ -41,31 +32,15 @@ impl Mark {
     }
 }
 
-struct Entry {
-    kind: Kind,
-    labels: Option<Arc<Labels>>,
-    priority: i32,
-    order: u64,
-    submitted_at: Timestamp,
-    owner: Option<u64>,
-    /// The owner is a node of Metafora, which knows nothing of marks.
-    foreign: bool,
-    mark: Mark,
-    /// When the mark was last set.
-    marked: i64,
-}
-
 pub(super) struct Mirror {
     keys: Keys,
     lease: u64,
     kinds: Option<Vec<Kind>>,
-    tasks: HashMap<TaskId, Entry>,
+    tasks: Entries,
     /// The commands of tasks that have some.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
     /// Marks whose task has not come yet, and when they were set.
     early: HashMap<TaskId, (Mark, i64)>,
-    names: HashSet<Kind>,
-    labels: HashMap<Labels, Arc<Labels>>,
     /// Marks of tasks that a node of Metafora has taken, and when they were set.
     stale: Vec<(TaskId, i64)>,
     changed: Vec<TaskId>,
@@ -89,11 +64,9 @@ impl Mirror {
             keys,
             lease,
             kinds,
-            tasks: HashMap::new(),
+            tasks: Entries::default(),
             waiting: HashMap::new(),
             early: HashMap::new(),
-            names: HashSet::new(),
-            labels: HashMap::new(),
             stale: Vec::new(),
             changed: Vec::new(),
             in_changed: HashSet::new(),
@@ -104,33 +77,6 @@ impl Mirror {
         if self.in_changed.insert(id.clone()) {
             self.changed.push(id.clone());
         }
-    }
-
-    fn interned(&mut self, envelope: Envelope) -> (Kind, Option<Arc<Labels>>) {
-        let kind = match self.names.get(&envelope.kind) {
-            Some(kind) => kind.clone(),
-            None => {
-                self.names.insert(envelope.kind.clone());
-                envelope.kind
-            }
-        };
-        if envelope.labels.is_empty() {
-            return (kind, None);
-        }
-        let labels = match self.labels.get(&envelope.labels) {
-            Some(labels) => labels.clone(),
-            None => {
-                // As many as there are of them in use; the rest is forgotten now and then.
-                if self.labels.len() > 10_000 {
-                    self.labels
-                        .retain(|_, labels| Arc::strong_count(labels) > 1);
-                }
-                let labels = Arc::new(envelope.labels.clone());
-                self.labels.insert(envelope.labels, labels.clone());
-                labels
-            }
-        };
-        (kind, Some(labels))
     }
 
     /// Takes in a key below `/NS/tasks/`.
@@ -150,9 +96,12 @@ impl Mirror {
                 if !put {
                     news.unowned = Some((id.clone(), at));
                 }
-                if let Some(entry) = self.tasks.get_mut(&id) {
-                    entry.owner = put.then(|| records::lease_of(kv));
-                    entry.foreign = put && records::is_foreign(kv);
+                if let Some(mut entry) = self.tasks.get(&id) {
+                    entry.owner = put.then(|| Owned {
+                        lease: records::lease_of(kv),
+                        foreign: records::is_foreign(kv),
+                    });
+                    self.tasks.put(&id, entry);
                     news.given_back = !put;
                     self.touch(&id);
                     self.look_for_stale(&id);
@@ -167,7 +116,7 @@ impl Mirror {
                 let Some(owner) = known else { return news };
                 if put {
                     let stored = Stored::read(name.as_deref(), kv);
-                    if owner == Some(self.lease) {
+                    if owner.is_some_and(|owner| owner.lease == self.lease) {
                         news.ours = Some((id.clone(), stored.clone()));
                     }
                     self.waiting
@@ -204,22 +153,21 @@ impl Mirror {
             envelope.submitted_at(),
             envelope.priority,
         );
-        let (kind, labels) = self.interned(envelope);
-        let before = self.tasks.remove(id);
+        let labels = (!envelope.labels.is_empty()).then(|| Arc::new(envelope.labels));
+        let before = self.tasks.get(id);
         let known = before.as_ref().map(|e| (e.mark, e.marked));
         let (mark, marked) = self.early.remove(id).or(known).unwrap_or((Mark::None, 0));
         let entry = Entry {
-            kind,
+            kind: envelope.kind,
             labels,
             priority,
             order,
             submitted_at,
-            owner: before.as_ref().and_then(|before| before.owner),
-            foreign: before.is_some_and(|before| before.foreign),
+            owner: before.and_then(|before| before.owner),
             mark,
             marked,
         };
-        self.tasks.insert(id.clone(), entry);
+        self.tasks.put(id, entry);
         self.touch(id);
     }
 
@@ -245,9 +193,10 @@ impl Mirror {
             EventType::Delete => Mark::None,
         };
         let at = kv.mod_revision();
-        match self.tasks.get_mut(&id) {
-            Some(entry) => {
+        match self.tasks.get(&id) {
+            Some(mut entry) => {
                 (entry.mark, entry.marked) = (mark, at);
+                self.tasks.put(&id, entry);
                 self.touch(&id);
                 self.look_for_stale(&id);
             }
@@ -262,7 +211,7 @@ impl Mirror {
 
     fn look_for_stale(&mut self, id: &TaskId) {
         if let Some(entry) = self.tasks.get(id)
-            && entry.foreign
+            && entry.owner.is_some_and(|owner| owner.foreign)
             && matches!(entry.mark, Mark::Until(_) | Mark::Paused)
         {
             self.stale.push((id.clone(), entry.marked));
@@ -327,10 +276,10 @@ impl Mirror {
                 Mark::Until(at) => Some(at),
                 Mark::Paused | Mark::Aside => None,
             },
-            claimed_by: entry.owner,
+            claimed_by: entry.owner.map(|owner| owner.lease),
             commanded: waiting.is_some(),
         }));
-        if entry.owner == Some(self.lease)
+        if entry.owner.is_some_and(|owner| owner.lease == self.lease)
             && let Some(waiting) = waiting
         {
             let queue: Vec<Stored> = waiting.values().cloned().collect();
@@ -341,23 +290,22 @@ impl Mirror {
         }
     }
 
-    /// The list that a watch begins with, in submit order, batch by batch.
-    pub(super) fn list(&mut self, batch: usize) -> Vec<Vec<Event>> {
+    /// The tasks that a watch begins with, in submit order: [`views`](Self::views) tells of some of
+    /// them at a time, since all of them at once would take more than what is kept.
+    pub(super) fn listed(&mut self) -> Vec<TaskId> {
         self.changed.clear();
         self.in_changed.clear();
-        let listed = |entry: &Entry| entry.mark != Mark::Aside;
-        let live = self.tasks.iter().filter(|(_, entry)| listed(entry));
-        let mut ids: Vec<(u64, TaskId)> = live.map(|(id, e)| (e.order, id.clone())).collect();
+        let listed = self.tasks.listed();
+        let mut ids: Vec<(u64, TaskId)> = listed.map(|(n, id)| (n, id.clone())).collect();
         ids.sort_unstable();
-        let mut batches = vec![vec![Event::Reset]];
-        for some in ids.chunks(batch) {
-            let mut events = Vec::with_capacity(some.len());
-            for (_, id) in some {
-                self.tell(id.clone(), &mut events);
-            }
-            batches.push(events);
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
+    pub(super) fn views(&self, ids: &[TaskId]) -> Vec<Event> {
+        let mut events = Vec::with_capacity(ids.len());
+        for id in ids {
+            self.tell(id.clone(), &mut events);
         }
-        batches.push(vec![Event::Listed]);
-        batches
+        events
     }
 }

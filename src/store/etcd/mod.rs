@@ -15,7 +15,7 @@
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
 //! | `examine`, `probe` | what the doctor asks for |
-//! | `mirror`, `watch`, `changes` | the two streams |
+//! | `mirror`, `entries`, `watch`, `changes` | the two streams, and what is kept of each task |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
 
@@ -26,6 +26,7 @@ mod commits;
 mod coordinator;
 mod effects;
 mod ends;
+mod entries;
 mod errors;
 mod examine;
 mod fences;

@@ -33,10 +33,6 @@ const LOOK: usize = 1000;
 pub(super) struct Done {
     /// Its comparisons held, and it was written at this revision.
     pub(super) written: Option<i64>,
-    /// The revision that it was looked at.
-    pub(super) revision: i64,
-    /// What was to be answered otherwise.
-    pub(super) found: Vec<TxnOpResponse>,
 }
 
 type Answer = oneshot::Sender<Result<Done, Fault>>;
@@ -229,8 +225,6 @@ impl Writer {
             for waiting in items {
                 let done = Done {
                     written: written(response.succeeded()),
-                    revision,
-                    found: response.op_responses(),
                 };
                 let _ = waiting.answer.send(Ok(done));
             }
@@ -242,8 +236,6 @@ impl Writer {
             };
             let done = Done {
                 written: written(nested.succeeded()),
-                revision,
-                found: nested.op_responses(),
             };
             let _ = waiting.answer.send(Ok(done));
         }

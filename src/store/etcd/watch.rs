@@ -232,9 +232,11 @@ impl Watching {
         let (nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
-        for batch in mirror.list(BATCH) {
-            self.tell(batch).await?;
+        self.tell(vec![Event::Reset]).await?;
+        for some in mirror.listed().chunks(BATCH) {
+            self.tell(mirror.views(some)).await?;
         }
+        self.tell(vec![Event::Listed]).await?;
         self.mirror = mirror;
         self.drop_stale();
         if !outdated.is_empty() {
