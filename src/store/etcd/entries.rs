@@ -160,6 +160,12 @@ impl Entries {
         self.unpack(self.slots[self.find(id)? as usize].as_ref()?)
     }
 
+    /// Whether any of them is parked.
+    pub(super) fn has_marks(&self) -> bool {
+        let mut kept = self.slots.iter().flatten();
+        kept.any(|packed| !matches!(packed.mark, Packing::None))
+    }
+
     /// Keeps an entry in the place of the one before.
     pub(super) fn put(&mut self, id: &TaskId, entry: Entry) {
         match entry.owner {

@@ -219,7 +219,7 @@ impl Mirror {
     }
 
     pub(super) fn has_marks(&self) -> bool {
-        self.tasks.values().any(|entry| entry.mark != Mark::None)
+        self.tasks.has_marks()
     }
 
     /// The task of this state, if it was written after the mark of the task, with when the mark was
