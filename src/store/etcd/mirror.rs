@@ -293,8 +293,8 @@ impl Mirror {
     /// The tasks that a watch begins with, in submit order: [`views`](Self::views) tells of some of
     /// them at a time, since all of them at once would take more than what is kept.
     pub(super) fn listed(&mut self) -> Vec<TaskId> {
-        self.changed.clear();
-        self.in_changed.clear();
+        // Given back, not cleared: there was a place for every task.
+        (self.changed, self.in_changed) = Default::default();
         let listed = self.tasks.listed();
         let mut ids: Vec<(u64, TaskId)> = listed.map(|(n, id)| (n, id.clone())).collect();
         ids.sort_unstable();
