@@ -8,8 +8,9 @@ use windlass::{
     store::{Coordinator, Error, Event, Registry},
 };
 
+use windlass_etcd_cluster::Proxy;
+
 use crate::{
-    proxy::Proxy,
     server::Server,
     support::{connect, obeys, open, raw, secs, spec, steps, task, until},
 };
@@ -130,7 +131,7 @@ async fn a_lost_lease_in_a_batch_fails_its_own_claims_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_that_is_compacted_under_a_watch_is_listed_again() {
     let server = Server::start();
-    let proxy = Proxy::to(server.endpoint()).await;
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;
     let far = connect(&proxy.url("ns")).await;
     let lease = far.join(&spec("n"), secs(60)).await.unwrap();
@@ -171,7 +172,7 @@ async fn history_that_is_compacted_under_a_watch_is_listed_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_watch_goes_on_where_it_was() {
     let server = Server::start();
-    let proxy = Proxy::to(server.endpoint()).await;
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;
     let far = connect(&proxy.url("ns")).await;
     let lease = far.join(&spec("n"), secs(60)).await.unwrap();
@@ -203,7 +204,7 @@ async fn a_broken_watch_goes_on_where_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
-    let proxy = Arc::new(Proxy::to(server.endpoint()).await);
+    let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
     let store = connect(&proxy.url("ns")).await;
     let breaking = tokio::spawn({
         let proxy = proxy.clone();

@@ -62,6 +62,13 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
         "grpc_server_started_total",
         "grpc_server_msg_received_total",
     );
+    // What begins may take a moment longer than to be told; a node that never rests fails here.
+    until("they rest", async || {
+        let before = counters(&server, calls).await;
+        tokio::time::sleep(secs(2)).await;
+        before == counters(&server, calls).await
+    })
+    .await;
     let before = (
         counters(&server, calls).await,
         counters(&server, messages).await,

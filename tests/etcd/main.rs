@@ -19,7 +19,6 @@ mod failures;
 mod idle;
 mod limits;
 mod metafora;
-mod proxy;
 mod rolling;
 mod runner;
 mod security;

@@ -13,7 +13,9 @@ use windlass::{
     },
 };
 
-use crate::{proxy::Proxy, server::Server, support::raw};
+use windlass_etcd_cluster::Proxy;
+
+use crate::{server::Server, support::raw};
 
 /// An authority with certificates for a server and a client, as PEM.
 struct Authority {
@@ -215,7 +217,7 @@ async fn what_is_no_etcd_is_said() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_closed_without_a_word_is_unavailable() {
     let server = Server::start();
-    let proxy = Proxy::to(server.endpoint()).await;
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     proxy.cut();
     let error = Store::open(&proxy.url("ns")).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");

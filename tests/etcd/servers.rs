@@ -23,8 +23,9 @@ use windlass::{
     },
 };
 
+use windlass_etcd_cluster::Proxy;
+
 use crate::{
-    proxy::Proxy,
     server::Server,
     support::{obeys, open, raw, secs, steps, until},
 };
@@ -44,7 +45,7 @@ async fn a_server_that_is_too_old_is_said() {
     let version = version.version().to_owned();
     let old = format!("3.3{}", &version[3..]);
     let instead = Some((version.into_bytes(), old.clone().into_bytes()));
-    let proxy = Proxy::telling(server.endpoint(), instead).await;
+    let proxy = Proxy::telling(&[server.endpoint()], instead).await.unwrap();
     let error = refused(Options::parse(&proxy.url("ns")).unwrap()).await;
     assert!(!error.is_retryable(), "{error}");
     let said = error.to_string();

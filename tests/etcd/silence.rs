@@ -6,8 +6,9 @@ use windlass::{
     store::{Coordinator, Event, EventStream, Registry, Store},
 };
 
+use windlass_etcd_cluster::Proxy;
+
 use crate::{
-    proxy::Proxy,
     server::Server,
     support::{connect, open, secs, spec, steps, task},
 };
@@ -40,14 +41,14 @@ async fn told(events: &mut EventStream, names: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_went_silent_goes_on_where_it_was() {
     let server = Server::start();
-    let proxy = Proxy::to(server.endpoint()).await;
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;
     let far = connect(&proxy.url("ns")).await;
     let lease = far.join(&spec("n"), secs(60)).await.unwrap();
     let mut events = far.watch(&lease, None).await.unwrap();
     listed(&mut events).await;
     let mut changes = far.changes(None).await.unwrap();
-    proxy.swallow();
+    proxy.lose();
     near.submit(vec![task("a"), task("b")]).await;
     proxy.mend();
     near.submit(vec![task("c")]).await;
@@ -70,8 +71,8 @@ async fn a_path_that_went_silent_is_left_for_another() {
     let server = Server::start();
     let near = connect(&server.url("ns")).await;
     let (a, b) = (
-        Proxy::to(server.endpoint()).await,
-        Proxy::to(server.endpoint()).await,
+        Proxy::to(&[server.endpoint()]).await.unwrap(),
+        Proxy::to(&[server.endpoint()]).await.unwrap(),
     );
     let url = format!("etcd://{},{}/ns", a.endpoint(), b.endpoint());
     let far = connect(&url).await;
@@ -80,7 +81,7 @@ async fn a_path_that_went_silent_is_left_for_another() {
     listed(&mut events).await;
     // Which one is in use is not known: each goes silent once.
     for (n, silent) in [&a, &b].into_iter().enumerate() {
-        silent.swallow();
+        silent.lose();
         let name = format!("t{n}");
         near.submit(vec![task(&name)]).await;
         told(&mut events, &[&name]).await;
@@ -94,7 +95,7 @@ async fn a_path_that_went_silent_is_left_for_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     let server = Server::start();
-    let proxy = Proxy::to(server.endpoint()).await;
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let (_, client) = open(&server.url("ns")).await;
     let store = Store::open(&proxy.url("ns")).await.unwrap();
     let node = Runner::builder(&store).node("n").handler("steps", steps);
@@ -109,7 +110,7 @@ async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     })
     .await;
     let far = Client::new(&store);
-    proxy.swallow();
+    proxy.lose();
     // Nobody is told: the first call finds out, and what comes after it gets through.
     proxy.mend();
     for id in &ids {

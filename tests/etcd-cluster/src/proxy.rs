@@ -1,5 +1,5 @@
-//! [`Proxy`]: a way to servers that can be cut, or fall silent: a partition between one store and
-//! all of them.
+//! [`Proxy`]: a way to servers that can be cut, fall silent, or lose what it is given: a partition
+//! between one store and all of them. It can tell something else than a server said, too.
 
 use std::sync::Arc;
 
@@ -30,7 +30,12 @@ struct State {
     way: Way,
     /// Connections that are older than the last cut have ended.
     cuts: u64,
+    /// Those that are older than the last loss never bring anything again.
+    losses: u64,
 }
+
+/// What a server says, and what is told instead: of the same length.
+type Instead = Option<(Vec<u8>, Vec<u8>)>;
 
 /// One address for each server, which lead there as long as the way is open.
 #[derive(Debug)]
@@ -47,19 +52,30 @@ impl Proxy {
     ///
     /// When there is no port.
     pub async fn to(servers: &[String]) -> Result<Self, BoxError> {
+        Self::telling(servers, None).await
+    }
+
+    /// A way to servers that say `instead.1` where the real ones say `instead.0`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no port.
+    pub async fn telling(servers: &[String], instead: Instead) -> Result<Self, BoxError> {
         let open = State {
             way: Way::Open,
             cuts: 0,
+            losses: 0,
         };
         let state = Arc::new(watch::Sender::new(open));
         let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
         for server in servers {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             addresses.push(listener.local_addr()?.to_string());
-            let (server, state) = (server.clone(), state.clone());
+            let (server, state, instead) = (server.clone(), state.clone(), instead.clone());
             accepting.push(tokio::spawn(async move {
                 while let Ok((inside, _)) = listener.accept().await {
-                    tokio::spawn(pass(inside, server.clone(), state.subscribe()));
+                    let end = (server.clone(), instead.clone());
+                    tokio::spawn(pass(inside, end, state.subscribe()));
                 }
             }));
         }
@@ -68,6 +84,11 @@ impl Proxy {
             state,
             accepting,
         })
+    }
+
+    /// The address of the way to the first server.
+    pub fn endpoint(&self) -> &str {
+        self.addresses.first().map_or("", String::as_str)
     }
 
     /// The URL of a namespace, by this way.
@@ -88,6 +109,15 @@ impl Proxy {
         self.state.send_modify(|state| state.way = Way::Silent);
     }
 
+    /// Loses every byte from now on, in both directions, and ends no connection. Those that are open
+    /// now stay silent for ever; those that are made after [`mend`](Self::mend) work.
+    pub fn lose(&self) {
+        self.state.send_modify(|state| {
+            state.way = Way::Silent;
+            state.losses += 1;
+        });
+    }
+
     /// Opens the way again. What was held back by a silence comes late, as it does by TCP.
     pub fn mend(&self) {
         self.state.send_modify(|state| state.way = Way::Open);
@@ -104,7 +134,8 @@ impl Drop for Proxy {
 }
 
 /// One connection.
-async fn pass(inside: TcpStream, server: String, mut state: watch::Receiver<State>) {
+async fn pass(inside: TcpStream, end: (String, Instead), mut state: watch::Receiver<State>) {
+    let (server, instead) = end;
     let born = *state.borrow();
     if born.way == Way::Cut {
         return;
@@ -120,10 +151,12 @@ async fn pass(inside: TcpStream, server: String, mut state: watch::Receiver<Stat
         inside.set_nodelay(true).ok()?;
         outside.set_nodelay(true).ok()?;
         let ((from_in, to_in), (from_out, to_out)) = (inside.into_split(), outside.into_split());
+        // What was lost before it was made is nothing to this connection.
+        let losses = state.borrow().losses;
         // One half that ends lets the other go on.
         tokio::join!(
-            copy(from_in, to_out, state.clone()),
-            copy(from_out, to_in, state.clone()),
+            copy(from_in, to_out, state.clone(), losses, None),
+            copy(from_out, to_in, state.clone(), losses, instead),
         );
         Some(())
     };
@@ -133,15 +166,44 @@ async fn pass(inside: TcpStream, server: String, mut state: watch::Receiver<Stat
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<State>) {
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut state: watch::Receiver<State>,
+    losses: u64,
+    instead: Instead,
+) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
-        if state.wait_for(|s| s.way == Way::Open).await.is_err() {
-            return;
+        let passes = |s: &State| s.way == Way::Open || s.losses != losses;
+        let is_lost = match state.wait_for(passes).await {
+            Ok(state) => state.losses != losses,
+            Err(_) => return,
+        };
+        if is_lost && count == 0 {
+            // An end is not told either. A cut ends it.
+            return std::future::pending().await;
         }
-        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+        if is_lost {
+            continue;
+        }
+        let bytes = &mut buffer[..count];
+        if let Some(instead) = &instead {
+            replace(bytes, instead);
+        }
+        if count == 0 || to.write_all(bytes).await.is_err() {
             break;
         }
     }
     let _ = to.shutdown().await;
+}
+
+fn replace(bytes: &mut [u8], (said, told): &(Vec<u8>, Vec<u8>)) {
+    let mut at = 0;
+    while at + said.len() <= bytes.len() {
+        if bytes[at..].starts_with(said) {
+            bytes[at..at + said.len()].copy_from_slice(told);
+        }
+        at += 1;
+    }
 }
