@@ -28,6 +28,11 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// A member was reached, and cannot answer without others.
+    pub(super) fn is_without_quorum(&self) -> bool {
+        matches!(self, Self::Unknown(reason) | Self::NotNow(reason) if reason.contains("quorum"))
+    }
+
     /// The store's error, where the lease or the revision is of no interest.
     pub(super) fn into_error(self, operation: &'static str) -> Error {
         match self {
@@ -152,7 +157,10 @@ impl From<Etcd> for Fault {
         if has("invalid auth token") || has("revision of auth store is old") {
             return Self::StaleToken(text);
         }
-        if has("too many requests") || has("no leader") {
+        if has("no leader") {
+            return Self::NotNow(format!("{text}: too few members run for a quorum"));
+        }
+        if has("too many requests") {
             return Self::NotNow(text);
         }
         if let Some(advice) = tls_advice(&whole) {

@@ -159,7 +159,10 @@ impl EtcdStore {
                     return Ok(Self(inner));
                 }
                 Err(fault @ (errors::Fault::Unknown(_) | errors::Fault::NotNow(_))) => {
-                    failed = Some(fault);
+                    // That one of them lives and has no quorum says more than that another is gone.
+                    if failed.is_none() || fault.is_without_quorum() {
+                        failed = Some(fault);
+                    }
                 }
                 Err(fault) => return Err(unconnected(&inner.options, fault).await),
             }
