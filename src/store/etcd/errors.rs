@@ -154,7 +154,13 @@ impl From<Etcd> for Fault {
             let advice = "the user needs a role with read and write access to the namespace's keys";
             return unusable(&text, advice);
         }
-        if has("invalid auth token") || has("revision of auth store is old") {
+        // The last is how the watch of 3.5 says it.
+        let stale = [
+            "invalid auth token",
+            "revision of auth store is old",
+            "revision in header is old",
+        ];
+        if stale.iter().any(|part| has(part)) {
             return Self::StaleToken(text);
         }
         if has("no leader") {
