@@ -5,6 +5,7 @@
     reason = "a command-line program"
 )]
 
+mod interop;
 mod tools;
 
 use std::{
@@ -17,6 +18,8 @@ const HELP: &str = "\
 The chores of the windlass workspace:
 
   cargo xtask test [ARGS]   every test there is; ARGS go to cargo test
+  cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
+                            gives Metafora; with --if-available it is left out, and says so, without
   cargo xtask verify        formatting, lints, docs, licences: checks all, writes nothing
   cargo xtask fix           formats, and applies what the lints can mend by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = args.collect();
     let done = match chore.as_deref() {
         Some("test") => test(&rest),
+        Some("interop") => interop::interop(&rest),
         Some("verify") => verify(),
         Some("fix") => fix(),
         Some("bench") => bench(&rest),

@@ -18,7 +18,7 @@ const START: Duration = Duration::from_secs(60);
 /// How long members may take to agree on a leader.
 const LEAD: Duration = Duration::from_secs(30);
 
-/// The program: `ETCD_BIN`, or `etcd` of the PATH.
+/// The usual program: `ETCD_BIN`, or `etcd` of the PATH.
 pub fn program() -> PathBuf {
     std::env::var_os("ETCD_BIN").map_or_else(|| PathBuf::from("etcd"), PathBuf::from)
 }
@@ -38,6 +38,8 @@ fn free_port() -> u16 {
 /// What a cluster is made of.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    /// The program of the servers: [`program`], if it is not said.
+    pub program: PathBuf,
     /// How many members.
     pub members: usize,
     /// `http` or `https`: how clients speak to it.
@@ -52,6 +54,7 @@ impl Setup {
     /// So many members, without TLS.
     pub fn of(members: usize) -> Self {
         Self {
+            program: program(),
             members,
             scheme: "http",
             arguments: Vec::new(),
@@ -164,7 +167,7 @@ impl Cluster {
             .create(true)
             .append(true)
             .open(self.log_file(n))?;
-        let mut command = Command::new(program());
+        let mut command = Command::new(&self.setup.program);
         command
             .args(["--name", &format!("m{n}"), "--data-dir"])
             .arg(self.data(n))
@@ -181,10 +184,9 @@ impl Cluster {
             .stdout(log.try_clone()?)
             .stderr(log);
         let child = command.spawn().map_err(|e| {
-            let name = program();
             format!(
                 "{} cannot be started: {e}; put etcd into the PATH, or set ETCD_BIN (cargo xtask test gets one)",
-                name.display()
+                self.setup.program.display()
             )
         })?;
         self.members[n].child = Some(child);

@@ -4,13 +4,15 @@
 //! |---|---|
 //! | [`cluster`] | one member or three: started, killed, stopped, led by another one, compacted |
 //! | [`gateway`] | what is asked of a member, by its JSON gateway |
-//! | [`proxy`] | a way to the members that can be cut, or fall silent |
+//! | [`proxy`] | a way to the members that can be cut, or fall silent (feature `proxy`) |
 
 pub mod cluster;
 pub mod gateway;
+#[cfg(feature = "proxy")]
 pub mod proxy;
 
 pub use cluster::Cluster;
+#[cfg(feature = "proxy")]
 pub use proxy::Proxy;
 
 /// Any error.
