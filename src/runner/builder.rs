@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Notify, mpsc, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, warn};
@@ -226,6 +226,7 @@ impl Builder {
             wanted: wanted_rx,
         };
         let retention = config.retention;
+        let peers_changed = Arc::new(Notify::new());
         let engine = Engine::new(Parts {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
@@ -237,11 +238,12 @@ impl Builder {
             balancer,
             until: until_rx,
             wanted,
+            peers_changed: peers_changed.clone(),
             tx: tx.clone(),
             rx,
         });
         let keeper = tokio::spawn(keeper.run(first));
-        let peers = tokio::spawn(peers(coordinator.clone(), tx.clone()));
+        let peers = tokio::spawn(peers(coordinator.clone(), peers_changed, tx.clone()));
         let maintain = tokio::spawn(maintain::run(coordinator, retention));
         let ended = tokio::spawn(async move {
             engine.run().await;
@@ -293,7 +295,11 @@ async fn join(
 }
 
 /// Keeps the engine told of the other nodes.
-async fn peers(coordinator: Arc<dyn Coordinator>, tx: mpsc::UnboundedSender<In>) {
+async fn peers(
+    coordinator: Arc<dyn Coordinator>,
+    changed: Arc<Notify>,
+    tx: mpsc::UnboundedSender<In>,
+) {
     loop {
         match coordinator.peers().await {
             Ok(nodes) => {
@@ -304,9 +310,16 @@ async fn peers(coordinator: Arc<dyn Coordinator>, tx: mpsc::UnboundedSender<In>)
             // What was known stays; the lease tells of a store that is in trouble.
             Err(e) => debug!(error = %e, "cannot list the nodes"),
         }
-        sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+        tokio::select! {
+            () = sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
+            // Many changes at once are looked at once.
+            () = changed.notified() => sleep(PEERS_TOGETHER).await,
+        }
     }
 }
+
+/// How long after a change they are looked at.
+const PEERS_TOGETHER: Duration = Duration::from_millis(10);
 
 /// How often a node looks who else is there, about.
 const PEERS_EVERY: Duration = Duration::from_secs(2);

@@ -1,8 +1,12 @@
 //! [`Finding`]: what an examination of a store has found, and what to do about it.
 
-use std::time::{Duration, Instant};
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+mod latency;
 
 use serde::Serialize;
+
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+pub(crate) use latency::Latency;
 
 use super::Error;
 
@@ -140,42 +144,5 @@ impl<S: Into<String>> FromIterator<S> for Strays {
         let mut strays = Self::default();
         names.into_iter().for_each(|name| strays.add(name));
         strays
-    }
-}
-
-/// What calls of one kind took.
-#[derive(Debug, Default)]
-pub(crate) struct Latency(Vec<Duration>);
-
-impl Latency {
-    pub(crate) async fn measure<T>(
-        &mut self,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let started = Instant::now();
-        let answer = call.await?;
-        self.0.push(started.elapsed());
-        Ok(answer)
-    }
-
-    fn text(&mut self) -> String {
-        self.0.sort();
-        let ms = |d: Option<&Duration>| d.map_or(0.0, |d| d.as_secs_f64() * 1000.0);
-        let p50 = ms(self.0.get(self.0.len() / 2));
-        format!("p50 {p50:.1} ms, at most {:.1} ms", ms(self.0.last()))
-    }
-
-    fn most(&self) -> Duration {
-        self.0.iter().max().copied().unwrap_or_default()
-    }
-
-    /// What reads and writes took.
-    pub(crate) fn finding(mut reads: Self, mut writes: Self) -> Finding {
-        let found = format!("reads {}; writes {}", reads.text(), writes.text());
-        if reads.most().max(writes.most()) < Duration::from_millis(500) {
-            return Finding::ok("latency", found);
-        }
-        let advice = "look at the disk and the network of the store: leases are renewed through it";
-        Finding::new("latency", Verdict::Warning, found, advice)
     }
 }

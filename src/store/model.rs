@@ -140,6 +140,9 @@ pub enum Event {
     Commands(TaskId, Vec<QueuedCommand>),
     /// A command for this node; to be answered with `acknowledge`.
     Node(QueuedNodeCommand),
+    /// Another node came, went, or told something new of itself: `peers` answers it. A store that
+    /// cannot tell at no cost does not: nodes ask now and then all the same.
+    Peers,
 }
 
 /// What an operator sends to a node.

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use windlass::{Message, NewTask, Runner, TaskContext};
+use windlass::{
+    Message, NewTask, Runner, TaskContext,
+    store::{Event, NodeSpec},
+};
 
 use crate::{
     server::Server,
@@ -100,4 +104,40 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
     nodes.remove(0).shutdown().await;
     until("the other is alone", async || peers().await == 1).await;
     nodes.remove(0).shutdown().await;
+}
+
+/// A node that shuts down is nobody's to wait for: the others hear of it from the watch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_tells_of_itself_is_heard_by_the_others_at_once() {
+    let server = Server::start();
+    let (store, _) = open(&server.url("ns")).await;
+    let handler = |_: TaskContext| async { Message::complete() };
+    let node = async |name: &str| {
+        let node = Runner::builder(&store).node(name).handler("k", handler);
+        node.start().await.unwrap()
+    };
+    let lease = NodeSpec {
+        name: "listener".parse().unwrap(),
+        kinds: Some(Vec::new()),
+        labels: Default::default(),
+        slots: 0,
+        pid: 0,
+        version: String::new(),
+    };
+    let lease = store.coordinator().join(&lease, secs(30)).await.unwrap();
+    let mut events = store.coordinator().watch(&lease, None).await.unwrap();
+    let mut heard = async || loop {
+        let batch = tokio::time::timeout(secs(30), events.next()).await;
+        let batch = batch.unwrap().unwrap();
+        if batch.iter().any(|event| matches!(event, Event::Peers)) {
+            return store.coordinator().peers().await.unwrap();
+        }
+    };
+    let other = node("other").await;
+    while heard().await.len() < 2 {}
+    other.freeze();
+    while !heard().await.iter().any(|peer| peer.status.frozen) {}
+    other.shutdown().await;
+    while heard().await.len() > 1 {}
+    store.coordinator().leave(&lease).await.unwrap();
 }

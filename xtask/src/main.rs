@@ -137,7 +137,14 @@ fn verify() -> Result<(), String> {
     check("lints", cargo().args(clippy));
     check(
         "the library without its default features",
-        cargo().args(["check", "-p", "windlass", "--no-default-features"]),
+        cargo().args([
+            "clippy",
+            "-p",
+            "windlass",
+            "--no-default-features",
+            "--",
+            "-Dwarnings",
+        ]),
     );
     check(
         "docs",

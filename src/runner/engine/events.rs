@@ -84,6 +84,7 @@ impl Engine {
                 }
             }
             Event::Node(command) => self.node_command(command),
+            Event::Peers => self.parts.peers_changed.notify_one(),
         }
     }
 

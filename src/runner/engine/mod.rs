@@ -19,7 +19,7 @@ use std::{
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, error, info};
@@ -62,6 +62,8 @@ pub(super) struct Parts {
     pub(super) balancer: Arc<dyn Balancer>,
     pub(super) until: watch::Receiver<Instant>,
     pub(super) wanted: watch::Sender<Wanted>,
+    /// Told when the other nodes are to be looked at again.
+    pub(super) peers_changed: Arc<Notify>,
     pub(super) tx: mpsc::UnboundedSender<In>,
     pub(super) rx: mpsc::UnboundedReceiver<In>,
 }

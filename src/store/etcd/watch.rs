@@ -350,10 +350,10 @@ impl Watching {
             };
             self.inner.peers.changed(self.lease.id, node, told);
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
-            return if ours && gone {
-                Err(Left::Over)
-            } else {
-                Ok(())
+            return match ours {
+                true if gone => Err(Left::Over),
+                true => Ok(()),
+                false => self.tell(vec![Event::Peers]).await,
             };
         }
         if ours && rest.starts_with("commands/") && event == EventType::Put {
