@@ -332,26 +332,33 @@ async fn progress_is_seen_live_and_kept_with_the_next_write() {
 #[tokio::test]
 async fn a_blocking_handler_sees_that_it_should_stop() {
     let world = World::new().await;
+    let turns = Arc::new(AtomicU32::new(0));
+    let turned = turns.clone();
     let _node = world
         .node("n")
-        .handler("blocks", |task: TaskContext| async move {
-            let inner = task.clone();
-            let turns = tokio::task::spawn_blocking(move || {
-                let mut turns = 0u64;
-                while !inner.is_stopped() {
-                    turns += 1;
-                    std::thread::yield_now();
-                }
-                turns
-            })
-            .await?;
-            assert!(turns > 0);
-            Ok::<_, BoxError>(task.stopped().await.message())
+        .handler("blocks", move |task: TaskContext| {
+            let turns = turned.clone();
+            async move {
+                let inner = task.clone();
+                tokio::task::spawn_blocking(move || {
+                    while !inner.is_stopped() {
+                        turns.fetch_add(1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                    }
+                })
+                .await?;
+                Ok::<_, BoxError>(task.stopped().await.message())
+            }
         })
         .start()
         .await
         .unwrap();
     let id = world.running("blocks").await;
+    world
+        .until("it blocks its thread", || async {
+            turns.load(Ordering::SeqCst) > 0
+        })
+        .await;
     let outcome = world.command(&id, Command::Pause).await;
     assert!(outcome.is_applied(), "{outcome}");
 }
