@@ -73,7 +73,7 @@ impl Store {
     /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
     ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
     ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
-    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`.
+    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`; what else there is, `etcd::Options` tells.
     ///
     /// # Errors
     ///

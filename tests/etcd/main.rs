@@ -11,6 +11,7 @@
 mod auth;
 mod bad_input;
 mod combining;
+mod compaction;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod examine;
