@@ -20,6 +20,7 @@ mod failures;
 mod idle;
 mod limits;
 mod metafora;
+mod quota;
 mod rolling;
 mod runner;
 mod security;

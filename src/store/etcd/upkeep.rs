@@ -1,6 +1,9 @@
 //! What a node does for the servers beside its renewals, every some minutes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use tokio::time::Instant;
 
@@ -9,12 +12,30 @@ use super::Inner;
 pub(super) struct Upkeep {
     /// When it was last looked.
     looked: Mutex<Instant>,
+    /// The members of which it was said that their quota fills.
+    filling: Mutex<HashSet<String>>,
+}
+
+impl Upkeep {
+    /// Notes whether the quota of a member fills; answers whether that is to be said: once, until it
+    /// has room again.
+    pub(super) fn is_news(&self, endpoint: &str, fills: bool) -> bool {
+        let filling = self.filling.lock();
+        let mut filling = filling.unwrap_or_else(PoisonError::into_inner);
+        if fills {
+            filling.insert(endpoint.to_owned())
+        } else {
+            filling.remove(endpoint);
+            false
+        }
+    }
 }
 
 impl Default for Upkeep {
     fn default() -> Self {
         Self {
             looked: Mutex::new(Instant::now()),
+            filling: Mutex::default(),
         }
     }
 }
@@ -34,5 +55,24 @@ impl Inner {
             inner.compact_what_is_old().await;
             inner.warn_of_quota().await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_fills_is_said_once_until_there_is_room() {
+        let upkeep = Upkeep::default();
+        let said = [
+            ("a", true),
+            ("a", true),
+            ("b", true),
+            ("a", false),
+            ("a", true),
+        ]
+        .map(|(member, fills)| upkeep.is_news(member, fills));
+        assert_eq!(said, [true, false, true, false, true]);
     }
 }

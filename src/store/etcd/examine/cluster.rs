@@ -81,7 +81,8 @@ impl Inner {
         findings
     }
 
-    /// Says in the log when the quota of a member fills, long before it is full. What a member does
+    /// Says in the log when the quota of a member fills, long before it is full: once, until it has
+    /// room again. What a member does
     /// not tell (it speaks TLS, or we are not allowed to ask) is left to the doctor.
     pub(in super::super) async fn warn_of_quota(&self) {
         for endpoint in &self.options.endpoints {
@@ -89,7 +90,13 @@ impl Inner {
                 continue;
             };
             let finding = size(std::slice::from_ref(&member), None);
-            if finding.verdict == Verdict::Warning {
+            let fills = match finding.verdict {
+                Verdict::Warning => true,
+                Verdict::Ok => false,
+                // It did not tell: nothing is known.
+                _ => continue,
+            };
+            if self.upkeep.is_news(endpoint, fills) {
                 warn!(found = %finding.found, advice = finding.advice, "the quota of etcd fills");
             }
         }
