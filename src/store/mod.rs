@@ -65,6 +65,15 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// The program lacks a store that was asked for. Not of a build that has them all, except in tests.
+#[cfg(any(test, not(all(feature = "etcd", feature = "sqlite"))))]
+fn built_without(feature: &str) -> Error {
+    Error::Unusable(format!(
+        "this program was built without {feature}: build it with the feature `{feature}` \
+         (`cargo build --features {feature}`, or in Cargo.toml at the dependency `windlass`)"
+    ))
+}
+
 impl Store {
     /// Opens the store that `url` names:
     ///
@@ -73,7 +82,7 @@ impl Store {
     /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
     ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
     ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
-    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`.
+    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`; what else there is, `etcd::Options` tells.
     ///
     /// # Errors
     ///
@@ -108,9 +117,9 @@ impl Store {
                 Ok(Self::from_parts(store.clone(), store, clock))
             }
             #[cfg(not(feature = "etcd"))]
-            Some(("etcd" | "etcds", _)) => Err(Error::Unusable(
-                "this program was built without etcd: build it with the feature `etcd`".into(),
-            )),
+            Some(("etcd" | "etcds", _)) => Err(built_without("etcd")),
+            #[cfg(not(feature = "sqlite"))]
+            Some(("sqlite", path)) if !path.is_empty() => Err(built_without("sqlite")),
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
                 format!(
@@ -158,5 +167,41 @@ impl Store {
     /// The clock that the store follows.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_lacks_a_store_says_how_to_get_it() {
+        for feature in ["etcd", "sqlite"] {
+            let error = built_without(feature);
+            assert!(!error.is_retryable());
+            let text = error.to_string();
+            assert!(text.contains(&format!("without {feature}")), "{text}");
+            assert!(text.contains(&format!("--features {feature}")), "{text}");
+        }
+    }
+
+    /// Of a build that lacks one, as with the default features; the suite with all has the one above.
+    #[cfg(not(all(feature = "etcd", feature = "sqlite")))]
+    #[tokio::test]
+    async fn what_is_not_built_in_is_named() {
+        for (url, feature, there) in [
+            ("etcd://h:1/ns", "etcd", cfg!(feature = "etcd")),
+            ("etcds://h:1/ns", "etcd", cfg!(feature = "etcd")),
+            ("sqlite:x.db", "sqlite", cfg!(feature = "sqlite")),
+        ] {
+            if !there {
+                let error = Store::open(url).await.map(|_| ()).unwrap_err();
+                assert_eq!(
+                    error.to_string(),
+                    built_without(feature).to_string(),
+                    "{url}"
+                );
+            }
+        }
     }
 }

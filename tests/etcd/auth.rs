@@ -8,14 +8,14 @@ use windlass::{
     Client, Code, NewTask, Runner,
     clock::SystemClock,
     store::{
-        Store,
+        Coordinator, NodeStatus, Store,
         etcd::{EtcdStore, Options},
     },
 };
 
 use crate::{
     server::Server,
-    support::{raw, secs, steps, until},
+    support::{raw, secs, spec, steps, until},
 };
 
 /// Turns users on: `root`, and `w` who may use the namespace.
@@ -49,6 +49,26 @@ async fn as_worker(server: &Server) -> (Store, Client) {
     let store = Store::from_parts(store.clone(), store, clock);
     let client = Client::new(&store);
     (store, client)
+}
+
+/// A role that may use the namespace is enough for a node that compacts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_a_role_of_its_namespace_compacts() {
+    let server = Server::start();
+    let mut root = with_users(&server).await;
+    let mut options = Options::parse(&server.url("ns")).unwrap();
+    options.user = Some(("w".to_owned(), "secret".to_owned()));
+    options.compact_after = Some(Duration::from_millis(600));
+    options.look_every = Duration::ZERO;
+    let store = EtcdStore::connect(options, SystemClock::shared()).await;
+    let store = store.unwrap();
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    until("the history is compacted", async || {
+        store.renew(&lease, &NodeStatus::default()).await.unwrap();
+        let first = etcd_client::GetOptions::new().with_revision(1);
+        root.get("/ns/x", Some(first)).await.is_err()
+    })
+    .await;
 }
 
 /// Runs tasks while `disturb` happens: each goes on with its one claim, and those that are submitted

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The server's counters that begin so, by method.
-async fn counters(server: &Server, name: &str) -> BTreeMap<String, u64> {
+pub(crate) async fn counters(server: &Server, name: &str) -> BTreeMap<String, u64> {
     let mut stream = tokio::net::TcpStream::connect(server.endpoint())
         .await
         .unwrap();

@@ -11,6 +11,7 @@
 mod auth;
 mod bad_input;
 mod combining;
+mod compaction;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod examine;
@@ -19,6 +20,7 @@ mod failures;
 mod idle;
 mod limits;
 mod metafora;
+mod quota;
 mod rolling;
 mod runner;
 mod security;

@@ -22,7 +22,7 @@ impl Coordinator for EtcdStore {
     }
 
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
-        self.0.look_at_quota();
+        self.0.look_after_servers();
         self.0.renew(lease, status).await
     }
 

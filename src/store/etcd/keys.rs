@@ -154,6 +154,11 @@ impl Keys {
         format!("{}meta/horizon", self.root)
     }
 
+    /// Which revision it was at which time, for those who compact.
+    pub(super) fn compaction(&self) -> String {
+        format!("{}meta/compaction", self.root)
+    }
+
     /// Takes the key of a task, or of a part of one, apart.
     pub(super) fn split<'a>(&self, key: &'a [u8]) -> Option<(&'a str, Part<'a>)> {
         let rest = self.strip(key, "tasks/")?;

@@ -15,6 +15,7 @@
 //! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
 //! | `examine`, `probe` | what the doctor asks for |
+//! | `upkeep`, `compaction` | what a node does for the servers now and then |
 //! | `mirror`, `entries`, `watch`, `changes` | the two streams, and what is kept of each task |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
@@ -23,6 +24,7 @@ mod capacity;
 mod changes;
 mod claims;
 mod commits;
+mod compaction;
 mod coordinator;
 mod effects;
 mod ends;
@@ -55,6 +57,7 @@ mod scan;
 mod sends;
 mod states;
 mod submits;
+mod upkeep;
 mod watch;
 
 use std::{fmt, sync::Arc};
@@ -80,8 +83,8 @@ use crate::clock::Clock;
 ///
 /// # Assumptions
 ///
-/// Nobody but windlass and Metafora writes below `/NAMESPACE/`. The members' auto-compaction is on
-/// (without it the history fills their quota).
+/// Nobody but windlass and Metafora writes below `/NAMESPACE/`. The members' auto-compaction is on,
+/// or [`Options::compact_after`] is set (without either the history fills their quota).
 ///
 /// # Errors
 ///
@@ -111,8 +114,7 @@ struct Inner {
     capacity: Arc<capacity::Capacity>,
     claims: held::Claims,
     leases: leases::Leases,
-    /// When it was last looked how full the quota is.
-    quota_looked: std::sync::Mutex<tokio::time::Instant>,
+    upkeep: upkeep::Upkeep,
     peers: peers::Peers,
 }
 
@@ -147,7 +149,7 @@ impl EtcdStore {
             capacity,
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
-            quota_looked: std::sync::Mutex::new(tokio::time::Instant::now()),
+            upkeep: upkeep::Upkeep::default(),
             peers: peers::Peers::default(),
         });
         let mut failed = None;

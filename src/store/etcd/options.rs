@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 use windlass_statemachine::Invalid;
 
 use crate::store::{Error, Limits};
@@ -43,6 +44,15 @@ pub struct Options {
     pub max_request_bytes: usize,
     /// How many combined writes are under way at once: 4.
     pub in_flight: usize,
+    /// Nodes compact away the history that is older than this, of the whole etcd: of everybody who
+    /// uses it, not of this namespace alone. `None`, the default: they leave it to its operators.
+    ///
+    /// What is lost is the past of keys, never a task: a watch that was away for longer lists again,
+    /// and a feed of changes that goes on from before is refused as it is when it is pruned. Where
+    /// nodes differ, the shortest counts. Times are those of the nodes' clocks.
+    pub compact_after: Option<Duration>,
+    /// How often a node looks how full the members are, and what can be compacted: 5 min.
+    pub look_every: Duration,
     /// What the store takes at the most.
     pub limits: Limits,
 }
@@ -57,6 +67,7 @@ impl fmt::Debug for Options {
             .field("identity", &self.identity.is_some())
             .field("domain", &self.domain)
             .field("timeout", &self.timeout)
+            .field("compact_after", &self.compact_after)
             .finish_non_exhaustive()
     }
 }
@@ -64,6 +75,10 @@ impl fmt::Debug for Options {
 /// One task's write has about a dozen operations; with less nothing works.
 const LEAST_OPERATIONS: usize = 16;
 const LEAST_BYTES: usize = 4096;
+/// A list is read at one revision, which must not go meanwhile.
+const LEAST_HISTORY: Duration = Duration::from_secs(5 * 60);
+/// Whoever wants to keep it for longer does not want it compacted.
+const MOST_HISTORY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn bad(url: &str, why: &str) -> Error {
     let reason =
@@ -87,9 +102,28 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// How much history is to be left.
+fn history(field: &'static str, value: &str) -> Result<Duration, Error> {
+    let span = value.parse::<Span>().ok();
+    let after = span
+        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok())
+        .and_then(|after: SignedDuration| Duration::try_from(after).ok());
+    match after {
+        Some(after) if (LEAST_HISTORY..=MOST_HISTORY).contains(&after) => Ok(after),
+        _ => {
+            let reason = format!(
+                "has compact-after={value}; give a duration from 5m to 365d, such as 90m, 1h or 2d"
+            );
+            Err(Invalid::new(field, reason).into())
+        }
+    }
+}
+
 impl Options {
     /// The namespace that a URL names, with the defaults for everything else. Behind the namespace
-    /// may stand `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers.
+    /// may stand `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and
+    /// `compact-after=DURATION` (5 minutes to 365 days, as `90m`, `1h` or `2d`), for an etcd of our
+    /// own: see [`compact_after`](Self::compact_after).
     ///
     /// # Errors
     ///
@@ -136,13 +170,15 @@ impl Options {
             max_txn_ops: 128,
             max_request_bytes: 1_400_000,
             in_flight: 4,
+            compact_after: None,
+            look_every: Duration::from_secs(300),
             limits: Limits::default(),
         };
         for parameter in parameters.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            if !options.limit(name, "store", value)? {
+            if !options.set(name, "store", value)? {
                 let why = format!(
-                    "has a parameter '{name}' that is not known (max-txn-ops and max-request-bytes are)"
+                    "has a parameter '{name}' that is not known (max-txn-ops, max-request-bytes and compact-after are)"
                 );
                 return Err(bad(url, &why));
             }
@@ -150,9 +186,13 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets a limit of the servers; false for a name that is none. `field` is where it was given.
-    fn limit(&mut self, name: &str, field: &'static str, value: &str) -> Result<bool, Error> {
+    /// Sets what has this name; false if nothing has. `field` is where it was given.
+    fn set(&mut self, name: &str, field: &'static str, value: &str) -> Result<bool, Error> {
         let (place, least) = match name {
+            "compact-after" => {
+                self.compact_after = Some(history(field, value)?);
+                return Ok(true);
+            }
             "max-txn-ops" => (&mut self.max_txn_ops, LEAST_OPERATIONS),
             "max-request-bytes" => (&mut self.max_request_bytes, LEAST_BYTES),
             _ => return Ok(false),
@@ -171,13 +211,13 @@ impl Options {
 
     /// Adds what the environment says: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
     /// `WINDLASS_ETCD_PASSWORD_FILE`, the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT`
-    /// and `WINDLASS_ETCD_KEY`, and the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
-    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`.
+    /// and `WINDLASS_ETCD_KEY`, the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
+    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`, and `WINDLASS_ETCD_COMPACT_AFTER`. It goes before the URL.
     ///
     /// # Errors
     ///
     /// [`Error::Unusable`] for a file that cannot be read, [`Error::Invalid`] for half of a pair or
-    /// a limit that is none.
+    /// a limit or a duration that is none.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
             let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {
@@ -194,9 +234,10 @@ impl Options {
         for (name, field) in [
             ("max-txn-ops", "WINDLASS_ETCD_MAX_TXN_OPS"),
             ("max-request-bytes", "WINDLASS_ETCD_MAX_REQUEST_BYTES"),
+            ("compact-after", "WINDLASS_ETCD_COMPACT_AFTER"),
         ] {
             if let Some(value) = variable(field) {
-                self.limit(name, field, &value)?;
+                self.set(name, field, &value)?;
             }
         }
         if let Some(ca) = file("WINDLASS_ETCD_CA")? {
@@ -237,6 +278,12 @@ mod tests {
             ("etcd://h:1/ns?max-ops=3", "'max-ops' that is not known"),
             ("etcd://h:1/ns?max-txn-ops=3", "a number from 16 on"),
             ("etcd://h:1/ns?max-txn-ops", "a number from 16 on"),
+            ("etcd://h:1/ns?compact-after", "store: has compact-after=;"),
+            ("etcd://h:1/ns?compact-after=10", "from 5m to 365d"),
+            ("etcd://h:1/ns?compact-after=-1h", "from 5m to 365d"),
+            ("etcd://h:1/ns?compact-after=299s", "from 5m to 365d"),
+            ("etcd://h:1/ns?compact-after=366d", "from 5m to 365d"),
+            ("etcd://h:1/ns?compact-after=1mo", "from 5m to 365d"),
         ] {
             let error = Options::parse(url).unwrap_err().to_string();
             assert!(error.contains(says), "{url}: {error}");
@@ -248,6 +295,21 @@ mod tests {
         let options = Options::parse(url).unwrap();
         let limits = (options.max_txn_ops, options.max_request_bytes);
         assert_eq!((limits, options.namespace.as_str()), ((64, 100_000), "x"));
+        assert_eq!(options.compact_after, None);
+    }
+
+    #[test]
+    fn how_much_history_is_left_has_a_unit() {
+        for (text, minutes) in [("5m", 5), ("1h", 60), ("1h30m", 90), ("2d", 2880)] {
+            let options = Options::parse(&format!("etcd://h:1/ns?compact-after={text}")).unwrap();
+            assert_eq!(
+                options.compact_after,
+                Some(Duration::from_secs(minutes * 60))
+            );
+        }
+        let error = history("WINDLASS_ETCD_COMPACT_AFTER", "soon").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("WINDLASS_ETCD_COMPACT_AFTER: has"), "{text}");
     }
 
     #[test]

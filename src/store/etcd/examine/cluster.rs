@@ -1,13 +1,10 @@
 //! The members: version, leader, alarms, size, clock; and how much history they keep.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
-use etcd_client::{AlarmAction, AlarmType, CompactionOptions, WatchOptions};
+use etcd_client::{AlarmAction, AlarmType, WatchOptions};
 use futures::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::{
@@ -23,9 +20,6 @@ use crate::store::{
 const FULL: f64 = 0.8;
 /// So many revisions that were not compacted are much.
 const MUCH_HISTORY: i64 = 5_000_000;
-
-/// How often a node looks how full the quota is.
-const LOOK_EVERY: Duration = Duration::from_secs(300);
 
 /// A member that answered.
 struct Member {
@@ -87,22 +81,8 @@ impl Inner {
         findings
     }
 
-    /// A node looks every some minutes, beside its renewals, whether the quota fills.
-    pub(in super::super) fn look_at_quota(self: &Arc<Self>) {
-        let mut looked = self
-            .quota_looked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if looked.elapsed() < LOOK_EVERY {
-            return;
-        }
-        *looked = Instant::now();
-        drop(looked);
-        let inner = self.clone();
-        tokio::spawn(async move { inner.warn_of_quota().await });
-    }
-
-    /// Says in the log when the quota of a member fills, long before it is full. What a member does
+    /// Says in the log when the quota of a member fills, long before it is full: once, until it has
+    /// room again. What a member does
     /// not tell (it speaks TLS, or we are not allowed to ask) is left to the doctor.
     pub(in super::super) async fn warn_of_quota(&self) {
         for endpoint in &self.options.endpoints {
@@ -110,7 +90,13 @@ impl Inner {
                 continue;
             };
             let finding = size(std::slice::from_ref(&member), None);
-            if finding.verdict == Verdict::Warning {
+            let fills = match finding.verdict {
+                Verdict::Warning => true,
+                Verdict::Ok => false,
+                // It did not tell: nothing is known.
+                _ => continue,
+            };
+            if self.upkeep.is_news(endpoint, fills) {
                 warn!(found = %finding.found, advice = finding.advice, "the quota of etcd fills");
             }
         }
@@ -177,12 +163,7 @@ impl Inner {
     async fn try_history_kept(&self, how: &Examination) -> Result<Finding, Fault> {
         let (_, now) = self.get_all(&self.keys.horizon()).await?;
         if how.compact {
-            let mut client = self.link.kv();
-            let compact = client.compact(now, None::<CompactionOptions>);
-            match self.link.call(compact).await {
-                Ok(_) | Err(Fault::Compacted) => {}
-                Err(fault) => return Err(fault),
-            }
+            self.compact(now).await?;
             let found = format!("compacted up to revision {now}");
             return Ok(Finding {
                 repaired: 1,
@@ -194,8 +175,9 @@ impl Inner {
         if kept < MUCH_HISTORY {
             return Ok(Finding::ok("history", found));
         }
-        let advice = "turn compaction on (--auto-compaction-mode=periodic \
-                      --auto-compaction-retention=1h), or windlass doctor --compact";
+        let advice = "turn compaction on (the members' --auto-compaction-mode=periodic \
+                      --auto-compaction-retention=1h, or ?compact-after=1h of the store's URL), or \
+                      windlass doctor --compact";
         Ok(Finding::new("history", Verdict::Warning, found, advice))
     }
 

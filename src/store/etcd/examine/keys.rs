@@ -96,7 +96,7 @@ impl Inner {
                     && (more == "_metafora" || more.starts_with("commands/"))
             }
             ("answers", _) => name.parse::<u64>().is_ok(),
-            ("meta", _) => ["fences", "horizon", "places"].contains(&rest),
+            ("meta", _) => ["compaction", "fences", "horizon", "places"].contains(&rest),
             _ => false,
         };
         if !known {

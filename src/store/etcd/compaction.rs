@@ -1,0 +1,141 @@
+//! Compaction of an etcd of our own, where it was asked for ([`Options::compact_after`]).
+//!
+//! etcd knows revisions and no times. So the nodes note now and then which revision it is, in one key
+//! for all of them, and compact to a revision whose time is long enough ago. Whoever finds a note
+//! due does both; that two do it at once does no harm.
+//!
+//! [`Options::compact_after`]: super::Options::compact_after
+
+use std::time::Duration;
+
+use etcd_client::CompactionOptions;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use super::{Inner, errors::Fault, item::Item, read::revision, records};
+
+/// How many times are noted in as long as the history is to be: it is kept longer by such a part.
+const MARKS: i32 = 12;
+
+/// `/NS/meta/compaction`: which revision it was at which time, oldest first.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Marks {
+    marks: Vec<(Timestamp, i64)>,
+}
+
+impl Marks {
+    /// Whether the next one is due. One from the future is of a clock that was wrong.
+    fn is_time(&self, now: Timestamp, after: SignedDuration) -> bool {
+        let last = self.marks.last().map(|(at, _)| *at);
+        last.is_none_or(|last| now.duration_since(last).abs() >= after / MARKS)
+    }
+
+    /// Notes the revision of now, and answers up to which one it can be compacted.
+    fn note(&mut self, now: Timestamp, newest: i64, after: SignedDuration) -> Option<i64> {
+        // A revision that is not there yet is of a cluster that was restored from a copy since.
+        self.marks
+            .retain(|(at, revision)| *at <= now && *revision <= newest);
+        let is_old = |at: &Timestamp| now.duration_since(*at) >= after;
+        let old = self.marks.iter().take_while(|(at, _)| is_old(at)).count();
+        // The last of them stays: if compacting fails, it is tried again.
+        self.marks.drain(..old.saturating_sub(1));
+        let passed = (old > 0).then(|| self.marks[0].1);
+        self.marks.push((now, newest));
+        passed
+    }
+}
+
+impl Inner {
+    /// Compacts what is older than it is to be kept, if that was asked for and is due.
+    pub(super) async fn compact_what_is_old(&self) {
+        let Some(after) = self.options.compact_after else {
+            return;
+        };
+        match self.try_compact_what_is_old(after).await {
+            Ok(None) => {}
+            Ok(Some(revision)) => info!(revision, ?after, "compacted the older history of etcd"),
+            Err(fault) => {
+                let error = fault.into_error("compact the history");
+                warn!(%error, "the history of etcd could not be compacted; trying again later");
+            }
+        }
+    }
+
+    /// Answers up to which revision it was compacted by this call.
+    async fn try_compact_what_is_old(&self, after: Duration) -> Result<Option<i64>, Fault> {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+        let key = self.keys.compaction();
+        let (kvs, newest) = self.get_all(&key).await?;
+        let marks = kvs.first().and_then(|kv| records::parse(kv).ok());
+        let mut marks: Marks = marks.unwrap_or_default();
+        let now = self.now();
+        if !marks.is_time(now, after) {
+            return Ok(None);
+        }
+        // Before the note is written: where the quota is full, only this makes room.
+        let mut compacted = None;
+        if let Some(old) = marks.note(now, newest, after)
+            && self.compact(old).await?
+        {
+            compacted = Some(old);
+        }
+        let mut item = Item::new("compaction");
+        item.when_at(&key, revision(kvs.first()));
+        let value = records::write("compaction", &marks).map_err(Fault::Refused)?;
+        item.put(&key, value);
+        // Another node may have been first: it noted the same.
+        self.pipeline.write(item).await?;
+        Ok(compacted)
+    }
+
+    /// Compacts the history before this revision; false if it is gone already.
+    pub(super) async fn compact(&self, revision: i64) -> Result<bool, Fault> {
+        let mut client = self.link.kv();
+        let compact = client.compact(revision, None::<CompactionOptions>);
+        match self.link.call(compact).await {
+            Ok(_) => Ok(true),
+            Err(Fault::Compacted) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+    fn minute(n: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(n)
+    }
+
+    #[test]
+    fn only_what_is_old_enough_is_compacted() {
+        let mut marks = Marks::default();
+        for n in 0..200 {
+            assert_eq!(marks.is_time(minute(n), HOUR), n % 5 == 0, "minute {n}");
+            if n % 5 != 0 {
+                continue;
+            }
+            let expected = (n >= 60).then(|| (n - 60) * 100);
+            assert_eq!(marks.note(minute(n), n * 100, HOUR), expected, "minute {n}");
+            assert!(marks.marks.len() <= 14, "{marks:?}");
+        }
+        // Long after the last node: the newest mark of back then.
+        assert_eq!(marks.note(minute(9000), 90_000, HOUR), Some(195 * 100));
+    }
+
+    #[test]
+    fn wrong_clocks_and_restored_copies_compact_nothing() {
+        let mut marks = Marks::default();
+        assert_eq!(marks.note(minute(600), 50, HOUR), None);
+        assert!(!marks.is_time(minute(599), HOUR), "clocks differ a little");
+        assert!(marks.is_time(minute(100), HOUR), "that one was wrong");
+        assert_eq!(marks.note(minute(100), 60, HOUR), None);
+        assert_eq!(marks.marks, [(minute(100), 60)]);
+        assert_eq!(marks.note(minute(200), 30, HOUR), None, "etcd went back");
+        assert_eq!(marks.marks, [(minute(200), 30)]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a node says in its log while the quota of its servers fills.
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use windlass::{
+    clock::SystemClock,
+    store::{
+        Coordinator, NodeStatus,
+        etcd::{EtcdStore, Options},
+    },
+};
+
+use crate::{
+    idle::counters,
+    server::Server,
+    support::{raw, secs, spec, until},
+};
+
+/// The log of this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn count(&self, text: &str) -> usize {
+        let bytes = self.0.lock().unwrap();
+        String::from_utf8_lossy(&bytes).matches(text).count()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How often the server was asked how large it is.
+async fn looks(server: &Server) -> u64 {
+    let calls = counters(server, "grpc_server_started_total").await;
+    calls.get("Status").copied().unwrap_or(0)
+}
+
+/// On one thread: what the store does by itself is in this test's log, too.
+#[tokio::test]
+async fn a_node_says_once_that_the_quota_fills() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let server = Server::start_with("http", &["--quota-backend-bytes=4194304".to_owned()]);
+    let mut options = Options::parse(&server.url("ns")).unwrap();
+    options.look_every = Duration::ZERO;
+    let store = EtcdStore::connect(options, SystemClock::shared()).await;
+    let store = store.unwrap();
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    let renew = async || store.renew(&lease, &NodeStatus::default()).await.unwrap();
+    let looked_often = async || {
+        let before = looks(&server).await;
+        until("it looked again and again", async || {
+            renew().await;
+            looks(&server).await >= before + 5
+        })
+        .await;
+    };
+    let said = || log.count("the quota of etcd fills");
+    looked_often().await;
+    assert_eq!(said(), 0, "there is room");
+
+    let mut etcd = raw(&server.endpoint()).await;
+    let value = vec![b'x'; 100_000];
+    until("it is said", async || {
+        if said() == 0 {
+            let _ = etcd.put("/other/large", value.clone(), None).await;
+        }
+        renew().await;
+        said() > 0
+    })
+    .await;
+    assert_eq!(log.count("of the quota of 4.0 MiB"), 1);
+    looked_often().await;
+    assert_eq!(said(), 1, "it is said once");
+}
