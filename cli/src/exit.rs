@@ -94,6 +94,22 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The same, which is of this argument.
+    pub(crate) fn about(self, what: &str) -> Self {
+        let named = |text: String| match text.strip_prefix("store: ") {
+            Some(text) => format!("{what}: {text}"),
+            None => format!("{what}: {text}"),
+        };
+        match self {
+            Self::No(text) => Self::No(named(text)),
+            Self::Usage(text) => Self::Usage(named(text)),
+            Self::NotFound(text) => Self::NotFound(named(text)),
+            Self::Store(text) => Self::Store(named(text)),
+            Self::Timeout(text) => Self::Timeout(named(text)),
+            Self::Pipe => Self::Pipe,
+        }
+    }
+
     /// How the program ends with it.
     pub(crate) fn exit(&self) -> Exit {
         match self {

@@ -63,7 +63,7 @@ fn another_task_is_told_and_replaced_only_when_asked() {
     ok(&place, &other, 0);
     let said = ok(&place, &copy, 1);
     assert!(
-        said.contains("b: another task has its id in the target: kind differs"),
+        said.contains("b: another task has its id in the target (see its kind)"),
         "{said}"
     );
     assert!(said.contains("4 copied, 1 left out"), "{said}");
@@ -88,6 +88,8 @@ fn nobody_may_work_meanwhile() {
     ok(&place, &[&copy[..], &["--wait", "300ms"]].concat(), 5);
     // The other way round a frozen node is one too many, too.
     ok(&place, &["node", "freeze", "busy", "--wait"], 0);
+    let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "z"];
+    ok(&place, &other, 0);
     let back = ["copy", "--to", "sqlite:s.db", "--from", "sqlite:t.db"];
     let said = ok(&place, &back, 1);
     assert!(said.contains("to: has nodes that live: busy"), "{said}");
@@ -105,6 +107,48 @@ fn nobody_may_work_meanwhile() {
     worker.wait();
     let said = ok(&place, &[&copy[..], &["--wait", "30s"]].concat(), 0);
     assert!(said.contains("6 tasks: 1 copied"), "{said}");
+}
+
+#[test]
+fn what_has_gone_on_in_the_target_is_told_apart_from_another_task() {
+    let place = filled();
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    ok(&place, &copy, 0);
+    ok(&place, &["--store", "sqlite:t.db", "kill", "a"], 0);
+    let said = ok(&place, &copy, 1);
+    let changed = "a: it was copied before, and has changed since";
+    assert!(said.contains(changed), "{said}");
+    assert!(said.contains("is done again"), "{said}");
+}
+
+#[test]
+fn an_empty_source_is_a_mistake_and_makes_no_file() {
+    let place = Place::new();
+    ok(&place, &["worker", "--until-idle"], 0);
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &copy, 1);
+    assert!(
+        said.contains("from: there are no tasks in 'sqlite:s.db'"),
+        "{said}"
+    );
+    assert!(!place.path("t.db").exists());
+}
+
+#[test]
+fn the_doctor_tells_programs_that_a_store_cannot_be_opened() {
+    let place = Place::new();
+    place.write(
+        "no.db",
+        "this is no database, and long enough to be seen as none: it is text",
+    );
+    let doctor = ["--store", "sqlite:no.db", "doctor", "-o", "json"];
+    let (code, out, err) = place.run(&doctor);
+    assert_eq!(code, 4, "{out}{err}");
+    let finding: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&finding["check"], &finding["verdict"]),
+        (&"reachable".into(), &"error".into())
+    );
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub struct Report {
     pub replaced: u64,
     /// How many were there already, and the same.
     pub same: u64,
-    /// Those that were not copied: unreadable, or another task has their id in the target.
+    /// Those that were not copied: unreadable, or not the same in the target.
     pub left: Vec<Left>,
     /// How many tasks were read back from both and are the same; 0 before they were.
     pub verified: u64,
@@ -109,6 +109,14 @@ fn left(id: &TaskId, reason: impl ToString) -> Left {
     Left { id, reason }
 }
 
+/// Why a task in the target is not the same as in the source.
+fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
+    if sent.is_of_the_submit_of(there) {
+        return format!("it was copied before, and has changed since (see its {what})");
+    }
+    format!("another task has its id in the target (see its {what})")
+}
+
 impl std::fmt::Debug for Transfer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transfer")
@@ -129,7 +137,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// What is another task in the target is replaced; otherwise it is left, and told.
+    /// What is not the same in the target is replaced, also what was copied before and has gone on
+    /// there; otherwise it is left, and told.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
@@ -243,18 +252,16 @@ impl<'a> Transfer<'a> {
                 }
                 Ok(there) => {
                     sent.fence = sent.fence.max(there.fence);
-                    sent.difference(&there).map(str::to_owned)
+                    let what = sent.difference(&there);
+                    what.map(|what| unlike(&sent, &there, what))
                 }
                 Err(error) if error.is_retryable() => return Err(error),
-                Err(error) => Some(error.to_string()),
+                Err(error) => Some(format!("its id is taken in the target: {error}")),
             };
             match difference {
                 None => report.same += 1,
                 Some(_) if self.replace => replaced.push(sent),
-                Some(what) => {
-                    let reason = format!("another task has its id in the target: {what} differs");
-                    report.left.push(left(id, reason));
-                }
+                Some(reason) => report.left.push(left(id, reason)),
             }
         }
         report.copied += (coming.len() + replaced.len()) as u64;

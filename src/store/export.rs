@@ -85,6 +85,13 @@ impl Exported {
         })
     }
 
+    /// Whether both come from one submit, whatever has happened to them since.
+    pub(super) fn is_of_the_submit_of(&self, other: &Self) -> bool {
+        let (a, b) = (&self.task, &other.task);
+        (&a.id, &a.kind, &a.props, micros(self.submitted_at))
+            == (&b.id, &b.kind, &b.props, micros(other.submitted_at))
+    }
+
     /// The first thing in which this is another task than `other`; `None` when they are the same.
     /// Places, fences and history do not count: they differ from store to store.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {

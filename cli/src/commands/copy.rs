@@ -8,7 +8,7 @@ use std::{
 use indicatif::ProgressBar;
 use tokio::time::sleep;
 use windlass::store::{
-    Error,
+    Error, Store,
     copy::{Left, Report, Transfer},
 };
 
@@ -72,8 +72,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             "from: there is no file '{path}'; look at its name"
         )));
     }
-    let from = global::open(&args.from).await?;
-    let to = global::open(&args.to).await?;
+    let from = global::open(&args.from).await;
+    let from = from.map_err(|e| e.about("from"))?;
+    if from.registry().counts().await?.is_empty() {
+        return Err(Failure::No(format!(
+            "from: there are no tasks in '{}'; look at its name",
+            args.from
+        )));
+    }
+    // What the source has against it is told before a target is made.
+    let nowhere = Store::open("memory:").await?;
+    until_free(&Transfer::new(&from, &nowhere), args.wait).await?;
+    let to = global::open(&args.to).await.map_err(|e| e.about("to"))?;
     let transfer = Transfer::new(&from, &to)
         .replace(args.replace)
         .dry_run(args.dry_run);
@@ -112,8 +122,11 @@ async fn until_free(transfer: &Transfer<'_>, wait: Option<Duration>) -> Result<(
         match transfer.check().await {
             Ok(()) => return Ok(()),
             Err(Error::Invalid(busy)) if wait.is_none() => {
-                let hint = "--wait waits for nodes that give their tasks back";
-                return Err(Failure::No(format!("{busy}; {hint}")));
+                let hint = match busy.field() {
+                    "from" => "; --wait waits until they have given their tasks back",
+                    _ => "",
+                };
+                return Err(Failure::No(format!("{busy}{hint}")));
             }
             Err(Error::Invalid(busy)) if wait.is_some_and(|w| started.elapsed() >= w) => {
                 return Err(Failure::Timeout(busy.to_string()));
@@ -181,7 +194,7 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
         out.note("nothing was changed (dry run)");
     }
     if !dry_run && !report.left.is_empty() {
-        out.note("what is left out stays in the source; --replace takes the place of other tasks, retry or delete mends what cannot be read");
+        out.note("what is left out stays as it is in both; --replace puts the source's in the place of what is in the target, and what that has done since is done again; retry or delete mends what cannot be read");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `windlass doctor`: whether the store is as it should be.
 
 use comfy_table::Color;
+use serde_json::json;
 use windlass::store::examine::{Examination, Finding, Verdict};
 
 use crate::{
@@ -57,8 +58,24 @@ fn bytes(input: &str) -> Result<u64, String> {
 
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
     let out = global.out();
+    let client = match global.existing().await {
+        Ok(client) => client,
+        Err(failure) => {
+            // Whoever reads the findings is told there too.
+            if out.is_json() {
+                let found = failure.to_string();
+                out.json(&json!({
+                    "check": "reachable",
+                    "verdict": Verdict::Error,
+                    "found": found,
+                    "advice": "the store cannot be opened: nothing else was looked at",
+                    "repaired": 0,
+                }))?;
+            }
+            return Err(failure);
+        }
+    };
     let mut how = Examination::default();
     how.repair = args.repair;
     how.compact = args.compact;
@@ -78,6 +95,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if findings.is_empty() {
         out.note("there is nothing to examine in a store of this kind");
+    }
+    if client.counts().await?.is_empty() && client.nodes().await?.is_empty() {
+        out.note("there are no tasks and no nodes here: is it the store that you mean?");
     }
     out.table(
         &["CHECK", "VERDICT", "FOUND"],

@@ -36,6 +36,14 @@ fn is_applied(stored: &(State, Hold), claim: &Claim, state: &State) -> bool {
     !hold.by_claim && stored.fence == claim.fence && stored.version == state.version
 }
 
+/// Why a store was unavailable: what it was to do is said once.
+pub(super) fn reason_of(error: Error) -> String {
+    match error {
+        Error::Unavailable { reason, .. } => reason,
+        error => error.to_string(),
+    }
+}
+
 impl Inner {
     pub(super) async fn commit(self: &Arc<Self>, commit: Commit) -> Result<(), Error> {
         let Commit { claim, write } = commit;
@@ -214,7 +222,7 @@ impl Inner {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return Tried::Answer(Ok(())),
-                Err(error) if error.is_retryable() => return Tried::NotKnown(error.to_string()),
+                Err(error) if error.is_retryable() => return Tried::NotKnown(reason_of(error)),
                 Err(error) => return Tried::Answer(Err(error)),
             }
         }
@@ -228,7 +236,7 @@ impl Inner {
             Err(Fault::Refused(error) | Fault::OverLimit(_, error)) => {
                 return Tried::Answer(Err(error));
             }
-            Err(fault) => return Tried::NotKnown(fault.into_error(OPERATION).to_string()),
+            Err(fault) => return Tried::NotKnown(reason_of(fault.into_error(OPERATION))),
         };
         if let Some(at) = done.written {
             if write.drop_claim || write.state.code().is_terminal() {
@@ -256,7 +264,7 @@ impl Inner {
                 }
                 Tried::Answer(Ok(()))
             }
-            Err(error) if error.is_retryable() => Tried::NotKnown(error.to_string()),
+            Err(error) if error.is_retryable() => Tried::NotKnown(reason_of(error)),
             Err(error) => Tried::Answer(Err(error)),
         }
     }

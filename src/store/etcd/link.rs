@@ -202,10 +202,7 @@ impl Link {
         call: impl Future<Output = Result<T, etcd_client::Error>>,
     ) -> Result<T, Fault> {
         match timeout(limit, call).await {
-            Ok(Ok(answer)) => {
-                self.standing.praise();
-                Ok(answer)
-            }
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(e)) => {
                 let fault = self.judged(Fault::from(e)).await;
                 // A connection that is known to be broken is made anew without being told to.
@@ -291,10 +288,15 @@ impl Link {
         let mut kv = self.kv();
         // A token may be stale at any call; nothing was done then.
         let again = self.standing.has_user.then(|| txn.clone());
-        match (self.call(kv.txn(txn)).await, again) {
+        let answer = match (self.call(kv.txn(txn)).await, again) {
             (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
             (answer, _) => answer,
+        };
+        // A lease is renewed without any right: only what reads and writes shows that it is taken.
+        if answer.is_ok() {
+            self.standing.praise();
         }
+        answer
     }
 }
 

@@ -8,7 +8,7 @@ use windlass_statemachine::{Code, Outcome, TaskId, machine::Write};
 use super::{
     Inner,
     claims::touch,
-    commits::{OPERATION, Tried},
+    commits::{OPERATION, Tried, reason_of},
     held::Held,
     item::Item,
     queued::Stored,
@@ -93,7 +93,7 @@ impl Inner {
                 Ok(None) => Tried::Answer(Ok(())),
                 Err(error) => Tried::Answer(Err(error)),
             },
-            Err(fault) => Tried::NotKnown(fault.into_error(OPERATION).to_string()),
+            Err(fault) => Tried::NotKnown(reason_of(fault.into_error(OPERATION))),
         }
     }
 
