@@ -90,21 +90,11 @@ fn test(args: &[String]) -> Result<(), String> {
     )?;
     for server in others {
         run(
-            &format!("cargo test of the etcd store (etcd: {})", server.display()),
+            &format!("cargo test of what uses etcd (etcd: {})", server.display()),
+            // With the whole workspace, so that nothing is built anew.
             cargo()
-                .args(["test", "--package", "windlass", "--all-features"])
-                .args(["--test", "etcd"])
-                .env("PROTOC", &protoc)
-                .env("ETCD_BIN", server),
-        )?;
-        run(
-            &format!(
-                "the crash test on three members (etcd: {})",
-                server.display()
-            ),
-            cargo()
-                .args(["test", "--package", "windlass-robustness", "--all-features"])
-                .args(["--test", "cluster"])
+                .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
+                .args(["--test", "etcd", "--test", "cluster"])
                 .env("PROTOC", &protoc)
                 .env("ETCD_BIN", server),
         )?;
