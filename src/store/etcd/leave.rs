@@ -1,7 +1,7 @@
 //! Leaving: claims are given back in batches before a lease is revoked, so that nothing is counted
 //! as abandoned and etcd never has to end a lease with many keys.
 
-use etcd_client::LeaseTimeToLiveOptions;
+use etcd_client::{LeaseTimeToLiveOptions, LeaseTimeToLiveResponse};
 use futures::future::join_all;
 use windlass_statemachine::TaskId;
 
@@ -37,18 +37,22 @@ impl Inner {
         Ok(())
     }
 
-    /// The tasks whose claims hang on a lease.
-    async fn claims_on(&self, lease: i64) -> Result<Vec<TaskId>, Fault> {
+    /// What the servers tell of a lease, with its keys; `None` when it is over.
+    async fn told_of(&self, lease: i64) -> Result<Option<LeaseTimeToLiveResponse>, Fault> {
         let mut client = self.link.leases();
         let options = LeaseTimeToLiveOptions::new().with_keys();
-        let told = match self
-            .link
-            .call(client.time_to_live(lease, Some(options)))
-            .await
-        {
-            Ok(told) => told,
-            Err(Fault::LeaseGone) => return Ok(Vec::new()),
-            Err(fault) => return Err(fault),
+        let told = client.time_to_live(lease, Some(options));
+        match self.link.call(told).await {
+            Ok(told) => Ok(Some(told)),
+            Err(Fault::LeaseGone) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The tasks whose claims hang on a lease.
+    async fn claims_on(&self, lease: i64) -> Result<Vec<TaskId>, Fault> {
+        let Some(told) = self.told_of(lease).await? else {
+            return Ok(Vec::new());
         };
         let ids = told
             .keys()
@@ -123,16 +127,8 @@ impl Inner {
 
     /// How many claims hang on a lease, and how long it still holds; `None` when it is over.
     pub(super) async fn look_at_lease(&self, lease: i64) -> Result<Option<(u64, u64)>, Fault> {
-        let mut client = self.link.leases();
-        let options = LeaseTimeToLiveOptions::new().with_keys();
-        let told = match self
-            .link
-            .call(client.time_to_live(lease, Some(options)))
-            .await
-        {
-            Ok(told) => told,
-            Err(Fault::LeaseGone) => return Ok(None),
-            Err(fault) => return Err(fault),
+        let Some(told) = self.told_of(lease).await? else {
+            return Ok(None);
         };
         let Ok(left) = u64::try_from(told.ttl()) else {
             return Ok(None);
