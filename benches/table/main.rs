@@ -53,7 +53,8 @@ On an etcd that is started for it (ETCD_BIN, or etcd of the PATH; feature `etcd`
   etcd-idle     what an idle node with 100,000 parked tasks asks
   etcd-memory   memory and start-up with 1,000,000 parked tasks
   etcd-due      from due to running with 100,000 parked tasks while a node is killed
-  etcd-failover until others run the 10,000 tasks of a node that is killed or shut down
+  etcd-failover until others run the 10,000 tasks of a node that is killed
+  etcd-shutdown until others run the 10,000 tasks of a node that is shut down
 
   --quick       less of everything: to see that it works, not for figures
   --json        the rows as JSON
@@ -81,6 +82,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-due", cluster::due),
     #[cfg(feature = "etcd")]
     ("etcd-failover", cluster::failover),
+    #[cfg(feature = "etcd")]
+    ("etcd-shutdown", cluster::shutdown),
 ];
 
 fn main() -> ExitCode {

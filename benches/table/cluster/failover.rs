@@ -71,24 +71,29 @@ fn taken_over(cluster: &Cluster, namespace: &str, count: usize, kill: bool) -> f
     begun.elapsed().as_secs_f64()
 }
 
+/// A node that is killed.
 pub(crate) fn failover(setting: &Setting, report: &mut Report) {
+    takeovers(setting, report, true, TTL + 2.0);
+}
+
+/// A node that is shut down.
+pub(crate) fn shutdown(setting: &Setting, report: &mut Report) {
+    takeovers(setting, report, false, 2.0);
+}
+
+fn takeovers(setting: &Setting, report: &mut Report, kill: bool, goal: f64) {
     let count = setting.pick(10_000, 500);
+    let what = if kill { "killed (lease of 15 s)" } else { "shut down" };
     for members in [1, 3] {
         let cluster = Cluster::start(setting, members);
-        for (kill, what, goal) in [
-            (true, "killed (lease of 15 s)", TTL + 2.0),
-            (false, "shut down", 2.0),
-        ] {
-            let mut times = Vec::new();
-            for round in 0..setting.pick(3, 1) {
-                let namespace = format!("{}{round}", &what[..4]);
-                times.push(taken_over(&cluster, &namespace, count, kill));
-            }
-            let what = format!(
-                "{members} members: node with {count} running is {what}: all run elsewhere"
-            );
-            report.median(what, &times, "s", Some(Goal::Most(goal)));
+        let mut times = Vec::new();
+        for round in 0..setting.pick(5, 1) {
+            let namespace = format!("round{round}");
+            times.push(taken_over(&cluster, &namespace, count, kill));
         }
+        let what =
+            format!("{members} members: node with {count} running is {what}: all run elsewhere");
+        report.median(what, &times, "s", Some(Goal::Most(goal)));
     }
 }
 

@@ -11,7 +11,7 @@ mod server;
 mod worker;
 
 pub(crate) use attempts::attempts;
-pub(crate) use failover::{due, failover};
+pub(crate) use failover::{due, failover, shutdown};
 pub(crate) use quiet::{idle, memory};
 pub(crate) use rates::rates;
 pub(crate) use worker::works;
