@@ -24,8 +24,10 @@ const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_millis(500);
 /// When a task that the balancer did not take is looked at again, about.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
+/// How many tasks that were given back are remembered before those of the past are forgotten.
+pub(super) const IGNORED_AT_LEAST: usize = 1024;
 /// How many tasks that were left to others are remembered before those of the past are forgotten.
-const WAITED_AT_MOST: usize = 100_000;
+pub(super) const WAITED_AT_LEAST: usize = 100_000;
 
 impl Engine {
     fn kind_limit(&self, kind: &Kind) -> u32 {
@@ -75,8 +77,10 @@ impl Engine {
     pub(super) fn claim_pass(&mut self) {
         let now = self.now();
         self.due.advance(now);
-        if !self.ignored.is_empty() && self.ignored.len() > 1024 {
+        if self.ignored.len() >= self.forget_ignored_at {
             self.ignored.retain(|_, until| *until > now);
+            // Looked through again when as many have come, and not for each.
+            self.forget_ignored_at = (self.ignored.len() * 2).max(IGNORED_AT_LEAST);
         }
         if self.mode != Mode::Normal || !self.listed {
             return;
@@ -161,8 +165,9 @@ impl Engine {
         // While the store is slow the others are too: trying what they are at makes it slower.
         let step = STEP.max(self.claim_takes * 2);
         let until = later((step * before as u32).min(LONGEST_STEP))?;
-        if self.waited.len() >= WAITED_AT_MOST {
+        if self.waited.len() >= self.forget_waited_at {
             self.waited.retain(|_, at| *at > now);
+            self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
         }
         self.waited.insert(view.id.clone(), until);
         Some(until)

@@ -121,9 +121,11 @@ pub(super) struct Engine {
     others: Vec<Peer>,
     /// Tasks that were left to nodes that rank before this one, and until when.
     waited: HashMap<TaskId, Timestamp>,
+    forget_waited_at: usize,
     next_balance: Instant,
     /// Tasks that this node has just given back and leaves to others for a moment.
     ignored: HashMap<TaskId, Timestamp>,
+    forget_ignored_at: usize,
     batch: Vec<(SlotId, Commit)>,
     effects: Vec<machine::Effect>,
     /// Node commands that are answered when the node is empty.
@@ -180,8 +182,10 @@ impl Engine {
             running: 0,
             others: Vec::new(),
             waited: HashMap::new(),
+            forget_waited_at: claims::WAITED_AT_LEAST,
             next_balance: Instant::now() + BALANCE_EVERY,
             ignored: HashMap::new(),
+            forget_ignored_at: claims::IGNORED_AT_LEAST,
             batch: Vec::new(),
             effects: Vec::new(),
             drains: Vec::new(),

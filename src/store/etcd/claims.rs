@@ -112,7 +112,7 @@ impl Inner {
         last: bool,
     ) -> Vec<Option<Answer>> {
         let registration = self.keys.registration(&lease.node);
-        let read = self.read_many(ids, Some(&registration)).await;
+        let read = self.read_for_claim(ids, &registration).await;
         let mut tries = Vec::with_capacity(ids.len());
         for (id, read) in ids.iter().zip(read) {
             tries.push(self.try_claim(lease, id, read, last));
@@ -124,16 +124,13 @@ impl Inner {
         self: &Arc<Self>,
         lease: &Lease,
         id: &TaskId,
-        read: Result<(Bundle, Option<etcd_client::KeyValue>), Fault>,
+        read: Result<(Bundle, Option<i64>), Fault>,
         last: bool,
     ) -> Option<Answer> {
         const OPERATION: &str = "claim a task";
         let bundle = match read {
-            Ok((_, None)) => return Some(Err(fenced(&lease.node))),
-            Ok((_, Some(node))) if node.lease() != number(lease.id) => {
-                return Some(Err(fenced(&lease.node)));
-            }
-            Ok((bundle, _)) => bundle,
+            Ok((bundle, Some(node))) if node == number(lease.id) => bundle,
+            Ok(_) => return Some(Err(fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
         let ready = match self.ready(lease, id, bundle).await {
@@ -165,7 +162,8 @@ impl Inner {
         }
     }
 
-    /// Looks whether a task can be claimed, and makes the write that does it.
+    /// Looks whether a task can be claimed, and makes the write that does it. What seldom happens is
+    /// in boxes: thousands of these are under way at a time.
     async fn ready(
         &self,
         lease: &Lease,
@@ -182,7 +180,7 @@ impl Inner {
         };
         let now = self.now();
         if let Some(reason) = bundle.fault(id) {
-            self.set_aside(id, &bundle, &reason, now).await?;
+            Box::pin(self.set_aside(id, &bundle, &reason, now)).await?;
             return Err(corrupt(id, reason));
         }
         let read = (bundle.state(), bundle.whole_task(id), bundle.envelope());
@@ -191,17 +189,20 @@ impl Inner {
         };
         if state.code().is_terminal() {
             if !ours {
-                self.unschedule(id, &bundle, &state, now).await?;
+                Box::pin(self.unschedule(id, now)).await?;
             }
             return Ok(None);
         }
         if !ours && !is_due(&state, now) && bundle.queue.is_empty() {
-            self.park(id, &bundle, &state).await;
+            Box::pin(self.park(id, &bundle, &state)).await;
             return Ok(None);
         }
         let lost_by = hold.claimed_by.as_ref().filter(|_| !ours);
         let abandoned = lost_by.is_some() || (ours && hold.abandoned);
-        let token = self.lease_for_claim(lease).await?;
+        let token = match self.leases.room(lease.id) {
+            Some(token) => token,
+            None => Box::pin(self.lease_for_claim(lease)).await?,
+        };
         let item = self.claim_item(lease, id, &bundle, (&state, lost_by, abandoned), token, now);
         let item = item.inspect_err(|_| self.leases.freed(lease.id, token))?;
         let state = state.claimed(Fence(0), lost_by.map(NodeName::as_str), now);

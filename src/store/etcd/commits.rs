@@ -53,7 +53,7 @@ impl Inner {
         let known = self.claims.get(id, claim.fence).filter(|_| !forged);
         let mut held = match known {
             Some(held) if held.lease == claim.lease => held,
-            _ => match self.look(&claim, &write.state, forged).await? {
+            _ => match Box::pin(self.look(&claim, &write.state, forged)).await? {
                 Some(held) => *held,
                 None => return Ok(()),
             },
@@ -73,7 +73,7 @@ impl Inner {
                 Ok(item) => item,
                 // What the write itself says is wrong is told only by the live claim.
                 Err(error) => {
-                    return match self.look(&claim, &write.state, forged).await? {
+                    return match Box::pin(self.look(&claim, &write.state, forged)).await? {
                         Some(_) => Err(error),
                         None => Ok(()),
                     };
@@ -194,8 +194,8 @@ impl Inner {
         }
         if effects > 0 {
             let place = item.place + lines;
-            self.add_effects(&mut item, &write.effects, place, (id, ends), now)
-                .await?;
+            let effects = &write.effects;
+            Box::pin(self.add_effects(&mut item, effects, place, (id, ends), now)).await?;
         }
         Ok(item)
     }
@@ -210,12 +210,12 @@ impl Inner {
         let unknown = |(order, _): &&(u64, Outcome)| held.queue.iter().all(|s| s.order != *order);
         let waits = held.queue.len().saturating_sub(write.outcomes.len());
         if write.state.code().is_terminal() && waits > REJECTED_AT_ONCE {
-            return self.reject_some(claim, write, held).await;
+            return Box::pin(self.reject_some(claim, write, held)).await;
         }
         if write.outcomes.iter().any(|o| unknown(&o)) {
             // A command came since the claim, and no watch has told of it here. One that is still
             // not there after reading was settled or deleted by others.
-            match self.look(claim, &write.state, false).await {
+            match Box::pin(self.look(claim, &write.state, false)).await {
                 Ok(Some(now)) if now.queue.iter().any(|s| is_news(s, held)) => {
                     self.claims.keep(&claim.task, (*now).clone());
                     return Tried::Again(now);
@@ -247,13 +247,13 @@ impl Inner {
             }
             return Tried::Answer(Ok(()));
         }
-        self.refused(claim, write).await
+        Box::pin(self.refused(claim, write)).await
     }
 
     /// Why the comparisons failed. It is read then: what every write asks for in case that it
     /// fails, the servers take in and keep in their log with each that does not.
     async fn refused(&self, claim: &Claim, write: &Write) -> Tried {
-        match self.look(claim, &write.state, false).await {
+        match Box::pin(self.look(claim, &write.state, false)).await {
             Ok(Some(held)) => {
                 self.claims.keep(&claim.task, (*held).clone());
                 Tried::Again(held)

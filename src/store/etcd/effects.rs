@@ -101,9 +101,8 @@ impl Inner {
         ids.sort();
         ids.dedup();
         let mut bundles = HashMap::new();
-        for (id, read) in ids.iter().zip(self.read_many(&ids, None).await) {
-            let (bundle, _) =
-                read.map_err(|fault| fault.into_error("read what effects are for"))?;
+        for (id, read) in ids.iter().zip(self.read_many(&ids).await) {
+            let bundle = read.map_err(|fault| fault.into_error("read what effects are for"))?;
             bundles.insert(id.clone(), bundle);
         }
         let none = Bundle::default();

@@ -84,6 +84,11 @@ impl Leases {
         self.lock().remove(&lease)
     }
 
+    /// A lease of the node that has room for one more claim, which is counted.
+    pub(super) fn room(&self, lease: u64) -> Option<i64> {
+        self.get(lease)?.room()
+    }
+
     pub(super) fn freed(&self, lease: u64, token: i64) {
         if let Some(node) = self.get(lease) {
             node.freed(token);

@@ -73,10 +73,10 @@ impl Inner {
             if claims.is_empty() {
                 break;
             }
-            let read = self.read_many(&claims, None).await;
+            let read = self.read_many(&claims).await;
             let mut writes = Vec::with_capacity(claims.len());
             for (task, read) in claims.iter().zip(read) {
-                let (bundle, _) = read.map_err(|fault| fault.into_error(OPERATION))?;
+                let bundle = read.map_err(|fault| fault.into_error(OPERATION))?;
                 if let Some(item) = self.give_back_item(lease, task, &bundle)? {
                     writes.push(self.pipeline.write(item));
                 }

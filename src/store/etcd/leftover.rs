@@ -55,11 +55,15 @@ impl Inner {
     pub(super) async fn unschedule(
         &self,
         id: &TaskId,
-        bundle: &Bundle,
-        state: &State,
         now: Timestamp,
     ) -> Result<(), Error> {
         const OPERATION: &str = "take an ended task from the live ones";
+        let read = self.read(id).await;
+        let bundle = &read.map_err(|fault| fault.into_error(OPERATION))?;
+        let state = match bundle.state() {
+            Ok((state, _)) if state.code().is_terminal() => &{ state },
+            _ => return Ok(()),
+        };
         let keys = &self.keys;
         let mut item = Item::new(touch(id)).at(self.pipeline.places(1), 1);
         item.when_at(&keys.owner(id), 0);

@@ -187,33 +187,39 @@ impl Link {
     }
 
     /// Waits for an answer, but not for ever.
-    pub(super) async fn call<T>(
+    ///
+    /// A call is put into a box at once: as a part of whoever waits for it, its ten kilobytes would
+    /// be made and moved for each of the thousands of writes and claims that wait at a time.
+    pub(super) fn call<T: Send>(
         &self,
-        call: impl Future<Output = Result<T, etcd_client::Error>>,
-    ) -> Result<T, Fault> {
-        self.call_within(self.turn(), self.timeout, call).await
+        call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
+    ) -> impl Future<Output = Result<T, Fault>> + Send {
+        self.call_within(self.turn(), self.timeout, call)
     }
 
     /// As [`call`](Self::call), with a time limit of its own, on what was opened at this `turn`.
-    pub(super) async fn call_within<T>(
+    pub(super) fn call_within<T: Send>(
         &self,
         turn: usize,
         limit: Duration,
-        call: impl Future<Output = Result<T, etcd_client::Error>>,
-    ) -> Result<T, Fault> {
-        match timeout(limit, call).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(e)) => {
-                let fault = self.judged(Fault::from(e)).await;
-                // A connection that is known to be broken is made anew without being told to.
-                if self.members() > 1 && is_of_the_member(&fault) {
-                    self.leave(turn).await;
+        call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
+    ) -> impl Future<Output = Result<T, Fault>> + Send {
+        let call = Box::pin(timeout(limit, call));
+        async move {
+            match call.await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(e)) => {
+                    let fault = Box::pin(self.judged(Fault::from(e))).await;
+                    // A connection that is known to be broken is made anew without being told to.
+                    if self.members() > 1 && is_of_the_member(&fault) {
+                        Box::pin(self.leave(turn)).await;
+                    }
+                    Err(fault)
                 }
-                Err(fault)
-            }
-            Err(_) => {
-                self.leave(turn).await;
-                Err(Fault::Unknown(no_answer(limit)))
+                Err(_) => {
+                    Box::pin(self.leave(turn)).await;
+                    Err(Fault::Unknown(no_answer(limit)))
+                }
             }
         }
     }

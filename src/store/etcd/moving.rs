@@ -57,7 +57,7 @@ impl Inner {
     }
 
     async fn export_some(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let bundles = self.read_many(ids, None).await;
+        let bundles = self.read_many(ids).await;
         let range = |from: String| {
             let options = GetOptions::new().with_range(end_of(&from));
             TxnOp::get(from, Some(options))
@@ -84,7 +84,7 @@ impl Inner {
             let entries = further.next().map(kvs).unwrap_or_default();
             let read = read.map_err(|fault| fault.into_error(EXPORT));
             exported
-                .push(read.and_then(|(bundle, _)| self.exported(id, &bundle, &outcomes, &entries)));
+                .push(read.and_then(|bundle| self.exported(id, &bundle, &outcomes, &entries)));
         }
         exported
     }

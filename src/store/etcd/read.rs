@@ -15,7 +15,8 @@ use super::{
 };
 use crate::store::{Error, TaskRecord};
 
-/// What is read of each task in one transaction.
+/// What is read of each task in one transaction, for a claim and otherwise.
+const FOR_CLAIM: usize = 4;
 const OPERATIONS: usize = 5;
 /// How many such transactions are under way at once.
 const AT_ONCE: usize = 4;
@@ -160,18 +161,34 @@ pub(super) fn parked_for(state: &State) -> Option<Parked> {
 }
 
 impl Inner {
-    /// Reads tasks, and `also` at the revision of each.
-    pub(super) async fn read_many(
+    /// Reads tasks.
+    pub(super) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Bundle, Fault>> {
+        let read = self.read_chunks(ids, None).await.into_iter();
+        read.map(|read| read.map(|(bundle, _)| bundle)).collect()
+    }
+
+    /// Reads tasks that are to be claimed (what has ended is as good as gone), and the lease that
+    /// the key `node` hangs on at the revision of each.
+    pub(super) async fn read_for_claim(
         &self,
         ids: &[TaskId],
-        also: Option<&str>,
-    ) -> Vec<Result<(Bundle, Option<KeyValue>), Fault>> {
+        node: &str,
+    ) -> Vec<Result<(Bundle, Option<i64>), Fault>> {
+        self.read_chunks(ids, Some(node)).await
+    }
+
+    async fn read_chunks(
+        &self,
+        ids: &[TaskId],
+        node: Option<&str>,
+    ) -> Vec<Result<(Bundle, Option<i64>), Fault>> {
+        let each = node.map_or(OPERATIONS, |_| FOR_CLAIM);
         loop {
             let operations = self.capacity.operations();
-            let size = (operations.saturating_sub(1) / OPERATIONS).clamp(1, 25);
+            let size = (operations.saturating_sub(1) / each).clamp(1, 31);
             let chunks: Vec<_> = ids
                 .chunks(size)
-                .map(|ids| self.read_chunk(ids, also))
+                .map(|ids| self.read_chunk(ids, node))
                 .collect();
             let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
             let refused = chunks.iter().flatten().any(|read| {
@@ -181,18 +198,17 @@ impl Inner {
             if !refused || size == 1 {
                 return chunks.into_iter().flatten().collect();
             }
-            self.capacity
-                .learn(Limit::Operations, size * OPERATIONS + 1);
+            self.capacity.learn(Limit::Operations, size * each + 1);
         }
     }
 
     async fn read_chunk(
         &self,
         ids: &[TaskId],
-        also: Option<&str>,
-    ) -> Vec<Result<(Bundle, Option<KeyValue>), Fault>> {
+        node: Option<&str>,
+    ) -> Vec<Result<(Bundle, Option<i64>), Fault>> {
         let keys = &self.keys;
-        let mut operations = Vec::new();
+        let mut operations = Vec::with_capacity(ids.len() * OPERATIONS + 1);
         for id in ids {
             let parts = keys.parts(id);
             let range = GetOptions::new().with_range(end_of(&parts));
@@ -201,10 +217,12 @@ impl Inner {
                 TxnOp::get(parts, Some(range)),
                 TxnOp::get(keys.state(id), None),
                 TxnOp::get(keys.parked(id), None),
-                TxnOp::get(keys.finished(id), None),
             ]);
+            if node.is_none() {
+                operations.push(TxnOp::get(keys.finished(id), None));
+            }
         }
-        operations.extend(also.map(|key| TxnOp::get(key, None)));
+        operations.extend(node.map(|key| TxnOp::get(key, None)));
         let answer = match self.link.txn(Txn::new().and_then(operations)).await {
             Ok(answer) => answer,
             Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
@@ -228,20 +246,20 @@ impl Inner {
             bundle.queue.sort_by_key(|stored| stored.order);
             bundle.state = kv(responses.next());
             bundle.parked = kv(responses.next());
-            bundle.finished = kv(responses.next());
+            if node.is_none() {
+                bundle.finished = kv(responses.next());
+            }
             bundles.push(bundle);
         }
-        let also = kv(responses.next());
+        let lease = kv(responses.next()).map(|kv| kv.lease());
         let bundles = bundles.into_iter();
-        bundles.map(|bundle| Ok((bundle, also.clone()))).collect()
+        bundles.map(|bundle| Ok((bundle, lease))).collect()
     }
 
     pub(super) async fn read(&self, id: &TaskId) -> Result<Bundle, Fault> {
-        let mut read = self.read_many(std::slice::from_ref(id), None).await;
-        match read.pop() {
-            Some(answer) => answer.map(|(bundle, _)| bundle),
-            None => Err(Fault::NotNow("nothing was read".into())),
-        }
+        let mut read = self.read_many(std::slice::from_ref(id)).await;
+        let nothing = || Err(Fault::NotNow("nothing was read".into()));
+        read.pop().unwrap_or_else(nothing)
     }
 
     pub(super) async fn get_key(&self, key: &str) -> Result<Option<KeyValue>, Fault> {
