@@ -1,7 +1,5 @@
 //! What the engine awaits: the one enum that its helpers send.
 
-use std::time::Duration;
-
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{handle::Control, spawn::Ended};
@@ -18,12 +16,8 @@ pub(super) enum In {
     Lease(LeaseEvent),
     Events(u64, Vec<Event>, OwnedSemaphorePermit),
     WatchEnded(u64, Option<Error>),
-    /// For which lease, how long the store took, and what became of each task.
-    Claimed(
-        u64,
-        Duration,
-        Vec<(TaskView, Result<Option<Claimed>, Error>)>,
-    ),
+    /// For which lease, which of the claims, and what became of each task.
+    Claimed(u64, u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
     Committed(Vec<(SlotId, Result<(), Error>)>),
     Ended(SlotId, u64, Ended),
     Ask(SlotId, Ask),

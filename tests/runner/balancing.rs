@@ -63,6 +63,33 @@ async fn eight_idle_nodes_make_about_one_claim_for_each_free_task() {
     );
 }
 
+/// What was left to another node once was claimed by both the next time.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_due_again_and_again_costs_one_claim_each_time() {
+    let world = World::new().await;
+    let mut nodes = Vec::new();
+    for n in 0..8 {
+        let sleeps = |_: TaskContext| async { Message::sleep_for(secs(60)) };
+        let node = world.node(&format!("n{n}")).handler("k", sleeps);
+        nodes.push(node.start().await.unwrap());
+    }
+    // They know of each other after a few seconds.
+    tokio::time::sleep(secs(5)).await;
+    let counted = world.faults.calls(Operation::Claim);
+    for n in 0..20 {
+        let task = NewTask::new("k").id(format!("t{n}"));
+        world.client.submit(task).await.unwrap();
+        // Two that are due at once can be asked for at once, which counts as one.
+        tokio::time::sleep(secs(1)).await;
+    }
+    tokio::time::sleep(secs(60 * 10 - 10)).await;
+    let asked = world.faults.calls(Operation::Claim) - counted;
+    assert!(
+        (195..=240).contains(&asked),
+        "at most 1.2 for each of about 200 times that one was due, not {asked} in all"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn when_the_first_does_not_take_it_the_next_does() {
     #[derive(Debug)]

@@ -83,7 +83,11 @@ pub(crate) fn shutdown(setting: &Setting, report: &mut Report) {
 
 fn takeovers(setting: &Setting, report: &mut Report, kill: bool, goal: f64) {
     let count = setting.pick(10_000, 500);
-    let what = if kill { "killed (lease of 15 s)" } else { "shut down" };
+    let what = if kill {
+        "killed (lease of 15 s)"
+    } else {
+        "shut down"
+    };
     for members in [1, 3] {
         let cluster = Cluster::start(setting, members);
         let mut times = Vec::new();

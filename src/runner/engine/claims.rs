@@ -21,7 +21,9 @@ use crate::{
 
 /// How long a task is left to each node that ranks before this one, and to all of them at the most.
 const STEP: Duration = Duration::from_millis(50);
-const LONGEST_STEP: Duration = Duration::from_millis(500);
+const LONGEST_STEP: Duration = Duration::from_secs(2);
+/// Nothing is left to others for so long.
+const LONGEST_KEPT: SignedDuration = SignedDuration::from_secs(10);
 /// When a task that the balancer did not take is looked at again, about.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
 /// How many tasks that were given back are remembered before those of the past are forgotten.
@@ -88,7 +90,7 @@ impl Engine {
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        while self.claims_in_flight < CLAIMS_IN_FLIGHT {
+        while self.claims_since.len() < CLAIMS_IN_FLIGHT {
             let mut views: Vec<TaskView> = Vec::new();
             while views.len() < CLAIM_BATCH {
                 let (slots, active, by_kind) =
@@ -117,19 +119,17 @@ impl Engine {
             if views.is_empty() {
                 return;
             }
-            self.claims_in_flight += 1;
+            let number = self.next_claim;
+            self.next_claim += 1;
+            self.claims_since.insert(number, Instant::now());
             let coordinator = self.parts.coordinator.clone();
             let tx = self.parts.tx.clone();
             let lease = lease.clone();
             tokio::spawn(async move {
                 let ids = views.iter().map(|v| v.id.clone()).collect();
-                let asked = Instant::now();
                 let answers = coordinator.claim(&lease, ids).await;
-                let _ = tx.send(In::Claimed(
-                    lease.id,
-                    asked.elapsed(),
-                    views.into_iter().zip(answers).collect(),
-                ));
+                let answers = views.into_iter().zip(answers).collect();
+                let _ = tx.send(In::Claimed(lease.id, number, answers));
             });
         }
     }
@@ -150,27 +150,44 @@ impl Engine {
             self.waited.remove(&view.id);
             return later(NOT_TAKEN.mul_f64(0.5 + fastrand::f64()));
         }
-        if self.others.is_empty()
-            || self
-                .waited
-                .remove(&view.id)
-                .is_some_and(|until| until <= now)
-        {
+        if self.others.is_empty() {
+            self.waited.remove(&view.id);
             return None;
         }
         let before = balancer::rank(&cluster, &view.id, &view.kind, view.labels.as_deref());
         if before == 0 {
+            self.waited.remove(&view.id);
             return None;
         }
-        // While the store is slow the others are too: trying what they are at makes it slower.
-        let step = STEP.max(self.claim_takes * 2);
-        let until = later((step * before as u32).min(LONGEST_STEP))?;
-        if self.waited.len() >= self.forget_waited_at {
-            self.waited.retain(|_, at| *at > now);
-            self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
+        let since = self.waited.get(&view.id).copied().unwrap_or(now);
+        // While the store is slow the others are too: trying what they are at makes it slower. So
+        // what has waited is looked at anew, with what a claim takes by now.
+        let step = STEP.max(self.claim_takes() * 2);
+        let wait = (step * before as u32).min(LONGEST_STEP);
+        let until = since.checked_add(SignedDuration::try_from(wait).unwrap_or_default());
+        match until {
+            Ok(until) if until > now => {
+                self.waited.insert(view.id.clone(), since);
+                if self.waited.len() >= self.forget_waited_at {
+                    let gone = now.checked_sub(LONGEST_KEPT).unwrap_or(Timestamp::MIN);
+                    self.waited.retain(|_, since| *since > gone);
+                    self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
+                }
+                Some(until)
+            }
+            _ => {
+                self.waited.remove(&view.id);
+                None
+            }
         }
-        self.waited.insert(view.id.clone(), until);
-        Some(until)
+    }
+
+    /// How long a claim takes at present, about: as the last ones took, or as one that is under way
+    /// has taken already.
+    fn claim_takes(&self) -> Duration {
+        let under_way = self.claims_since.values().min();
+        let so_far = under_way.map_or(Duration::ZERO, Instant::elapsed);
+        self.claim_takes.max(so_far)
     }
 
     /// Gives back what the balancer says.
@@ -212,9 +229,12 @@ impl Engine {
     pub(super) fn claimed(
         &mut self,
         lease: u64,
+        number: u64,
         answers: Vec<(TaskView, Result<Option<Claimed>, Error>)>,
     ) {
-        self.claims_in_flight -= 1;
+        if let Some(since) = self.claims_since.remove(&number) {
+            self.claim_takes = (self.claim_takes * 3 + since.elapsed()) / 4;
+        }
         let current = self.lease.as_ref().is_some_and(|l| l.id == lease);
         for (view, answer) in answers {
             let pending = self.pending.remove(&view.id).unwrap_or_default();

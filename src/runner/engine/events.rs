@@ -118,6 +118,8 @@ impl Engine {
             view.due = Some(now);
         }
         if view.claimed_by.is_some() || !self.wanted(&view) {
+            // It was left to whoever has it now; the next time it is due is another matter.
+            self.waited.remove(&view.id);
             self.due.remove(&view.id);
             return;
         }
@@ -134,6 +136,7 @@ impl Engine {
     fn gone(&mut self, task: &TaskId) {
         self.due.remove(task);
         self.ignored.remove(task);
+        self.waited.remove(task);
         if let Some(pending) = self.pending.get_mut(task) {
             pending.latest = Some(Heard::Gone);
             return;

@@ -107,8 +107,10 @@ pub(super) struct Engine {
     next_run: u64,
     timers: BTreeSet<(Timestamp, SlotId, SlotTimer)>,
     pending: HashMap<TaskId, PendingClaim>,
-    claims_in_flight: usize,
-    /// How long a claim takes at present, about.
+    /// The claims that are under way, and since when.
+    claims_since: HashMap<u64, Instant>,
+    next_claim: u64,
+    /// How long the last claims took, about.
     claim_takes: Duration,
     /// Slots in use, and those of each kind: running, being stored, or being claimed.
     active: u32,
@@ -119,7 +121,7 @@ pub(super) struct Engine {
     me: Peer,
     /// The other live nodes, as they were a few seconds ago at the most.
     others: Vec<Peer>,
-    /// Tasks that were left to nodes that rank before this one, and until when.
+    /// Tasks that are left to nodes that rank before this one, and since when.
     waited: HashMap<TaskId, Timestamp>,
     forget_waited_at: usize,
     next_balance: Instant,
@@ -175,7 +177,8 @@ impl Engine {
             next_run: 0,
             timers: BTreeSet::new(),
             pending: HashMap::new(),
-            claims_in_flight: 0,
+            claims_since: HashMap::new(),
+            next_claim: 0,
             claim_takes: Duration::ZERO,
             active: 0,
             active_by_kind: HashMap::new(),
@@ -268,10 +271,7 @@ impl Engine {
             }
             In::WatchEnded(epoch, why) if epoch == self.watch_epoch => self.watch_ended(why),
             In::Events(..) | In::WatchEnded(..) => {}
-            In::Claimed(lease, took, answers) => {
-                self.claim_takes = (self.claim_takes * 3 + took) / 4;
-                self.claimed(lease, answers);
-            }
+            In::Claimed(lease, number, answers) => self.claimed(lease, number, answers),
             In::Committed(answers) => {
                 for (slot, answer) in answers {
                     self.committed(slot, answer);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 use tracing::warn;
 use windlass_statemachine::{Fence, NodeName, QueuedCommand, State, Status, Task, TaskId};
@@ -112,7 +112,12 @@ impl Inner {
         last: bool,
     ) -> Vec<Option<Answer>> {
         let registration = self.keys.registration(&lease.node);
-        let read = self.read_for_claim(ids, &registration).await;
+        // A lease more is asked for while the tasks are read; each claim asks again if it has none.
+        let (read, _) = join(
+            self.read_for_claim(ids, &registration),
+            self.make_room(lease, ids.len()),
+        )
+        .await;
         let mut tries = Vec::with_capacity(ids.len());
         for (id, read) in ids.iter().zip(read) {
             tries.push(self.try_claim(lease, id, read, last));

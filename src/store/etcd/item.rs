@@ -21,6 +21,8 @@ pub(super) struct Item {
     pub(super) lease: Option<i64>,
     /// It has to be written after the items before it that are so too: a submit.
     pub(super) in_order: bool,
+    /// It goes before all that waits: others wait for what it tells.
+    pub(super) urgent: bool,
     inner: usize,
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use futures::future::{join, join_all};
 use tokio::time::timeout;
 use tracing::debug;
 use windlass_statemachine::NodeName;
@@ -57,6 +58,12 @@ impl NodeLease {
             .find(|(_, n)| *n < CLAIMS_PER_LEASE)?;
         found.1 += 1;
         Some(found.0)
+    }
+
+    /// For how many more claims there is room.
+    fn places_left(&self) -> usize {
+        let left = |(_, n): &(i64, usize)| CLAIMS_PER_LEASE.saturating_sub(*n);
+        self.state().leases.iter().map(left).sum()
     }
 
     /// A claim that hung on this lease is no more.
@@ -182,19 +189,27 @@ impl Inner {
     }
 
     pub(super) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
-        const OPERATION: &str = "renew the lease";
         let Some(node) = self.leases.get(lease.id) else {
             return Err(fenced(&lease.node));
         };
+        let (renewed, told) = join(
+            self.renew_all(lease, &node),
+            self.tell_status(lease, &node, status),
+        )
+        .await;
+        renewed.and(told)
+    }
+
+    /// Renews all leases of a node at once: each has the whole time of a call.
+    async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
         let (ids, ttl) = (node.ids(), node.ttl);
-        // All at once: each has the whole time of a call.
         let renewals = ids.iter().map(|id| {
             let stream = streams.remove(id);
             async move { (*id, self.keep_alive(*id, stream, ttl).await) }
         });
         let mut failed = None;
-        for (id, renewed) in futures::future::join_all(renewals.collect::<Vec<_>>()).await {
+        for (id, renewed) in join_all(renewals.collect::<Vec<_>>()).await {
             match renewed {
                 Ok(stream) => {
                     streams.insert(id, stream);
@@ -207,10 +222,21 @@ impl Inner {
                 Err(fault) => failed = Some(fault),
             }
         }
-        drop(streams);
-        if let Some(fault) = failed {
-            return Err(fault.into_error(OPERATION));
+        match failed {
+            Some(fault) => Err(fault.into_error("renew the lease")),
+            None => Ok(()),
         }
+    }
+
+    /// Writes how the node is, if that has changed. The lease is renewed whatever becomes of it: a
+    /// write may take as long as the members need for a new leader. What was not told now is told by
+    /// the next renewal.
+    async fn tell_status(
+        &self,
+        lease: &Lease,
+        node: &NodeLease,
+        status: &NodeStatus,
+    ) -> Result<(), Error> {
         let changed = {
             let mut state = node.state();
             state.registration.status = *status;
@@ -219,9 +245,7 @@ impl Inner {
         if !changed {
             return Ok(());
         }
-        // The lease is renewed whatever becomes of this: a write may take as long as the members
-        // need for a new leader. What was not told now is told by the next renewal.
-        match timeout(node.ttl / 6, self.register(lease, &node)).await {
+        match timeout(node.ttl / 6, self.register(lease, node)).await {
             Ok(Ok(())) => node.state().told = *status,
             Ok(Err(Error::Fenced(why))) => return Err(Error::Fenced(why)),
             Ok(Err(error)) => debug!(node = %lease.node, %error, "its status was not told"),
@@ -263,6 +287,8 @@ impl Inner {
         let key = self.keys.registration(&lease.node);
         let text = records::write("node", &node.state().registration)?;
         let mut item = Item::new(format!("n{}", lease.node));
+        // That it drains has to be known before what it gives back, or others leave that to it.
+        item.urgent = true;
         item.when_there(&key);
         item.put_on(&key, text, number(lease.id));
         match self.pipeline.write(item).await {
@@ -283,16 +309,23 @@ impl Inner {
 
     /// The lease that the next claim hangs on.
     pub(super) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
+        loop {
+            if let Some(id) = self.leases.room(lease.id) {
+                return Ok(id);
+            }
+            self.make_room(lease, 1).await?;
+        }
+    }
+
+    /// Sees to it that so many more claims have leases to hang on.
+    pub(super) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
         const OPERATION: &str = "grant a further lease";
         let node = self.leases.get(lease.id);
         let node = node.ok_or_else(|| fenced(&lease.node))?;
-        loop {
-            if let Some(id) = node.room() {
-                return Ok(id);
-            }
+        while node.places_left() < claims {
             let _one = node.growing.lock().await;
-            if let Some(id) = node.room() {
-                return Ok(id);
+            if node.places_left() >= claims {
+                break;
             }
             let granted = self.grant(node.ttl).await;
             let id = granted.map_err(|fault| fault.into_error(OPERATION))?;
@@ -303,5 +336,6 @@ impl Inner {
             }
             self.register(lease, &node).await?;
         }
+        Ok(())
     }
 }

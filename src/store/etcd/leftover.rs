@@ -52,11 +52,7 @@ impl Inner {
 
     /// Takes a task that has ended, and that nobody has, from the live ones, as a node of Metafora
     /// does. If there is a record of its end, that one stays.
-    pub(super) async fn unschedule(
-        &self,
-        id: &TaskId,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+    pub(super) async fn unschedule(&self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
         const OPERATION: &str = "take an ended task from the live ones";
         let read = self.read(id).await;
         let bundle = &read.map_err(|fault| fault.into_error(OPERATION))?;

@@ -83,8 +83,7 @@ impl Inner {
             let outcomes = further.next().map(kvs).unwrap_or_default();
             let entries = further.next().map(kvs).unwrap_or_default();
             let read = read.map_err(|fault| fault.into_error(EXPORT));
-            exported
-                .push(read.and_then(|bundle| self.exported(id, &bundle, &outcomes, &entries)));
+            exported.push(read.and_then(|bundle| self.exported(id, &bundle, &outcomes, &entries)));
         }
         exported
     }

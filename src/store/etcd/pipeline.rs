@@ -130,9 +130,9 @@ impl Writer {
             tokio::select! {
                 came = from_users.recv(), if open => match came {
                     Some(came) => {
-                        self.waiting.push_back(came);
+                        self.came(came);
                         while let Ok(came) = from_users.try_recv() {
-                            self.waiting.push_back(came);
+                            self.came(came);
                         }
                     }
                     None => open = false,
@@ -140,6 +140,19 @@ impl Writer {
                 Some(outer) = flying.next() => self.finish(outer).await,
             }
         }
+    }
+
+    /// One that is urgent goes before all but what it has to come after.
+    fn came(&mut self, came: Waiting) {
+        if !came.item.urgent {
+            return self.waiting.push_back(came);
+        }
+        let shares = |other: &Waiting| {
+            let mut touches = came.item.touches.iter();
+            touches.any(|touched| other.item.touches.contains(touched))
+        };
+        let at = self.waiting.iter().rposition(shares);
+        self.waiting.insert(at.map_or(0, |at| at + 1), came);
     }
 
     /// Takes from what waits as much as one outer holds.
