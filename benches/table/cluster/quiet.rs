@@ -38,7 +38,12 @@ pub(crate) fn memory(setting: &Setting, report: &mut Report) {
         listed.push(with.listed);
     }
     let of = |what: &str| format!("{what}, {count} parked tasks on etcd");
-    report.median(of("resident memory of each"), &bytes, "B", None);
+    report.median(
+        of("resident memory of each"),
+        &bytes,
+        "B",
+        Some(Goal::Most(256.0)),
+    );
     report.median(of("start-up until listed"), &listed, "s", None);
 }
 

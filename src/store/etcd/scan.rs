@@ -4,7 +4,8 @@
 //! time that grows with the square of its length. Each page here is a sub-range whose end is
 //! guessed from the density of the keys before; a guess that is wrong costs one page more.
 
-use etcd_client::{GetOptions, KeyValue};
+use etcd_client::{GetOptions, GetResponse, KeyValue};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Inner, errors::Fault, keys::end_of};
 use crate::store::Error;
@@ -78,62 +79,109 @@ impl Inner {
     async fn pages(
         &self,
         options: GetOptions,
-        mut revision: i64,
+        revision: i64,
         from: &str,
         end: &[u8],
         take: &mut impl FnMut(KeyValue),
     ) -> Result<i64, Fault> {
-        let prefix = from.as_bytes();
-        let mut start = prefix.to_vec();
-        let (mut limit, mut stride) = (FIRST_PAGE, None::<u128>);
-        while start.as_slice() < end {
-            let here = position(&start, prefix.len());
-            let stop = stride.and_then(|stride| here.checked_add(stride));
-            let stop = stop.map(|at| key_at(prefix, at));
-            let stop = stop.filter(|stop| stop.as_slice() < end && *stop > start);
-            let stop = stop.unwrap_or_else(|| end.to_vec());
-
-            let options = (options.clone())
-                .with_range(stop.clone())
-                .with_limit(limit)
-                .with_revision(revision);
-            let mut client = self.link.kv();
-            let mut page = self
-                .link
-                .call(client.get(start.clone(), Some(options)))
-                .await?;
-            if revision == 0 {
-                revision = page.header().map_or(0, |header| header.revision());
-            }
-            let more = page.more();
-            let kvs = page.take_kvs();
-            let count = kvs.len();
-            let bytes: usize = kvs.iter().map(|kv| kv.key().len() + kv.value().len()).sum();
-            if let Some(last) = kvs.last() {
-                let covered = position(last.key(), prefix.len()).saturating_sub(here);
-                // As long as this page needed, for as many as the next one takes.
-                let share = (limit as u128 * 8 / 10).max(1);
-                let per_key = covered / (count as u128).max(1);
-                stride = Some(per_key.saturating_mul(share).max(1));
-                if more {
-                    start = last.key().to_vec();
-                    start.push(0);
-                } else {
-                    start = stop;
-                }
-            } else {
-                start = stop;
-                stride = stride.map(|stride| stride.saturating_mul(16));
-            }
-            if !more && count < limit as usize / 4 {
-                stride = stride.map(|stride| stride.saturating_mul(8));
-            }
-            let size = (bytes / count.max(1)).max(1);
-            limit = i64::try_from(PAGE_BYTES / size).unwrap_or(LARGEST_PAGE);
-            limit = limit.clamp(8, LARGEST_PAGE);
-            kvs.into_iter().for_each(&mut *take);
+        let mut pages = Pages::new(from.as_bytes(), end, options, revision);
+        let mut asked = pages.next().map(|page| self.ask(page));
+        while let Some(answer) = asked {
+            let mut answer = answer.await.map_err(|e| Fault::NotNow(e.to_string()))??;
+            pages.answered(&answer);
+            // The next is under way while this one is taken in.
+            asked = pages.next().map(|page| self.ask(page));
+            answer.take_kvs().into_iter().for_each(&mut *take);
         }
-        Ok(revision)
+        Ok(pages.revision)
+    }
+
+    fn ask(&self, (start, options): (Vec<u8>, GetOptions)) -> Asked {
+        let link = self.link.clone();
+        let asked = tokio::spawn(async move {
+            let mut client = link.kv();
+            link.call(client.get(start, Some(options))).await
+        });
+        AbortOnDropHandle::new(asked)
+    }
+}
+
+/// A page that is under way; nobody waits for it any more when this is dropped.
+type Asked = AbortOnDropHandle<Result<GetResponse, Fault>>;
+
+/// Which part of a range is to be read next.
+struct Pages<'a> {
+    prefix: &'a [u8],
+    end: &'a [u8],
+    options: GetOptions,
+    revision: i64,
+    start: Vec<u8>,
+    stop: Vec<u8>,
+    limit: i64,
+    /// How far one page goes, in positions.
+    stride: Option<u128>,
+}
+
+impl<'a> Pages<'a> {
+    fn new(prefix: &'a [u8], end: &'a [u8], options: GetOptions, revision: i64) -> Self {
+        Self {
+            prefix,
+            end,
+            options,
+            revision,
+            start: prefix.to_vec(),
+            stop: Vec::new(),
+            limit: FIRST_PAGE,
+            stride: None,
+        }
+    }
+
+    /// The next page, if there is one: its first key, and the rest.
+    fn next(&mut self) -> Option<(Vec<u8>, GetOptions)> {
+        if self.start.as_slice() >= self.end {
+            return None;
+        }
+        let here = position(&self.start, self.prefix.len());
+        let stop = self.stride.and_then(|stride| here.checked_add(stride));
+        let stop = stop.map(|at| key_at(self.prefix, at));
+        let stop = stop.filter(|stop| stop.as_slice() < self.end && *stop > self.start);
+        self.stop = stop.unwrap_or_else(|| self.end.to_vec());
+        let options = (self.options.clone())
+            .with_range(self.stop.clone())
+            .with_limit(self.limit)
+            .with_revision(self.revision);
+        Some((self.start.clone(), options))
+    }
+
+    fn answered(&mut self, page: &GetResponse) {
+        if self.revision == 0 {
+            self.revision = page.header().map_or(0, |header| header.revision());
+        }
+        let kvs = page.kvs();
+        let (count, more) = (kvs.len(), page.more());
+        let bytes: usize = kvs.iter().map(|kv| kv.key().len() + kv.value().len()).sum();
+        let next = match kvs.last() {
+            Some(last) => {
+                let here = position(&self.start, self.prefix.len());
+                let covered = position(last.key(), self.prefix.len()).saturating_sub(here);
+                // As long as this page needed, for as many as the next one takes.
+                let share = (self.limit as u128 * 8 / 10).max(1);
+                let per_key = covered / (count as u128).max(1);
+                self.stride = Some(per_key.saturating_mul(share).max(1));
+                more.then(|| [last.key(), &[0]].concat())
+            }
+            None => {
+                self.stride = self.stride.map(|stride| stride.saturating_mul(16));
+                None
+            }
+        };
+        self.start = next.unwrap_or_else(|| std::mem::take(&mut self.stop));
+        if !more && count < self.limit as usize / 4 {
+            self.stride = self.stride.map(|stride| stride.saturating_mul(8));
+        }
+        let size = (bytes / count.max(1)).max(1);
+        let limit = i64::try_from(PAGE_BYTES / size).unwrap_or(LARGEST_PAGE);
+        self.limit = limit.clamp(8, LARGEST_PAGE);
     }
 }
 
