@@ -21,6 +21,7 @@ mod idle;
 mod limits;
 mod metafora;
 mod quota;
+mod retention;
 mod rolling;
 mod runner;
 mod security;

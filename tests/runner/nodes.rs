@@ -11,6 +11,7 @@ use std::{
 use windlass::{
     BoxError, Code, KindConfig, Message, NewTask, Retry, Stop, StopReason, TaskContext,
     store::{Error, NodeCommand, NodeStatus},
+    testing::Operation,
 };
 
 use crate::support::{World, secs};
@@ -357,4 +358,32 @@ async fn two_nodes_share_the_work_and_no_task_runs_twice() {
     ran.sort();
     ran.dedup();
     assert_eq!(ran.len(), 300);
+}
+
+/// A store prunes some at a time. A node that came again only after an hour fell behind for ever
+/// where more ends in an hour than one step takes.
+#[tokio::test(start_paused = true)]
+async fn a_node_goes_on_pruning_until_there_is_nothing_more() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .retention(Some(secs(5)))
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let pruned = world.faults.calls(Operation::Maintain);
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it is pruned", || async {
+            world.client.get(&id).await.is_err()
+        })
+        .await;
+    let first = world.faults.calls(Operation::Maintain);
+    assert!(first > pruned);
+    tokio::time::sleep(secs(2)).await;
+    assert_eq!(world.faults.calls(Operation::Maintain), first + 1);
+    // There was nothing more: it comes again after a while.
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!(world.faults.calls(Operation::Maintain), first + 1);
 }

@@ -1,48 +1,21 @@
-//! How tasks go, and how they come back: delete, retry, purge, retention.
+//! How a task goes, and how it comes back: delete and retry.
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Code, Invalid, State, TaskId, errors::MAX_KEPT};
+use jiff::Timestamp;
+use windlass_statemachine::{Invalid, State, TaskId, errors::MAX_KEPT};
 
 use super::{
     Inner,
     claims::touch,
     errors::Fault,
     item::Item,
-    keys::end_of,
     read::{Bundle, corrupt, parked_for, revision},
     records::{self, Envelope, Hold},
 };
 use crate::store::{Error, What};
 
 const ROUNDS: usize = 5;
-/// How many tasks one call of `maintain` removes at the most.
-const TASKS_PER_STEP: u32 = 5000;
 /// How many pointers of commands go in the same write as their task.
 const POINTERS_AT_ONCE: usize = 60;
-/// How many times of the past `maintain` remembers the revision of.
-const MARKS: usize = 64;
-
-/// `/NS/meta/horizon`: which revision it was at which time, and since which one history is told.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Horizon {
-    /// Changes up to this revision are not told any more.
-    pub(super) pruned: i64,
-    /// Times and the revisions then, oldest first.
-    marks: Vec<(Timestamp, i64)>,
-}
-
-impl Horizon {
-    /// Whether the next mark is due: as many as are kept are spread over the retention.
-    fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
-        let apart = now.duration_since(before) / MARKS as i32;
-        let last = self.marks.last().map(|(at, _)| *at);
-        last.is_none_or(|last| now.duration_since(last) >= apart)
-    }
-}
-
 impl Inner {
     /// Adds that everything of a task goes, if it is as it was read.
     pub(super) async fn clear(
@@ -94,6 +67,19 @@ impl Inner {
     }
 
     pub(super) async fn delete(&self, id: &TaskId) -> Result<(), Error> {
+        match self.delete_if(id, |_| true).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::no_task(id)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a task if it is there and as it is meant to be; answers whether it did.
+    pub(super) async fn delete_if(
+        &self,
+        id: &TaskId,
+        is_meant: impl Fn(&Bundle) -> bool,
+    ) -> Result<bool, Error> {
         const OPERATION: &str = "delete a task";
         let mut tried = false;
         let mut reason = String::from("the task changes too often");
@@ -101,18 +87,17 @@ impl Inner {
             let bundle = self.read(id).await.map_err(|f| f.into_error(OPERATION))?;
             if !bundle.exists() {
                 // An attempt without an answer may have been the one.
-                return if tried {
-                    Ok(())
-                } else {
-                    Err(Error::no_task(id))
-                };
+                return Ok(tried);
+            }
+            if !is_meant(&bundle) {
+                return Ok(false);
             }
             let mut item = Item::new(touch(id));
             item.when_at(&self.keys.task(id), revision(bundle.task.as_ref()));
             item.delete(&self.keys.parked(id));
             self.clear(&mut item, id, &bundle).await?;
             match self.pipeline.write(item).await {
-                Ok(done) if done.written.is_some() => return Ok(()),
+                Ok(done) if done.written.is_some() => return Ok(true),
                 Ok(_) => {}
                 Err(Fault::Unknown(why)) => (tried, reason) = (true, why),
                 Err(fault) => return Err(fault.into_error(OPERATION)),
@@ -193,96 +178,6 @@ impl Inner {
         }
         self.put_history(&mut item, id, state.version, now, &[What::Retried])?;
         Ok(item)
-    }
-
-    /// Deletes what ended in one of `states` before `before`, oldest first.
-    pub(super) async fn purge(
-        &self,
-        states: &[Code],
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, Error> {
-        let prefix = self.keys.all_finished();
-        let mut old: Vec<(Timestamp, u64, TaskId)> = Vec::new();
-        self.scan(&prefix, &end_of(&prefix), |kv| {
-            let id = self
-                .keys
-                .strip(kv.key(), "finished/")
-                .and_then(|id| TaskId::new(id).ok());
-            if let (Some(id), Ok(envelope)) = (id, Envelope::read(&kv))
-                && envelope.state.is_some_and(|code| states.contains(&code))
-                && let Some(at) = envelope.ended_at.filter(|at| *at < before)
-            {
-                old.push((at, envelope.order(&kv), id));
-            }
-        })
-        .await?;
-        old.sort();
-        old.truncate(limit as usize);
-        let ids = old.into_iter().map(|(_, _, id)| id);
-        let gone =
-            futures::future::join_all(ids.map(|id| async move { self.delete(&id).await })).await;
-        let mut count = 0;
-        for deleted in gone {
-            match deleted {
-                Ok(()) => count += 1,
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
-    }
-
-    pub(super) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        let now = self.now();
-        let retention = retention.and_then(|r| SignedDuration::try_from(r).ok());
-        let Some(before) = retention.and_then(|r| now.checked_sub(r).ok()) else {
-            return Ok(0);
-        };
-        // Looking for what is old reads every ended task: one node does it now and then.
-        let read = self.horizon().await;
-        let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
-        if !horizon.is_time(now, before) {
-            return Ok(0);
-        }
-        let all = [Code::Completed, Code::Failed, Code::Killed];
-        let gone = self.purge(&all, before, TASKS_PER_STEP).await?;
-        // As long as there is more, whoever comes next goes on.
-        if gone < u64::from(TASKS_PER_STEP) {
-            self.advance_horizon(now, before).await?;
-        }
-        Ok(gone)
-    }
-
-    pub(super) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
-        let kv = self.get_key(&self.keys.horizon()).await?;
-        let horizon = kv.as_ref().and_then(|kv| records::parse(kv).ok());
-        Ok((horizon.unwrap_or_default(), revision(kv.as_ref())))
-    }
-
-    /// Notes which revision it is now, and forgets the history before the revision of back then.
-    async fn advance_horizon(&self, now: Timestamp, before: Timestamp) -> Result<(), Error> {
-        const OPERATION: &str = "prune the history";
-        let read = self.get_all(&self.keys.horizon()).await;
-        let (kvs, revision_now) = read.map_err(|fault| fault.into_error(OPERATION))?;
-        let mut horizon: Horizon = kvs
-            .first()
-            .and_then(|kv| records::parse(kv).ok())
-            .unwrap_or_default();
-        let passed = horizon.marks.iter().rev().find(|(at, _)| *at < before);
-        let passed = passed.copied();
-        if let Some((_, revision)) = passed {
-            horizon.pruned = horizon.pruned.max(revision);
-        }
-        horizon.marks.retain(|(at, _)| *at >= before);
-        horizon.marks.push((now, revision_now));
-        let mut item = Item::new("horizon");
-        item.when_at(&self.keys.horizon(), revision(kvs.first()));
-        item.put(&self.keys.horizon(), records::write("horizon", &horizon)?);
-        // Another node may have been first: it noted the same.
-        let done = self.pipeline.write(item).await;
-        done.map(|_| ())
-            .map_err(|fault| fault.into_error(OPERATION))
     }
 }
 

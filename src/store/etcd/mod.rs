@@ -48,6 +48,7 @@ mod outcomes;
 mod peers;
 mod pipeline;
 mod probe;
+mod purge;
 mod queries;
 mod queued;
 mod read;
@@ -115,6 +116,7 @@ struct Inner {
     claims: held::Claims,
     leases: leases::Leases,
     upkeep: upkeep::Upkeep,
+    purging: purge::Purging,
     peers: peers::Peers,
 }
 
@@ -150,6 +152,7 @@ impl EtcdStore {
             claims: held::Claims::default(),
             leases: leases::Leases::default(),
             upkeep: upkeep::Upkeep::default(),
+            purging: purge::Purging::default(),
             peers: peers::Peers::default(),
         });
         let mut failed = None;

@@ -1,0 +1,270 @@
+//! Purging and retention: what ended long ago goes, and the history before it is not told any more.
+//!
+//! What has ended is listed by its keys alone: when a record was written tells how old it is, and
+//! only one that may be either has to be read. What is found is gone through in steps, so that the
+//! list is made once and not for each of them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::{KeyValue, Txn, TxnOp};
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use windlass_statemachine::{Code, TaskId};
+
+use super::{
+    Inner,
+    errors::Fault,
+    item::Item,
+    read::{Bundle, kv, revision},
+    records::{self, Envelope},
+};
+use crate::store::Error;
+
+const OPERATION: &str = "purge what has ended";
+/// How many tasks one call of `maintain` removes at the most.
+const TASKS_PER_STEP: u32 = 5000;
+/// How many are read, or deleted, at once.
+const CHUNK: usize = 500;
+/// How many records one transaction reads.
+const READ_AT_ONCE: usize = 100;
+/// A list that nobody went on with for so long is made again.
+const STALE: Duration = Duration::from_secs(600);
+const ALL: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+
+/// How many times of the past `maintain` remembers the revision of.
+const MARKS: usize = 64;
+
+/// `/NS/meta/horizon`: which revision it was at which time, and since which one history is told.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Horizon {
+    /// Changes up to this revision are not told any more.
+    pub(super) pruned: i64,
+    /// Times and the revisions then, oldest first.
+    marks: Vec<(Timestamp, i64)>,
+}
+
+impl Horizon {
+    /// The last revision that is known to be before a time, and the first that is known to be after.
+    fn around(&self, time: Timestamp) -> (i64, i64) {
+        let before = self.marks.iter().rev().find(|(at, _)| *at < time);
+        let after = self.marks.iter().find(|(at, _)| *at >= time);
+        let revision = |mark: Option<&(Timestamp, i64)>| mark.map(|(_, revision)| *revision);
+        (
+            revision(before).unwrap_or(0),
+            revision(after).unwrap_or(i64::MAX),
+        )
+    }
+
+    /// Whether the next mark is due: as many as are kept are spread over the retention.
+    fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
+        let apart = now.duration_since(before) / MARKS as i32;
+        let last = self.marks.last().map(|(at, _)| *at);
+        last.is_none_or(|last| now.duration_since(last) >= apart)
+    }
+}
+
+/// Lists that are being gone through: what an operator purges, and what is past its retention.
+#[derive(Default)]
+pub(super) struct Purging {
+    asked: Mutex<Option<Ended>>,
+    retention: Mutex<Option<Ended>>,
+}
+
+fn take(list: &Mutex<Option<Ended>>, fits: impl Fn(&Ended) -> bool) -> Option<Ended> {
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    list.take()
+        .filter(|ended| ended.used.elapsed() < STALE && fits(ended))
+}
+
+fn keep(list: &Mutex<Option<Ended>>, mut ended: Ended) {
+    ended.used = Instant::now();
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    *list = Some(ended).filter(|ended| !ended.records.is_empty());
+}
+
+/// What has ended and may have to go.
+struct Ended {
+    states: Vec<Code>,
+    before: Timestamp,
+    /// What was written up to this revision ended before that time.
+    old: i64,
+    /// When each record was written, and of which task; oldest first.
+    records: VecDeque<(i64, TaskId)>,
+    used: Instant,
+}
+
+/// Whether this is the record that was listed, of what is to go.
+fn is_meant(record: &KeyValue, written: i64, states: &[Code], before: Timestamp) -> bool {
+    record.mod_revision() == written
+        && Envelope::read(record).is_ok_and(|envelope| {
+            envelope.state.is_some_and(|code| states.contains(&code))
+                && envelope.ended_at.is_some_and(|at| at < before)
+        })
+}
+
+impl Inner {
+    /// Deletes what ended in one of `states` before `before`, oldest first.
+    pub(super) async fn purge(
+        &self,
+        states: &[Code],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let list = &self.purging.asked;
+        let same = |ended: &Ended| ended.states == states && ended.before == before;
+        let mut ended = match take(list, same) {
+            Some(ended) => ended,
+            // What was copied here was written later than it ended: every record counts.
+            None => self.ended(states, before, (0, i64::MAX)).await?,
+        };
+        let gone = self.purge_some(&mut ended, limit).await?;
+        keep(list, ended);
+        Ok(gone)
+    }
+
+    /// The records of what has ended that were written up to the second revision; those up to the
+    /// first need not be read to know that they are old.
+    async fn ended(
+        &self,
+        states: &[Code],
+        before: Timestamp,
+        (old, last): (i64, i64),
+    ) -> Result<Ended, Error> {
+        let mut records = Vec::new();
+        let mut take = |kv: KeyValue| {
+            let id = self.keys.strip(kv.key(), "finished/");
+            let id = id.and_then(|id| TaskId::new(id).ok());
+            let written = kv.mod_revision();
+            records.extend(id.filter(|_| written <= last).map(|id| (written, id)));
+        };
+        let finished = self.keys.all_finished();
+        let scanned = self.scan_keys(0, &finished, &mut take).await;
+        scanned.map_err(|fault| fault.into_error(OPERATION))?;
+        records.sort_unstable();
+        Ok(Ended {
+            states: states.to_vec(),
+            before,
+            old,
+            records: records.into(),
+            used: Instant::now(),
+        })
+    }
+
+    async fn purge_some(&self, ended: &mut Ended, limit: u32) -> Result<u64, Error> {
+        let mut gone = 0;
+        while gone < u64::from(limit) && !ended.records.is_empty() {
+            let most = (limit as usize).saturating_sub(gone as usize).min(CHUNK);
+            let count = ended.records.len().min(most);
+            let some: Vec<(i64, TaskId)> = ended.records.drain(..count).collect();
+            let meant = self.meant(ended, some).await?;
+            let (states, before) = (&ended.states, ended.before);
+            let delete = |(written, id): (i64, TaskId)| async move {
+                // One that was retried meanwhile lives; what cannot be read is for an operator.
+                let as_it_was = |bundle: &Bundle| {
+                    let record = bundle.finished.as_ref();
+                    bundle.task.is_none()
+                        && record.is_some_and(|kv| is_meant(kv, written, states, before))
+                };
+                self.delete_if(&id, as_it_was).await
+            };
+            for deleted in join_all(meant.into_iter().map(delete)).await {
+                gone += u64::from(deleted?);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Which of these are to go, as far as it is known without reading each of their keys: a record
+    /// that may be young is looked at. What is deleted is looked at once more with all that it has.
+    async fn meant(
+        &self,
+        ended: &Ended,
+        some: Vec<(i64, TaskId)>,
+    ) -> Result<Vec<(i64, TaskId)>, Error> {
+        let is_known = |written: &i64| *written <= ended.old && ended.states == ALL;
+        let (mut meant, open): (Vec<_>, Vec<_>) =
+            some.into_iter().partition(|(written, _)| is_known(written));
+        let at_once = self.capacity.operations().clamp(1, READ_AT_ONCE);
+        for chunk in open.chunks(at_once) {
+            let read = chunk
+                .iter()
+                .map(|(_, id)| TxnOp::get(self.keys.finished(id), None));
+            let answer = self.link.txn(Txn::new().and_then(read.collect::<Vec<_>>()));
+            let answer = answer.await.map_err(|fault| fault.into_error(OPERATION))?;
+            for ((written, id), got) in chunk.iter().zip(answer.op_responses()) {
+                let (states, before) = (&ended.states, ended.before);
+                if kv(Some(got)).is_some_and(|kv| is_meant(&kv, *written, states, before)) {
+                    meant.push((*written, id.clone()));
+                }
+            }
+        }
+        Ok(meant)
+    }
+
+    pub(super) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let now = self.now();
+        let retention = retention.and_then(|r| SignedDuration::try_from(r).ok());
+        let Some(before) = retention.and_then(|r| now.checked_sub(r).ok()) else {
+            return Ok(0);
+        };
+        let list = &self.purging.retention;
+        let mut ended = match take(list, |ended| ended.before <= before) {
+            Some(ended) => ended,
+            None => {
+                let read = self.horizon().await;
+                let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
+                // To look for what is old is to read the keys of all that has ended: one node does
+                // it now and then.
+                if !horizon.is_time(now, before) {
+                    return Ok(0);
+                }
+                self.ended(&ALL, before, horizon.around(before)).await?
+            }
+        };
+        let gone = self.purge_some(&mut ended, TASKS_PER_STEP).await?;
+        if ended.records.is_empty() {
+            self.advance_horizon(before).await?;
+        }
+        keep(list, ended);
+        Ok(gone)
+    }
+
+    pub(super) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
+        let kv = self.get_key(&self.keys.horizon()).await?;
+        let horizon = kv.as_ref().and_then(|kv| records::parse(kv).ok());
+        Ok((horizon.unwrap_or_default(), revision(kv.as_ref())))
+    }
+
+    /// Notes which revision it is now, and forgets the history before the revision of back then.
+    async fn advance_horizon(&self, before: Timestamp) -> Result<(), Error> {
+        const OPERATION: &str = "prune the history";
+        let read = self.get_all(&self.keys.horizon()).await;
+        let (kvs, revision_now) = read.map_err(|fault| fault.into_error(OPERATION))?;
+        // After the revision was read: what was written up to it is older than this.
+        let now = self.now();
+        let mut horizon: Horizon = kvs
+            .first()
+            .and_then(|kv| records::parse(kv).ok())
+            .unwrap_or_default();
+        let passed = horizon.marks.iter().rev().find(|(at, _)| *at < before);
+        let passed = passed.copied();
+        if let Some((_, revision)) = passed {
+            horizon.pruned = horizon.pruned.max(revision);
+        }
+        horizon.marks.retain(|(at, _)| *at >= before);
+        horizon.marks.push((now, revision_now));
+        let mut item = Item::new("horizon");
+        item.when_at(&self.keys.horizon(), revision(kvs.first()));
+        item.put(&self.keys.horizon(), records::write("horizon", &horizon)?);
+        // Another node may have been first: it noted the same.
+        let done = self.pipeline.write(item).await;
+        done.map(|_| ())
+            .map_err(|fault| fault.into_error(OPERATION))
+    }
+}

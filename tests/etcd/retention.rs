@@ -1,0 +1,165 @@
+//! What ended long ago goes, however it is found: by when its record was written, or by reading it.
+
+use std::sync::{Arc, Mutex};
+
+use jiff::{SignedDuration, Timestamp};
+use windlass::{
+    Client, Code, Message, NewTask, Runner, TaskContext, TaskId, clock::Clock, store::Store,
+};
+
+use crate::{
+    server::Server,
+    support::{code, raw, secs, until},
+};
+
+const ENDED: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+const WEEK: u64 = 7 * 24 * 3600;
+
+/// A clock that is put forward by hand.
+#[derive(Debug)]
+struct ByHand(Mutex<Timestamp>);
+
+impl ByHand {
+    fn forward(&self, by: SignedDuration) {
+        let mut now = self.0.lock().unwrap();
+        *now = now.checked_add(by).unwrap();
+    }
+}
+
+impl Clock for ByHand {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+struct World {
+    clock: Arc<ByHand>,
+    store: Store,
+    client: Client,
+    _node: Runner,
+}
+
+impl World {
+    async fn new(server: &Server) -> Self {
+        let clock = Arc::new(ByHand(Mutex::new("2030-01-01T00:00:00Z".parse().unwrap())));
+        let url = server.url("ns");
+        let store = Store::open_with_clock(&url, clock.clone()).await.unwrap();
+        let node = Runner::builder(&store)
+            .node("n")
+            .retention(None)
+            .handler("k", |_: TaskContext| async { Message::complete() })
+            .start()
+            .await
+            .unwrap();
+        Self {
+            clock,
+            client: Client::new(&store),
+            store,
+            _node: node,
+        }
+    }
+
+    /// Submits tasks and waits until they have ended.
+    async fn ended(&self, names: &[&str]) -> Vec<TaskId> {
+        let mut ids = Vec::new();
+        for name in names {
+            let task = NewTask::new("k").id(*name);
+            ids.push(self.client.submit(task).await.unwrap());
+        }
+        for id in &ids {
+            self.is(id, Code::Completed).await;
+        }
+        ids
+    }
+
+    async fn is(&self, id: &TaskId, state: Code) {
+        until(&format!("{id} is {state}"), async || {
+            code(&self.client, id).await == Some(state)
+        })
+        .await;
+    }
+
+    async fn left(&self) -> Vec<String> {
+        let ids = self.store.registry().ids().await.unwrap();
+        let mut ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Prunes until there is nothing more to prune; answers how many went.
+    async fn maintain(&self) -> u64 {
+        let mut gone = 0;
+        loop {
+            let retention = Some(secs(WEEK));
+            match self.store.coordinator().maintain(retention).await.unwrap() {
+                0 => return gone,
+                some => gone += some,
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn retention_takes_what_is_old_and_nothing_else() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    world.ended(&["a1", "a2", "a3"]).await;
+    assert_eq!(world.maintain().await, 0, "it notes the revision of now");
+    world.clock.forward(SignedDuration::from_hours(1));
+    world.ended(&["b1", "b2"]).await;
+    world.clock.forward(SignedDuration::from_hours(3));
+    world.ended(&["c1"]).await;
+    assert_eq!(world.maintain().await, 0, "it notes the revision of now");
+
+    // A week after the first three and the next two, of which one kind has to be read; not of c1.
+    world.clock.forward(SignedDuration::from_hours(7 * 24 - 2));
+    assert_eq!(world.maintain().await, 5);
+    assert_eq!(world.left().await, ["c1"]);
+    world.clock.forward(SignedDuration::from_hours(3));
+    assert_eq!(world.maintain().await, 1);
+    assert_eq!(world.left().await, Vec::<String>::new());
+}
+
+/// A list of what is to be purged is kept from one step to the next. What has begun anew meanwhile
+/// is not what was meant.
+#[tokio::test]
+async fn what_is_retried_while_it_is_purged_lives() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    let ids = world.ended(&["a", "b", "c"]).await;
+    world.clock.forward(SignedDuration::from_hours(1));
+    let registry = world.store.registry();
+    let before = world.clock.now();
+    assert_eq!(registry.purge(&ENDED, before, 1).await.unwrap(), 1);
+    assert_eq!(world.left().await, ["b", "c"]);
+    // It ends again, at once: later than what is meant.
+    registry.retry(vec![ids[1].clone()]).await[0]
+        .as_ref()
+        .unwrap();
+    world.is(&ids[1], Code::Completed).await;
+    assert_eq!(registry.purge(&ENDED, before, 10).await.unwrap(), 1);
+    assert_eq!(world.left().await, ["b"]);
+}
+
+/// A record that cannot be read is for an operator, however old it is.
+#[tokio::test]
+async fn what_cannot_be_read_is_not_purged() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    world.ended(&["a", "b"]).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    etcd.put("/ns/finished/strange", "{", None).await.unwrap();
+    world.clock.forward(SignedDuration::from_hours(1));
+    let before = world.clock.now();
+    let registry = world.store.registry();
+    assert_eq!(registry.purge(&ENDED, before, 1).await.unwrap(), 1);
+    assert_eq!(world.maintain().await, 0, "it notes the revision of now");
+    world.clock.forward(SignedDuration::from_hours(7 * 24 + 1));
+    assert_eq!(world.maintain().await, 1);
+    assert_eq!(
+        registry.purge(&ENDED, world.clock.now(), 10).await.unwrap(),
+        0
+    );
+    let kept = etcd.get("/ns/finished/strange", None).await.unwrap();
+    assert_eq!(kept.kvs().len(), 1);
+}
