@@ -1,9 +1,15 @@
 //! Defects that are planted in a namespace, and what an examination says of each.
 
-use windlass::store::{
-    Coordinator, Registry,
-    etcd::EtcdStore,
-    examine::{Examination, Finding, Verdict},
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use windlass::{
+    clock::Clock,
+    store::{
+        Coordinator, Registry,
+        etcd::{EtcdStore, Options},
+        examine::{Examination, Finding, Verdict},
+    },
 };
 
 use crate::{
@@ -192,4 +198,42 @@ async fn a_member_that_is_away_is_named() {
     let members = of(&findings, "members");
     assert_eq!(members.verdict, Verdict::Error);
     assert!(members.found.contains("127.0.0.1:1"), "{members:?}");
+}
+
+/// A clock that is an hour behind the servers' and the other nodes'.
+#[derive(Debug)]
+struct Behind;
+
+impl Clock for Behind {
+    fn now(&self) -> Timestamp {
+        Timestamp::now() - SignedDuration::from_hours(1)
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_behind_is_told() {
+    let server = Server::start();
+    let url = server.url("ns");
+    let right = connect(&url).await;
+    right.join(&spec("n"), secs(60)).await.unwrap();
+    let options = Options::parse(&url).unwrap();
+    let store = EtcdStore::connect(options, Arc::new(Behind)).await.unwrap();
+    let findings = examine(&store, &Examination::default()).await;
+    let told: Vec<&Finding> = findings.iter().filter(|f| f.check == "clock").collect();
+    assert!(
+        told.iter().all(|f| f.verdict == Verdict::Warning),
+        "{findings:#?}"
+    );
+    let away = |what: &str| {
+        let finding = told.iter().find(|f| f.found.starts_with(what));
+        let found = &finding
+            .unwrap_or_else(|| panic!("{what}: {findings:#?}"))
+            .found;
+        let seconds = found.split(' ').find_map(|word| word.parse::<i64>().ok());
+        assert!((3500..=3700).contains(&seconds.unwrap()), "{found}");
+    };
+    away("a member's is");
+    away("a node joined");
+    let findings = examine(&right, &Examination::default()).await;
+    assert_eq!(of(&findings, "clock").verdict, Verdict::Ok);
 }

@@ -178,3 +178,48 @@ async fn a_repair_writes_the_log_back() {
     assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
     assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
 }
+
+/// Nothing is behind the end of a log but what was there before: only its size is of interest.
+#[tokio::test]
+async fn a_log_that_has_grown_is_told_and_written_back() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let log = file.path().with_extension("db-wal");
+    let grown = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+    grown.set_len(300 << 20).unwrap();
+    let findings = examine(&store, false).await;
+    let finding = of(&findings, "log");
+    let told = (finding.verdict, &*finding.found);
+    assert_eq!(told, (Verdict::Warning, "300.0 MiB"), "{findings:#?}");
+    let findings = examine(&store, true).await;
+    let finding = of(&findings, "log");
+    assert_eq!((finding.verdict, finding.repaired), (Verdict::Ok, 1));
+    assert!(store.get(&id("a")).await.is_ok());
+}
+
+/// What was written under a clock that was ahead is in the future of one that is right.
+#[tokio::test]
+async fn a_clock_that_was_ahead_is_told() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let raw = rusqlite::Connection::open(file.path()).unwrap();
+    let hour = 3_600_000_000_i64;
+    let moved = raw
+        .execute("UPDATE changes SET at = at + ?1", [hour])
+        .unwrap();
+    assert!(moved > 0);
+    let findings = examine(&store, false).await;
+    let finding = of(&findings, "clock");
+    assert_eq!(finding.verdict, Verdict::Warning, "{findings:#?}");
+    let seconds = finding
+        .found
+        .split(' ')
+        .find_map(|word| word.parse::<i64>().ok());
+    assert!(
+        (3500..=3600).contains(&seconds.unwrap()),
+        "{}",
+        finding.found
+    );
+}

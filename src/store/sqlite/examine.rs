@@ -83,15 +83,18 @@ fn first(conn: &Connection, clock: &LeaseClock) -> Result<Vec<Finding>, Stop> {
         Err(e) => Finding::new("integrity", Verdict::Error, e.to_string(), damaged),
     });
     let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    findings.push(if mode == "wal" {
-        Finding::ok("journal", "write-ahead log")
-    } else {
-        let advice = "open the file with windlass: it turns the write-ahead log on";
-        Finding::new("journal", Verdict::Error, format!("mode {mode}"), advice)
-    });
+    findings.push(journal(&mode));
     findings.push(clocks(conn)?);
     findings.push(stale(conn, clock)?);
     Ok(findings)
+}
+
+fn journal(mode: &str) -> Finding {
+    if mode == "wal" {
+        return Finding::ok("journal", "write-ahead log");
+    }
+    let advice = "open the file with windlass: it turns the write-ahead log on";
+    Finding::new("journal", Verdict::Error, format!("mode {mode}"), advice)
 }
 
 /// Whether what was written is in the future of this clock.
@@ -349,5 +352,17 @@ mod tests {
         assert_eq!(judge(1 << 20, 200 << 20), Verdict::Warning);
         assert_eq!(judge(1 << 40, 1 << 30), Verdict::Warning);
         assert_eq!(judge(1 << 20, 1 << 20), Verdict::Error);
+    }
+
+    /// A file cannot be put into this mode while a store has it open.
+    #[test]
+    fn any_other_journal_is_told() {
+        assert_eq!(journal("wal").verdict, Verdict::Ok);
+        let finding = journal("delete");
+        assert_eq!(
+            (finding.verdict, &*finding.found),
+            (Verdict::Error, "mode delete")
+        );
+        assert!(finding.advice.contains("open the file with windlass"));
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmType, WatchOptions};
 use futures::future::join_all;
+use jiff::Timestamp;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -77,7 +78,7 @@ impl Inner {
         findings.push(leader(&members));
         findings.push(self.alarms().await);
         findings.push(size(&members, how.quota));
-        findings.push(self.clocks(&members));
+        findings.push(clocks_of(self.now(), &members));
         findings
     }
 
@@ -126,32 +127,6 @@ impl Inner {
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
     }
 
-    /// The clocks of the servers beside ours, to a second.
-    fn clocks(&self, members: &[Member]) -> Finding {
-        let now = self.now();
-        let told = members.iter().filter_map(|member| member.told.clock);
-        let skew = told
-            .map(|clock| clock.duration_since(now).as_secs().abs())
-            .max();
-        let advice = "look at the clocks of the machines: wake-ups and retention follow them";
-        match skew {
-            None => Finding::new(
-                "clock",
-                Verdict::Unknown,
-                "the members do not tell theirs",
-                "",
-            ),
-            // An answer takes a while, and a second is cut off.
-            Some(skew) if skew <= 3 => {
-                Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
-            }
-            Some(skew) => {
-                let found = format!("a member's is {skew} s away from ours");
-                Finding::new("clock", Verdict::Warning, found, advice)
-            }
-        }
-    }
-
     /// How much history is kept: what was never compacted fills the quota.
     pub(super) async fn history_kept(&self, how: &Examination) -> Finding {
         match self.try_history_kept(how).await {
@@ -170,15 +145,7 @@ impl Inner {
                 ..Finding::ok("history", found)
             });
         }
-        let kept = now - self.compacted().await?;
-        let found = format!("{kept} of {now} revisions are kept");
-        if kept < MUCH_HISTORY {
-            return Ok(Finding::ok("history", found));
-        }
-        let advice = "turn compaction on (the members' --auto-compaction-mode=periodic \
-                      --auto-compaction-retention=1h, or ?compact-after=1h of the store's URL), or \
-                      windlass doctor --compact";
-        Ok(Finding::new("history", Verdict::Warning, found, advice))
+        Ok(history(now - self.compacted().await?, now))
     }
 
     /// The revision up to which the history was compacted; 0 when it never was.
@@ -204,6 +171,42 @@ impl Inner {
         }
         Ok(0)
     }
+}
+
+/// The clocks of the servers beside ours, to a second.
+fn clocks_of(now: Timestamp, members: &[Member]) -> Finding {
+    let told = members.iter().filter_map(|member| member.told.clock);
+    let skew = told
+        .map(|clock| clock.duration_since(now).as_secs().abs())
+        .max();
+    let advice = "look at the clocks of the machines: wake-ups and retention follow them";
+    match skew {
+        None => Finding::new(
+            "clock",
+            Verdict::Unknown,
+            "the members do not tell theirs",
+            "",
+        ),
+        // An answer takes a while, and a second is cut off.
+        Some(skew) if skew <= 3 => {
+            Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
+        }
+        Some(skew) => {
+            let found = format!("a member's is {skew} s away from ours");
+            Finding::new("clock", Verdict::Warning, found, advice)
+        }
+    }
+}
+
+fn history(kept: i64, now: i64) -> Finding {
+    let found = format!("{kept} of {now} revisions are kept");
+    if kept < MUCH_HISTORY {
+        return Finding::ok("history", found);
+    }
+    let advice = "turn compaction on (the members' --auto-compaction-mode=periodic \
+                  --auto-compaction-retention=1h, or ?compact-after=1h of the store's URL), or \
+                  windlass doctor --compact";
+    Finding::new("history", Verdict::Warning, found, advice)
 }
 
 fn versions(members: &[Member]) -> Finding {
@@ -259,4 +262,64 @@ fn size(members: &[Member], quota: Option<u64>) -> Finding {
     let advice = "compact (windlass doctor --compact) and defragment each member before it is full, \
                   or raise --quota-backend-bytes; then turn auto-compaction on";
     Finding::new("size", Verdict::Warning, found, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(version: &str, clock: Option<&str>) -> Member {
+        Member {
+            endpoint: "m".into(),
+            version: version.into(),
+            size: 0,
+            used: 0,
+            leader: 1,
+            errors: Vec::new(),
+            told: probe::Told {
+                quota: None,
+                clock: clock.map(|clock| clock.parse().unwrap()),
+            },
+        }
+    }
+
+    #[test]
+    fn members_of_several_versions_are_an_upgrade_to_be_finished() {
+        let finding = versions(&[member("3.5.1", None), member("3.5.1", None)]);
+        assert_eq!(
+            (finding.verdict, &*finding.found),
+            (Verdict::Ok, "etcd 3.5.1")
+        );
+        let finding = versions(&[member("3.5.1", None), member("3.4.23", None)]);
+        let expected = (Verdict::Warning, "etcd 3.4.23, 3.5.1");
+        assert_eq!((finding.verdict, &*finding.found), expected);
+    }
+
+    #[test]
+    fn a_member_whose_clock_is_away_is_told_with_how_far() {
+        let now = "2030-01-01T00:01:00Z".parse().unwrap();
+        let of = |clocks: &[Option<&str>]| {
+            let members: Vec<_> = clocks.iter().map(|clock| member("3.5.1", *clock)).collect();
+            let finding = clocks_of(now, &members);
+            (finding.verdict, finding.found)
+        };
+        let near = Some("2030-01-01T00:00:58Z");
+        assert_eq!(
+            of(&[near]),
+            (Verdict::Ok, "within 2 s of the members'".into())
+        );
+        let away = (Verdict::Warning, "a member's is 60 s away from ours".into());
+        assert_eq!(of(&[near, Some("2030-01-01T00:02:00Z")]), away);
+        assert_eq!(of(&[Some("2030-01-01T00:00:00Z"), None]), away);
+        assert_eq!(of(&[None]).0, Verdict::Unknown);
+    }
+
+    #[test]
+    fn history_that_nobody_compacts_is_much_at_some_point() {
+        assert_eq!(history(MUCH_HISTORY - 1, MUCH_HISTORY).verdict, Verdict::Ok);
+        let finding = history(MUCH_HISTORY, MUCH_HISTORY + 7);
+        assert_eq!(finding.verdict, Verdict::Warning);
+        assert_eq!(finding.found, "5000000 of 5000007 revisions are kept");
+        assert!(finding.advice.contains("compact-after"));
+    }
 }
