@@ -21,8 +21,11 @@ use crate::store::{Claim, Claimed, Error, Lease, What};
 
 /// How often a claim is tried when the task changes meanwhile.
 const ROUNDS: usize = 4;
-/// How many writes of a task its history goes back.
+/// How many writes of a task its history goes back, at the least.
 pub(super) const HISTORY: u64 = 64;
+/// With every so many writes what is over is cut off: with each, it would be an operation of every
+/// transition.
+const CUT_EVERY: u64 = 16;
 
 type Answer = Result<Option<Claimed>, Error>;
 
@@ -76,7 +79,9 @@ impl Inner {
     ) -> Result<(), Error> {
         let key = self.keys.history(id, version);
         item.put(&key, Entry::write(now, item.place, what)?);
-        if let Some(old) = version.checked_sub(HISTORY) {
+        if let Some(old) = version.checked_sub(HISTORY)
+            && version.is_multiple_of(CUT_EVERY)
+        {
             let old = self.keys.history(id, old);
             item.delete_range(&self.keys.histories(id), format!("{old}~"));
         }
