@@ -1,13 +1,14 @@
 //! Servers that take less in one request than is usual: told by the URL, or found out.
 
+use jiff::{SignedDuration, Timestamp};
 use windlass::{
-    Code, Command, KindConfig, Message, NewTask, Runner, TaskContext, TaskId,
+    Code, Command, KindConfig, Message, NewTask, Outcome, Runner, TaskContext, TaskId,
     store::{Error, Registry},
 };
 
 use crate::{
     server::Server,
-    support::{connect, open, task},
+    support::{connect, obeys, open, task},
 };
 
 fn small(operations: u32, bytes: u32) -> Server {
@@ -121,4 +122,46 @@ async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     let error = format!("{:?}", ended[1].state.errors);
     assert!(error.contains("--max-request-bytes"), "{error}");
     node.shutdown().await;
+}
+
+/// Sends so many commands to a task that nobody has yet, then lets a node take it.
+async fn settle_many(server: &Server, count: usize) {
+    let (store, client) = open(&server.url("ns")).await;
+    let later = Timestamp::now() + SignedDuration::from_hours(24);
+    let id = client
+        .submit(NewTask::new("k").start_at(later))
+        .await
+        .unwrap();
+    let mut sent = Vec::new();
+    for n in 0..count {
+        let command = match n + 1 == count {
+            true => Command::Kill,
+            false => Command::Pause,
+        };
+        sent.push(client.command(&id, command).await.unwrap());
+    }
+    let node = Runner::builder(&store).node("n").handler("k", obeys);
+    let node = node.start().await.unwrap();
+    for command in &sent {
+        let outcome = client.wait_outcome(command).await.unwrap();
+        assert!(matches!(outcome, Outcome::Applied { .. }), "{outcome:?}");
+    }
+    let ended = client.wait(&id).await.unwrap();
+    assert_eq!(ended.state.code(), Code::Killed);
+    assert!(ended.state.claims <= 4, "{} claims", ended.state.claims);
+    node.shutdown().await;
+}
+
+/// They were put into one write, which no server took; nobody could run the task any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_commands_that_waited_are_settled() {
+    let server = Server::start();
+    settle_many(&server, 200).await;
+}
+
+/// The first claim finds out that the server takes less than is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_waited_are_settled_by_a_server_with_small_limits() {
+    let server = small(24, 16_384);
+    settle_many(&server, 30).await;
 }

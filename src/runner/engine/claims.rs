@@ -307,12 +307,13 @@ impl Engine {
             Some(own) => std::sync::Arc::new(own.clone()),
             None => kind.config.retry.clone(),
         };
-        let limit = self.parts.coordinator.limits().max_bytes;
+        let limits = self.parts.coordinator.limits();
         let config = Config {
             stop_grace: kind.config.stop_grace,
             park_after: self.parts.config.park_after,
             retry,
-            max_data_bytes: limit.saturating_sub(task.props.len()),
+            max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
+            max_outcomes: limits.max_outcomes,
         };
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");

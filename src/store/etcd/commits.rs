@@ -10,7 +10,6 @@ use super::{
     errors::Fault,
     held::Held,
     item::Item,
-    outcomes::REJECTED_AT_ONCE,
     queued::Stored,
     read::{Bundle, parked_for, revision},
     records::{self, Envelope, Hold, Owner},
@@ -209,7 +208,7 @@ impl Inner {
     ) -> Tried {
         let unknown = |(order, _): &&(u64, Outcome)| held.queue.iter().all(|s| s.order != *order);
         let waits = held.queue.len().saturating_sub(write.outcomes.len());
-        if write.state.code().is_terminal() && waits > REJECTED_AT_ONCE {
+        if write.state.code().is_terminal() && waits > self.settled_at_once() {
             return Box::pin(self.reject_some(claim, write, held)).await;
         }
         if write.outcomes.iter().any(|o| unknown(&o)) {

@@ -14,7 +14,7 @@ use crate::store::{
 #[async_trait]
 impl Coordinator for EtcdStore {
     fn limits(&self) -> Limits {
-        self.0.options.limits
+        self.0.limits()
     }
 
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {

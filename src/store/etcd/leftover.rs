@@ -12,7 +12,7 @@ use super::{
     Inner,
     claims::touch,
     item::Item,
-    outcomes::{REJECTED_AT_ONCE, ended},
+    outcomes::ended,
     read::{Bundle, corrupt, revision},
     records::{self, Entry, Envelope},
 };
@@ -65,16 +65,16 @@ impl Inner {
         item.when_at(&keys.owner(id), 0);
         item.when_at(&keys.task(id), revision(bundle.task.as_ref()));
         item.when_at(&keys.state(id), revision(bundle.state.as_ref()));
-        let slot = keys.slot(id);
+        let (slot, at_once) = (keys.slot(id), self.settled_at_once());
         item.when_not_after(&slot, &format!("{slot}0"), bundle.revision);
-        for stored in bundle.queue.iter().take(REJECTED_AT_ONCE) {
+        for stored in bundle.queue.iter().take(at_once) {
             let name = stored.key_name();
             let outcome = stored.write_outcome(ended(state.code()))?;
             item.put(&keys.outcome(id, &name), outcome);
         }
-        if bundle.queue.len() > REJECTED_AT_ONCE {
+        if bundle.queue.len() > at_once {
             // These first; that they are gone makes the task be looked at again.
-            for stored in bundle.queue.iter().take(REJECTED_AT_ONCE) {
+            for stored in bundle.queue.iter().take(at_once) {
                 match &stored.name {
                     Some(name) => item.delete(&keys.queued(id, name)),
                     None => item.delete(&slot),

@@ -13,10 +13,10 @@ use super::{
     item::Item,
     queued::Stored,
 };
-use crate::store::{Claim, Error};
+use crate::store::{Claim, Error, Limits};
 
-/// How many commands the end of a task rejects in the same write; those beyond go before it.
-pub(super) const REJECTED_AT_ONCE: usize = 40;
+/// How many commands are settled in one write at the most.
+const AT_ONCE: usize = 40;
 
 pub(super) fn ended(code: Code) -> Outcome {
     let reason = format!("the task has ended: it is {code}");
@@ -24,6 +24,19 @@ pub(super) fn ended(code: Code) -> Outcome {
 }
 
 impl Inner {
+    /// How many commands are settled in one write: each is two operations, and the end of a task
+    /// rejects as many again. At the end those beyond are rejected before it.
+    pub(super) fn settled_at_once(&self) -> usize {
+        (self.capacity.operations() / 4).clamp(1, AT_ONCE)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            max_outcomes: self.settled_at_once().min(self.options.limits.max_outcomes),
+            ..self.options.limits
+        }
+    }
+
     /// Records outcomes, and at the end of a task rejects what else waits.
     pub(super) fn settle(
         &self,
@@ -64,7 +77,7 @@ impl Inner {
             .queue
             .iter()
             .filter(settles)
-            .take(REJECTED_AT_ONCE.min(self.capacity.operations() / 4).max(1))
+            .take(self.settled_at_once())
             .collect();
         let mut item = Item::new(touch(id));
         item.when_at(&self.keys.owner(id), self.fences.revision(claim.fence));

@@ -226,6 +226,13 @@ impl Writer {
                 return;
             }
             Err(fault) => {
+                if let Fault::OverLimit(limit @ Limit::Operations, _) = fault
+                    && used(limit, &items) <= self.capacity.operations()
+                {
+                    // One item alone, which should have fitted: what settles commands can be made
+                    // smaller the next time.
+                    self.capacity.learn(limit, used(limit, &items));
+                }
                 for waiting in items {
                     let _ = waiting.answer.send(Err(fault.clone()));
                 }

@@ -37,7 +37,7 @@ pub(super) async fn in_order<I, K: Hash + Eq, F: Future>(
 #[async_trait]
 impl Registry for EtcdStore {
     fn limits(&self) -> Limits {
-        self.0.options.limits
+        self.0.limits()
     }
 
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {

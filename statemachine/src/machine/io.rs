@@ -20,6 +20,9 @@ pub struct Config {
     pub retry: Arc<dyn RetryPolicy>,
     /// How many bytes data and result may have (the limit of the store, less the props).
     pub max_data_bytes: usize,
+    /// How many commands get their outcome in one write at the most (at least 1); what waits behind
+    /// them does so in the writes that follow.
+    pub max_outcomes: usize,
 }
 
 /// What comes from outside with every input, so that the machine needs no clock and no dice.

@@ -282,7 +282,8 @@ impl Machine {
         let mut settles = Vec::new();
         let (mut steps, mut outcomes) = (Vec::new(), Vec::new());
         // A checkpoint that the handler makes by itself answers the command that asks for one.
-        while let Some(front) = self.queue.front()
+        while outcomes.len() < self.config.max_outcomes.max(1)
+            && let Some(front) = self.queue.front()
             && match front.command.command {
                 Command::Checkpoint => {
                     checkpoint.is_some() || front.deadline.is_some_and(|d| d <= env.now)

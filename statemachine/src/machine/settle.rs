@@ -69,8 +69,8 @@ impl Draft {
 }
 
 impl Machine {
-    /// Applies what the handler returned (nothing, if it was aborted or did not run), then every
-    /// command that waits, then the stop; what comes of it is written.
+    /// Applies what the handler returned (nothing, if it was aborted or did not run), then the
+    /// commands that wait (as many as one write takes), then the stop; what comes of it is written.
     pub(super) fn settle(&mut self, cause: Cause, env: Env, out: &mut Vec<Effect>) {
         self.phase = Phase::Storing;
         // Kill always ends in killed: it waits for nobody's judgement of a failure.
@@ -118,7 +118,9 @@ impl Machine {
         if !killed {
             self.ask_policy(&mut draft, env);
         }
-        while let Some(waiting) = self.queue.pop_front() {
+        while draft.outcomes.len() < self.config.max_outcomes.max(1)
+            && let Some(waiting) = self.queue.pop_front()
+        {
             let command = &waiting.command;
             let applied = match self.unfit_result(&command.command, &draft.state, results_refused) {
                 Some(reason) => Err(reason),
@@ -142,6 +144,9 @@ impl Machine {
             let _ = draft.apply(&Message::release(), None, env);
         }
         draft.drop_claim |= match draft.state.status {
+            _ if draft.state.code().is_terminal() => true,
+            // There is more to be settled: the next write decides.
+            _ if !self.queue.is_empty() => false,
             Status::Runnable => false,
             Status::Sleeping { until } => self.parks(until, env.now),
             _ => true,
@@ -294,7 +299,10 @@ impl Machine {
             .queue
             .iter()
             .position(|w| told(w) && matches!(w.command.command, Command::Complete { .. }));
-        for waiting in self.queue.drain(..complete.unwrap_or(0)) {
+        // One place is left for the completion itself. What there is no room for is rejected by the
+        // end, as what was sent later is.
+        let room = self.config.max_outcomes.saturating_sub(1);
+        for waiting in self.queue.drain(..complete.unwrap_or(0).min(room)) {
             let order = waiting.command.order;
             // What asks only to go on is done by this very write, before the end.
             let applied = (!waiting.command.command.aborts())

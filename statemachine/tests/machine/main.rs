@@ -8,6 +8,7 @@ mod commands;
 mod course;
 mod errors;
 mod losing;
+mod many;
 mod oddities;
 mod parked;
 mod refused;
