@@ -136,8 +136,23 @@ impl Keeper {
             let status = self.wanted.borrow().status;
             match timeout_at(until, self.coordinator.renew(lease, &status)).await {
                 Ok(Ok(())) => {
-                    until = asked + self.ttl - margin(self.ttl);
-                    self.until.send_replace(until);
+                    let renewed = asked + self.ttl - margin(self.ttl);
+                    // One that was answered after its time comes too late, also when the answer was
+                    // there before anybody looked (the process stood still): the engine may have
+                    // stopped the handlers already. Whoever looks first decides for both.
+                    let in_time = self.until.send_if_modified(|until| {
+                        let in_time = Instant::now() < *until;
+                        if in_time {
+                            *until = renewed;
+                        }
+                        in_time
+                    });
+                    if !in_time {
+                        error!(%node, lease = lease.id,
+                            "the lease was renewed after its time: it counts as lost");
+                        return false;
+                    }
+                    until = renewed;
                     next = asked + self.ttl / 3;
                     wait = self.ttl / 60;
                     if told {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use windlass::{
     BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
     runner::StartError,
@@ -317,4 +318,34 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
     world.rest(&id, Code::Completed).await;
     assert_eq!(world.faults.calls(Operation::Join), 3);
     node.shutdown().await;
+}
+
+/// The engine had stopped the handlers, while the lease was renewed on and on: no node could have
+/// the tasks any more.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
+    let world = World::new().await;
+    let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+    let node = world.node("n").lease_ttl(secs(15)).handler("k", obeys);
+    let node = node.start().await.unwrap();
+    let id = world.running("k").await;
+    let before = node.snapshot().await.unwrap().lease.unwrap();
+    let renewals = world.faults.calls(Operation::Renew);
+    // It is under way when the process stands still for longer than what is left of the lease.
+    world.faults.fail(Operation::Renew, Fault::Late(secs(6)), 1);
+    world
+        .until("it is being renewed", || async {
+            world.faults.calls(Operation::Renew) > renewals
+        })
+        .await;
+    tokio::time::advance(secs(9)).await;
+    let stood_still = Instant::now();
+    world
+        .until("it has a new lease and the task", || async {
+            let lease = node.snapshot().await.and_then(|now| now.lease);
+            let state = world.client.get(&id).await.unwrap().state.unwrap();
+            lease.is_some_and(|lease| lease != before) && state.claims == 2
+        })
+        .await;
+    assert!(stood_still.elapsed() < secs(30));
 }
