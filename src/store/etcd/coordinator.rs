@@ -56,7 +56,6 @@ impl Coordinator for EtcdStore {
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        self.0.warn_of_quota().await;
         self.0.maintain(retention).await
     }
 }

@@ -10,8 +10,7 @@ use std::{
 };
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
-use futures::future::{join, join_all};
-use tokio::time::timeout;
+use futures::future::join_all;
 use tracing::debug;
 use windlass_statemachine::NodeName;
 
@@ -35,8 +34,10 @@ pub(super) struct NodeLease {
 
 struct State {
     registration: Registration,
-    /// The status that is stored.
-    told: NodeStatus,
+    /// The status that is stored, if that is known.
+    told: Option<NodeStatus>,
+    /// It is being written.
+    telling: bool,
     /// Each lease, and how many claims hang on it.
     leases: Vec<(i64, usize)>,
 }
@@ -58,6 +59,17 @@ impl NodeLease {
             .find(|(_, n)| *n < CLAIMS_PER_LEASE)?;
         found.1 += 1;
         Some(found.0)
+    }
+
+    /// The status that is to be written next; `None` when what is stored is true.
+    fn to_be_told(&self) -> Option<NodeStatus> {
+        let mut state = self.state();
+        let status = state.registration.status;
+        if state.told.take() == Some(status) {
+            (state.told, state.telling) = (Some(status), false);
+            return None;
+        }
+        Some(status)
     }
 
     /// For how many more claims there is room.
@@ -178,7 +190,8 @@ impl Inner {
             ttl,
             state: Mutex::new(State {
                 registration,
-                told: NodeStatus::default(),
+                told: Some(NodeStatus::default()),
+                telling: false,
                 leases: vec![(id, 0)],
             }),
             streams: tokio::sync::Mutex::default(),
@@ -188,16 +201,16 @@ impl Inner {
         Ok(lease)
     }
 
-    pub(super) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+    pub(super) async fn renew(
+        self: &Arc<Self>,
+        lease: &Lease,
+        status: &NodeStatus,
+    ) -> Result<(), Error> {
         let Some(node) = self.leases.get(lease.id) else {
             return Err(fenced(&lease.node));
         };
-        let (renewed, told) = join(
-            self.renew_all(lease, &node),
-            self.tell_status(lease, &node, status),
-        )
-        .await;
-        renewed.and(told)
+        self.tell_status(lease, &node, status);
+        self.renew_all(lease, &node).await
     }
 
     /// Renews all leases of a node at once: each has the whole time of a call.
@@ -228,30 +241,32 @@ impl Inner {
         }
     }
 
-    /// Writes how the node is, if that has changed. The lease is renewed whatever becomes of it: a
-    /// write may take as long as the members need for a new leader. What was not told now is told by
-    /// the next renewal.
-    async fn tell_status(
-        &self,
-        lease: &Lease,
-        node: &NodeLease,
-        status: &NodeStatus,
-    ) -> Result<(), Error> {
-        let changed = {
+    /// Writes how the node is, if that has changed, and waits for nothing: the lease is renewed
+    /// whatever becomes of it, and a write may take as long as the members need for a new leader.
+    /// What was not told now is told with the next renewal.
+    fn tell_status(self: &Arc<Self>, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
+        {
             let mut state = node.state();
             state.registration.status = *status;
-            state.told != *status
-        };
-        if !changed {
-            return Ok(());
+            if state.telling || state.told == Some(*status) {
+                return;
+            }
+            state.telling = true;
         }
-        match timeout(node.ttl / 6, self.register(lease, node)).await {
-            Ok(Ok(())) => node.state().told = *status,
-            Ok(Err(Error::Fenced(why))) => return Err(Error::Fenced(why)),
-            Ok(Err(error)) => debug!(node = %lease.node, %error, "its status was not told"),
-            Err(_) => debug!(node = %lease.node, "its status was not told in time"),
-        }
-        Ok(())
+        let (inner, lease, node) = (self.clone(), lease.clone(), node.clone());
+        tokio::spawn(async move {
+            while let Some(status) = node.to_be_told() {
+                // Until there is an answer, either may be stored.
+                match inner.register(&lease, &node).await {
+                    Ok(()) => node.state().told = Some(status),
+                    Err(error) => {
+                        debug!(node = %lease.node, %error, "its status was not told");
+                        node.state().telling = false;
+                        break;
+                    }
+                }
+            }
+        });
     }
 
     /// Renews one lease, on the stream that was used before if it still works. One that is silent
