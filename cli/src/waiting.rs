@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::Instant;
-use windlass::{Client, Kind, store};
+use tracing::debug;
+use windlass::{Client, Kind, store::NodeRecord};
 
 use crate::{args::duration, exit::Failure, output::Output, view::human};
 
@@ -55,14 +56,17 @@ impl Deadline {
     }
 }
 
-/// Says which of these kinds no live node handles, and what follows from it.
+/// Says which of these kinds no live node handles, and what follows from it. A note for a person: where
+/// the nodes cannot be read nothing is said, since what it is about was done.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
     kinds: &BTreeSet<Kind>,
     then: &str,
-) -> Result<(), store::Error> {
-    let nodes = client.nodes().await?;
+) {
+    let Some(nodes) = nodes_for_a_note(client).await else {
+        return;
+    };
     for kind in kinds {
         let handled = nodes.iter().any(|n| {
             let kinds = n.spec.kinds.as_ref();
@@ -74,5 +78,12 @@ pub(crate) async fn note_unhandled(
             ));
         }
     }
-    Ok(())
+}
+
+/// The nodes that live; `None` when they cannot be read, which fails nothing.
+pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
+    let nodes = client.nodes().await;
+    nodes
+        .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
+        .ok()
 }

@@ -14,7 +14,7 @@ use crate::{
     input,
     output::Output,
     select::{Choice, SelectArgs, is_live},
-    waiting::{Deadline, WaitArgs, note_unhandled},
+    waiting::{Deadline, WaitArgs, nodes_for_a_note, note_unhandled},
 };
 
 /// Examples of `pause`.
@@ -150,7 +150,7 @@ pub(crate) async fn execute(
         }
     })
     .await;
-    note_waiting(&client, &out, &report.tasks).await?;
+    note_waiting(&client, &out, &report.tasks).await;
     if args.wait.wait {
         settle(&client, &out, &mut report.tasks, args.wait.timeout, action).await;
     }
@@ -158,10 +158,12 @@ pub(crate) async fn execute(
 }
 
 /// Says of which commands nobody is there to apply them.
-async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) -> Result<(), Failure> {
-    let nodes = client.nodes().await?;
+async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) {
+    let Some(nodes) = nodes_for_a_note(client).await else {
+        return;
+    };
     if nodes.iter().any(|n| n.spec.kinds.is_none()) {
-        return Ok(());
+        return;
     }
     let mut kinds: BTreeSet<Kind> = BTreeSet::new();
     // A few of them tell enough; a look at each of a million would not be worth it.
@@ -172,7 +174,7 @@ async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) -> Result<(
             kinds.insert(record.task.kind);
         }
     }
-    Ok(note_unhandled(client, out, &kinds, "it is applied").await?)
+    note_unhandled(client, out, &kinds, "it is applied").await;
 }
 
 /// Waits for the outcomes.

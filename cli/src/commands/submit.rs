@@ -160,7 +160,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let is_over = matches!(answer, Submitted::Existing(code) if code.is_terminal());
     if !is_over {
-        note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await?;
+        note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
     }
     let done = if args.wait.wait {
         let ended = ended(&client, &id, Deadline::after(args.wait.timeout));

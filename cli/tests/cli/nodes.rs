@@ -46,3 +46,27 @@ async fn nodes_are_listed_and_steered() {
     node.shutdown().await;
     assert_eq!(env.json(&["nodes"]), json!([]));
 }
+
+/// Whether somebody is there to do it is only noted: what was done is told, though the nodes cannot be
+/// read. A script that loses the ids would submit again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_is_told_though_the_nodes_cannot_be_read() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    env.sql("UPDATE leases SET spec = 'spoiled'");
+    env.run(&["nodes"]).code(1);
+    let submitted = env.json(&["submit", "k"]);
+    assert_eq!(submitted["submitted"], "new");
+    let id = submitted["id"].as_str().unwrap();
+    let lines = env.write("lines", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+    let report = env.json(&["submit", "k", "--lines", &lines]);
+    assert_eq!(report["ids"], json!(["a", "b"]));
+    for words in [&["pause", id][..], &["kill", "a", "b"]] {
+        let report = env.json(words);
+        assert_eq!(report["done"], words.len() - 1);
+        for task in report["tasks"].as_array().unwrap() {
+            assert!(task["command_id"].is_string(), "{report}");
+        }
+    }
+    node.shutdown().await;
+}
