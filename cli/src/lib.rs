@@ -9,7 +9,7 @@
 //! | `text` | text that no terminal obeys |
 //! | `select` | which tasks are meant: ids or filters, dry run, confirmation |
 //! | `bulk` | what came of doing something to many tasks |
-//! | `waiting` | waiting with a limit |
+//! | `waiting` | waiting with a limit, also for a store that is away |
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | how a task looks: its stable JSON form, and rows of tables |
 //! | `commands` | a file per command |

@@ -1,10 +1,13 @@
-//! Waiting with a limit, and saying so when there is nobody to wait for.
+//! Waiting with a limit, also for a store that is away, and saying so when there is nobody to wait for.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use tokio::time::Instant;
-use tracing::debug;
-use windlass::{Client, Kind, store::NodeRecord};
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+use windlass::{
+    Client, Kind,
+    store::{Error, NodeRecord},
+};
 
 use crate::{args::duration, exit::Failure, output::Output, view::human};
 
@@ -56,6 +59,41 @@ impl Deadline {
     }
 }
 
+/// How long a store that does not answer is asked again by what has a node: a cluster elects a leader
+/// within seconds, a backup or a restart takes longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is left alone before it is asked a second time; then twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks until there is an answer, or an error that no trying again mends; after `limit` every error is
+/// one. A limit that no clock reaches is none.
+///
+/// # Errors
+///
+/// The last one.
+pub(crate) async fn patiently<T, Answer>(
+    limit: Duration,
+    mut ask: impl FnMut() -> Answer,
+) -> Result<T, Error>
+where
+    Answer: Future<Output = Result<T, Error>>,
+{
+    let deadline = Instant::now().checked_add(limit);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match ask().await {
+            Err(e) if e.is_retryable() && deadline.is_none_or(|at| Instant::now() < at) => {
+                if pause == FIRST_PAUSE {
+                    warn!(error = %e, "the store does not answer; asking again");
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Says which of these kinds no live node handles, and what follows from it. A note for a person: where
 /// the nodes cannot be read nothing is said, since what it is about was done.
 pub(crate) async fn note_unhandled(
@@ -86,4 +124,52 @@ pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>>
     nodes
         .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Fails so many times, then answers how often it was asked.
+    async fn asked(failures: u32, limit: Duration) -> Result<u32, Error> {
+        let asked = Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            let answer = match asked.get() {
+                n if n > failures => Ok(n),
+                _ => Err(Error::unavailable("get", "no leader")),
+            };
+            async move { answer }
+        };
+        patiently(limit, ask).await
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_asked_again() {
+        assert_eq!(asked(0, PATIENCE).await.unwrap(), 1);
+        assert_eq!(asked(4, PATIENCE).await.unwrap(), 5);
+        assert_eq!(asked(4, Duration::MAX).await.unwrap(), 5);
+    }
+
+    #[tokio::test]
+    async fn patience_ends() {
+        let (begun, limit) = (Instant::now(), Duration::from_millis(100));
+        let error = asked(u32::MAX, limit).await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert!(begun.elapsed() >= limit);
+        assert!(asked(1, Duration::ZERO).await.is_err(), "asked once");
+    }
+
+    #[tokio::test]
+    async fn what_no_trying_again_mends_is_told_at_once() {
+        let asked = Cell::new(0);
+        let ask = || {
+            asked.set(asked.get() + 1);
+            async { Err::<(), _>(Error::Unusable("not ours".into())) }
+        };
+        assert!(patiently(PATIENCE, ask).await.is_err());
+        assert_eq!(asked.get(), 1);
+    }
 }

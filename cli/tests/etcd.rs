@@ -11,7 +11,7 @@ mod live;
 #[path = "../../tests/etcd/server.rs"]
 mod server;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, thread::sleep, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -153,6 +153,32 @@ fn a_run_that_is_killed_goes_on() {
         again.len() <= 3,
         "only what was running is run again: {again:?}"
     );
+}
+
+/// While the server is away the commands of a run go on, and what came of them is told when it is back.
+/// There is a task of another kind too: whether somebody is there for it is read all the time.
+#[test]
+fn a_run_outlives_a_server_that_is_away() {
+    let mut server = Server::start();
+    let place = Place::on(server.url("away"));
+    let shell = "echo x >> starts; until [ -e go ]; do sleep 0.05; done; echo x >> ends";
+    let command = format!("{{\"shell\":\"{shell}\"}}\n");
+    let lines: String = (0..8)
+        .map(|n| command.replace('x', &n.to_string()))
+        .collect();
+    place.write("lines", &format!("{{\"kind\":\"mail\"}}\n{lines}"));
+    let running = place.start(&["run", "-j", "4", "--lease-ttl", "60s", "lines"]);
+    place.until_lines("starts", 4);
+    server.kill();
+    place.write("go", "");
+    place.until_lines("ends", 4);
+    // No signal tells what does not happen: it does not end.
+    sleep(Duration::from_secs(3));
+    server.restart();
+    assert_eq!(running.wait(), Some(1), "one is left");
+    assert_eq!(place.read("starts").lines().count(), 8, "none is run again");
+    assert_eq!(place.read("ends").lines().count(), 8);
+    assert_eq!(place.list(&["--state", "completed"]).len(), 8);
 }
 
 /// What a command has kept of its own progress is there for its next attempt, though the process that

@@ -15,6 +15,7 @@ use crate::{
     exec::{self, Exec, Folders, Policy},
     exit::{Exit, Failure},
     global::Global,
+    waiting::patiently,
 };
 
 const EXAMPLES: &str = "\
@@ -186,7 +187,9 @@ pub(crate) fn signals(error: std::io::Error) -> Failure {
 /// Waits until no task is meant any more.
 async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
     let first = Page { after: 0, limit: 1 };
-    let mut changes = client.changes(None).await?;
+    // A node does not end because its store is away.
+    let follow = || patiently(Duration::MAX, || client.changes(None));
+    let mut changes = follow().await?;
     loop {
         match client.list(filter, first).await {
             Ok(tasks) if tasks.is_empty() => return Ok(()),
@@ -197,7 +200,7 @@ async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::E
         sleep(Duration::from_millis(100)).await;
         match timeout(Duration::from_secs(2), changes.next()).await {
             Ok(Some(Ok(_))) | Err(_) => {}
-            Ok(Some(Err(_)) | None) => changes = client.changes(None).await?,
+            Ok(Some(Err(_)) | None) => changes = follow().await?,
         }
     }
 }

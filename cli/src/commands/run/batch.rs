@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
     Client, Code, Kind, State, TaskId,
-    store::{Change, Error, Submitted, TaskRecord, What},
+    store::{Change, ChangeStream, Error, Submitted, TaskRecord, What},
 };
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     exec::KIND,
     exit::{Exit, Failure},
+    waiting::{PATIENCE, patiently},
 };
 
 /// How many tasks are submitted and have not ended, at the most: enough for every worker to be
@@ -31,8 +32,8 @@ const WINDOW: usize = 10_000;
 const TICK: Duration = Duration::from_millis(250);
 /// When nothing was heard for so long, the tasks are looked up: something may have been missed.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long a store that does not answer is asked again.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it is asked again once the node has stopped: what is left to read is the summary.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A task that has not ended.
 struct Live {
@@ -54,6 +55,8 @@ pub(super) struct Batch {
     /// The kinds that no live node has a handler for, as of the last look.
     unhandled: HashSet<Kind>,
     heard: Instant,
+    /// How long a store that does not answer is asked again.
+    patience: Duration,
 }
 
 impl Batch {
@@ -74,6 +77,7 @@ impl Batch {
             live: HashMap::new(),
             unhandled: HashSet::new(),
             heard: Instant::now(),
+            patience: PATIENCE,
         }
     }
 
@@ -81,7 +85,7 @@ impl Batch {
     /// run cannot give it.
     pub(super) async fn work(&mut self, mut lines: Lines) -> Result<(), Failure> {
         // From before the first submit, so that no end is missed.
-        let mut changes = self.client.changes(None).await?;
+        let mut changes = self.follow_changes().await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut open = true;
@@ -114,7 +118,8 @@ impl Batch {
                     }
                     Some(Err(_)) | None => {
                         sleep(Duration::from_millis(200)).await;
-                        changes = self.client.changes(None).await?;
+                        changes = self.follow_changes().await?;
+                        // What was missed meanwhile.
                         self.look_up().await?;
                     }
                 },
@@ -134,6 +139,15 @@ impl Batch {
         }
     }
 
+    async fn follow_changes(&self) -> Result<ChangeStream, Error> {
+        patiently(self.patience, || self.client.changes(None)).await
+    }
+
+    /// Reads a task.
+    async fn read(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        patiently(self.patience, || self.client.get(id)).await
+    }
+
     async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
         let mut entries = Vec::with_capacity(chunk.len());
         for Numbered { line, entry } in chunk {
@@ -142,7 +156,7 @@ impl Batch {
                 Err(reason) => self.report.wrong_line(line, &reason),
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         let mut pause = Duration::from_millis(20);
         while !entries.is_empty() {
             let tasks = entries.iter().map(|(_, e)| e.submit.clone()).collect();
@@ -199,7 +213,7 @@ impl Batch {
                 return Ok(());
             }
         }
-        let record = self.client.get(&id).await?;
+        let record = self.read(&id).await?;
         let batch = record.task.labels.get(BATCH);
         if batch != Some(&self.name) {
             let reason = match batch {
@@ -219,11 +233,7 @@ impl Batch {
         let kind = record.task.kind.clone();
         let state = match &record.state {
             Ok(state) => state,
-            Err(_) if self.retry_failed => {
-                self.client.retry(&id).await?;
-                self.follow(id, Code::Runnable, kind);
-                return Ok(());
-            }
+            Err(_) if self.retry_failed => return self.start_anew(id, kind).await,
             Err(e) => {
                 self.report.failed(Failed::set_aside(&id, e), 1, true);
                 return Ok(());
@@ -233,16 +243,21 @@ impl Batch {
         match state.code() {
             Code::Completed => self.report.completed_before(&self.client, &id).await?,
             Code::Failed | Code::Killed if self.retry_failed && earlier => {
-                match self.client.retry(&id).await {
-                    // Somebody else was faster: it is live again.
-                    Ok(()) | Err(Error::Invalid(_)) => self.follow(id, Code::Runnable, kind),
-                    Err(e) => return Err(e.into()),
-                }
+                self.start_anew(id, kind).await?;
             }
             Code::Failed | Code::Killed => {
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
             code => self.follow(id, code, kind),
+        }
+        Ok(())
+    }
+
+    async fn start_anew(&mut self, id: TaskId, kind: Kind) -> Result<(), Failure> {
+        match patiently(self.patience, || self.client.retry(&id)).await {
+            // Somebody else was faster, or the answer to us was lost: it is live again.
+            Ok(()) | Err(Error::Invalid(_)) => self.follow(id, Code::Runnable, kind),
+            Err(e) => return Err(e.into()),
         }
         Ok(())
     }
@@ -272,7 +287,7 @@ impl Batch {
 
     /// Reads what a task is now, and counts it if it has ended.
     async fn look_up_one(&mut self, id: &TaskId) -> Result<(), Failure> {
-        let record = match self.client.get(id).await {
+        let record = match self.read(id).await {
             Ok(record) => record,
             Err(e @ Error::NotFound { .. }) => {
                 let lines = self.live.remove(id).map_or(0, |l| l.lines);
@@ -325,7 +340,7 @@ impl Batch {
             .collect();
         let mut unhandled = HashSet::new();
         for kind in foreign {
-            if !self.client.is_handled(kind).await? {
+            if !patiently(self.patience, || self.client.is_handled(kind)).await? {
                 unhandled.insert(kind.clone());
             }
         }
@@ -339,6 +354,8 @@ impl Batch {
 
     /// Tells how it went, once the node has stopped.
     pub(super) async fn conclude(mut self, interrupted: bool) -> Result<Exit, Failure> {
+        // A signal is not heard here any more.
+        self.patience = LAST_PATIENCE;
         // What ended while the node stopped.
         self.look_up().await?;
         let mut waiting: HashMap<String, u64> = HashMap::new();

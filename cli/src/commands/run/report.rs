@@ -12,7 +12,12 @@ use serde_json::json;
 use windlass::{Client, Code, State, Status, TaskId, store::Error};
 
 use crate::{
-    exec::Output as Captured, exit::Failure, global::Global, output::Output, text::one_line,
+    exec::Output as Captured,
+    exit::Failure,
+    global::Global,
+    output::Output,
+    text::one_line,
+    waiting::{PATIENCE, patiently},
 };
 
 /// How many failures are remembered for the summary.
@@ -170,7 +175,7 @@ impl Report {
         self.counts.completed += 1;
         self.counts.before += 1;
         if self.print_output
-            && let Ok(state) = client.get(id).await?.state
+            && let Ok(state) = patiently(PATIENCE, || client.get(id)).await?.state
         {
             self.print(id, &state)?;
         }
