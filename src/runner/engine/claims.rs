@@ -275,18 +275,10 @@ impl Engine {
         if pending.latest.is_some() {
             return self.pending_heard(&view.id, pending.latest);
         }
-        let wait = Duration::from_millis(200 + fastrand::u64(0..800));
-        let wait = jiff::SignedDuration::try_from(wait).unwrap_or_default();
-        let due = now.checked_add(wait).ok();
         // Told again before that by the watch, if anything about it changes.
-        self.due.upsert(
-            TaskView {
-                due,
-                commanded: false,
-                ..view
-            },
-            now,
-        );
+        let wait = SignedDuration::from_millis(200 + fastrand::i64(0..800));
+        let until = now.checked_add(wait).unwrap_or(now);
+        self.due.put_off(view, until, now);
     }
 
     fn begin(&mut self, claimed: Claimed, pending: PendingClaim) {
