@@ -160,6 +160,28 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
+/// The list tells of the claim before its answer is known to be lost.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_list_tells_before_its_answer_is_lost_is_made_anew() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    world
+        .until("listed", || async { node.snapshot().await.unwrap().listed })
+        .await;
+    let lost = Fault::LostLate(secs(3));
+    world.faults.fail(Operation::Claim, lost, 1);
+    let id = world.running("k").await;
+    world.faults.break_watches();
+    let done = tokio::time::timeout(secs(10), world.client.wait(&id)).await;
+    assert!(done.expect("it is stuck").unwrap().is_completed());
+    assert_eq!(world.faults.calls(Operation::Claim), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_misses_nothing() {
     let world = World::new().await;

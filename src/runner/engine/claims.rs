@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, RetryPolicy,
+    Kind, Machine, RetryPolicy, TaskId,
     machine::{Config, Input, StopReason},
 };
 
 use super::{
-    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, In, Mode, PendingClaim, SlotId,
+    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, Heard, In, Mode, PendingClaim, SlotId,
     slot::Slot,
 };
 use crate::{
@@ -257,6 +257,7 @@ impl Engine {
                 Err(Error::Corrupt { reason, .. }) => {
                     error!(task = %view.id, kind = %view.kind, %reason,
                         "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
+                    self.pending_heard(&view.id, pending.latest);
                 }
                 Err(Error::Fenced(_)) => {
                     debug!(task = %view.id, "not claimed: the lease is gone");
@@ -271,11 +272,28 @@ impl Engine {
 
     /// Puts a task that could not be claimed back, for a moment later.
     fn later(&mut self, view: TaskView, pending: PendingClaim) {
-        let now = self.now();
-        if pending.latest.is_some() {
-            return self.pending_heard(&view.id, pending.latest);
+        match pending.latest {
+            None => self.put_back(view),
+            latest => self.pending_heard(&view.id, latest),
         }
-        // Told again before that by the watch, if anything about it changes.
+    }
+
+    /// What was heard of a task while its claim was under way counts when that came to nothing.
+    /// That this node has the task means then that it was claimed and the answer is lost.
+    fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+        match latest {
+            Some(Heard::View(view)) if self.is_own(&view) => {
+                let anew = self.to_claim_anew(view);
+                self.put_back(anew);
+            }
+            latest => self.heard(task, latest),
+        }
+    }
+
+    /// Lets a task wait for a moment before it is claimed. Told again before that by the watch, if
+    /// anything about it changes.
+    fn put_back(&mut self, view: TaskView) {
+        let now = self.now();
         let wait = SignedDuration::from_millis(200 + fastrand::i64(0..800));
         let until = now.checked_add(wait).unwrap_or(now);
         self.due.put_off(view, until, now);

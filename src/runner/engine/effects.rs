@@ -324,7 +324,7 @@ impl Engine {
         self.heard(&task.id, latest);
     }
 
-    fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+    pub(super) fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
         match latest {
             // The node's own claim is over, whatever was heard while it stood.
             Some(Heard::View(view)) if view.claimed_by.is_some() => {}
@@ -334,10 +334,6 @@ impl Engine {
             }
             None => {}
         }
-    }
-
-    pub(super) fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
-        self.heard(task, latest);
     }
 
     fn update_active(&mut self, id: SlotId) {

@@ -98,6 +98,20 @@ impl Engine {
             })
     }
 
+    /// Whether the store has given the task to this node, under the lease that it has now.
+    pub(super) fn is_own(&self, view: &TaskView) -> bool {
+        view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id)
+    }
+
+    /// The view of a task that this node has and knows nothing of: it is claimed anew.
+    pub(super) fn to_claim_anew(&self, view: TaskView) -> TaskView {
+        TaskView {
+            claimed_by: None,
+            due: Some(self.now()),
+            ..view
+        }
+    }
+
     pub(super) fn view(&mut self, mut view: TaskView) {
         if let Some(pending) = self.pending.get_mut(&view.id) {
             pending.latest = Some(Heard::View(view));
@@ -112,10 +126,9 @@ impl Engine {
             return;
         }
         let now = self.now();
-        if view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id) {
-            // A claim of this node whose answer was lost: it is claimed anew.
-            view.claimed_by = None;
-            view.due = Some(now);
+        if self.is_own(&view) {
+            // A claim of this node whose answer was lost.
+            view = self.to_claim_anew(view);
         }
         if view.claimed_by.is_some() || !self.wanted(&view) {
             // It was left to whoever has it now; the next time it is due is another matter.
