@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, RetryPolicy, TaskId,
-    machine::{Config, Input, StopReason},
+    Effects, Kind, Machine, RetryPolicy, State, TaskId,
+    machine::{Config, Input, StopReason, Write},
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     balancer::{self, Cluster},
-    store::{Claimed, Error, TaskView},
+    store::{Claim, Claimed, Commit, Error, TaskView},
 };
 
 /// How long a task is left to each node that ranks before this one, and to all of them at the most.
@@ -24,6 +24,8 @@ const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(2);
 /// Nothing is left to others for so long.
 const LONGEST_KEPT: SignedDuration = SignedDuration::from_secs(10);
+/// How long a claim is not looked at again that was given back since it was not for this node.
+const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(30);
 /// When a task that the balancer did not take is looked at again, about.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
 /// How many tasks that were given back are remembered before those of the past are forgotten.
@@ -299,6 +301,26 @@ impl Engine {
         self.due.put_off(view, until, now);
     }
 
+    /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
+    /// claims, and a task may have been deleted and submitted anew as another one.
+    fn give_back(&mut self, claim: Claim, mut state: State) {
+        // The watch may yet tell of this claim; it is none whose answer was lost.
+        let now = self.now();
+        let until = now.checked_add(LEFT_ALONE).unwrap_or(now);
+        self.ignored.insert(claim.task.clone(), until);
+        state.version = state.version.saturating_add(1);
+        let write = Write {
+            state,
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            drop_claim: true,
+            effects: Effects::default(),
+        };
+        let nobody = self.next_slot;
+        self.next_slot += 1;
+        self.batch.push((nobody, Commit { claim, write }));
+    }
+
     fn begin(&mut self, claimed: Claimed, pending: PendingClaim) {
         let Claimed {
             claim,
@@ -312,7 +334,15 @@ impl Engine {
             .kinds
             .get(&task.kind)
             .or(self.parts.default.as_ref());
-        let Some(kind) = entry.cloned() else { return };
+        let kind = match entry {
+            Some(kind) if self.wants(&task.kind, Some(&task.labels)) => kind.clone(),
+            _ => {
+                info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
+                    "claimed, but it is not for this node any more: gives it back");
+                self.give_back(claim, state);
+                return self.heard(&task.id, pending.latest);
+            }
+        };
         let retry: std::sync::Arc<dyn RetryPolicy> = match &task.retry {
             Some(own) => std::sync::Arc::new(own.clone()),
             None => kind.config.retry.clone(),

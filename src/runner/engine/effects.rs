@@ -255,6 +255,13 @@ impl Engine {
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
+        if !self.slots.contains_key(&id) {
+            // A claim that was not for this node was given back, or the task was lost meanwhile.
+            if let Err(error) = answer {
+                debug!(%error, "a write of a task that is not here any more was not taken");
+            }
+            return;
+        }
         let input = match answer {
             Ok(()) => Input::Stored,
             Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),

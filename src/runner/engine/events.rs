@@ -6,8 +6,9 @@ use futures::StreamExt;
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::{debug, info, warn};
 use windlass_statemachine::{
-    TaskId,
+    Kind, TaskId,
     machine::{Input, StopReason},
+    task::Labels,
 };
 
 use super::{Engine, Heard, In, Mode};
@@ -88,14 +89,9 @@ impl Engine {
         }
     }
 
-    fn wanted(&self, view: &TaskView) -> bool {
-        let known = self.parts.default.is_some() || self.parts.kinds.contains_key(&view.kind);
-        known
-            && self.parts.selector.iter().all(|(name, value)| {
-                view.labels
-                    .as_ref()
-                    .is_some_and(|labels| labels.get(name) == Some(value))
-            })
+    /// Whether this node has a handler for such tasks, and they have the labels that it selects.
+    pub(super) fn wants(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
+        self.me.fits(kind, labels)
     }
 
     /// Whether the store has given the task to this node, under the lease that it has now.
@@ -126,11 +122,15 @@ impl Engine {
             return;
         }
         let now = self.now();
-        if self.is_own(&view) {
+        let wanted = self.wants(&view.kind, view.labels.as_deref());
+        // One that is not for this node is claimed anew as well, to be given back, unless it just was.
+        let left_alone = || self.ignored.get(&view.id).is_some_and(|until| *until > now);
+        let own = self.is_own(&view) && (wanted || !left_alone());
+        if own {
             // A claim of this node whose answer was lost.
             view = self.to_claim_anew(view);
         }
-        if view.claimed_by.is_some() || !self.wanted(&view) {
+        if view.claimed_by.is_some() || !(wanted || own) {
             // It was left to whoever has it now; the next time it is due is another matter.
             self.waited.remove(&view.id);
             self.due.remove(&view.id);
