@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use windlass::{Message, NewTask, Runner, TaskContext, store::Lease, testing::Operation};
+use windlass::{
+    Message, NewTask, Runner, TaskContext,
+    store::{Lease, NodeCommand},
+    testing::{Fault, Operation},
+};
 
 use crate::support::{World, secs};
 
@@ -14,6 +18,15 @@ async fn listed(world: &World, node: &Runner) {
     world
         .until("listed", || async { node.snapshot().await.unwrap().listed })
         .await;
+}
+
+/// What the node answers to a command.
+async fn told(world: &World, order: u64) -> String {
+    let look = || async { world.client.node_outcome(order).await.unwrap() };
+    world
+        .until("it answers", || async { look().await.is_some() })
+        .await;
+    look().await.unwrap()
 }
 
 /// A task is deleted and submitted anew as something else while the node's watch is behind.
@@ -76,4 +89,34 @@ async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_
     let _two = two.start().await.unwrap();
     let done = tokio::time::timeout(secs(60), world.client.wait(&id)).await;
     assert!(done.expect("it is stuck").unwrap().is_completed());
+}
+
+/// The answer to the claim comes late: the node is told to stop a task of which it does not know yet
+/// that it has it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
+    let world = World::new().await;
+    let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+    let node = world.node("n").handler("k", obeys).start().await.unwrap();
+    listed(&world, &node).await;
+    world.faults.fail(Operation::Claim, Fault::Late(secs(2)), 1);
+    let id = world.running("k").await;
+    assert!(node.snapshot().await.unwrap().tasks.is_empty());
+    let stop = NodeCommand::StopTask { task: id.clone() };
+    let sent = world.client.command_node(node.node(), stop.clone()).await;
+    let released = told(&world, sent.unwrap()).await;
+    assert_eq!(released, "released");
+    assert!(world.client.get(&id).await.unwrap().node.is_none());
+
+    // One that comes to nothing is told as what it is.
+    let lost = Fault::LostLate(secs(2));
+    world.faults.fail(Operation::Claim, lost, 1);
+    let other = world.running("k").await;
+    let stop = NodeCommand::StopTask {
+        task: other.clone(),
+    };
+    let sent = world.client.command_node(node.node(), stop).await;
+    world.client.delete(&other).await.unwrap();
+    let answer = told(&world, sent.unwrap()).await;
+    assert_eq!(answer, "the task is not on this node");
 }

@@ -239,7 +239,7 @@ impl Engine {
         }
         let current = self.lease.as_ref().is_some_and(|l| l.id == lease);
         for (view, answer) in answers {
-            let pending = self.pending.remove(&view.id).unwrap_or_default();
+            let mut pending = self.pending.remove(&view.id).unwrap_or_default();
             if let Some(kind) = &pending.kind {
                 self.release_room(kind);
             }
@@ -247,6 +247,9 @@ impl Engine {
                 // The lease is lost, and every claim on it.
                 self.pending_heard(&view.id, pending.latest);
                 continue;
+            }
+            if !matches!(answer, Ok(Some(_))) {
+                self.not_here(std::mem::take(&mut pending.stop_orders));
             }
             match answer {
                 Ok(Some(claimed)) => self.begin(claimed, pending),
@@ -340,6 +343,7 @@ impl Engine {
                 info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
                     "claimed, but it is not for this node any more: gives it back");
                 self.give_back(claim, state);
+                self.not_here(pending.stop_orders);
                 return self.heard(&task.id, pending.latest);
             }
         };
@@ -357,6 +361,7 @@ impl Engine {
         };
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");
+        let is_told_to_stop = !pending.stop_orders.is_empty();
         let id = self.next_slot;
         self.next_slot += 1;
         self.by_task.insert(task.id.clone(), id);
@@ -372,7 +377,7 @@ impl Engine {
             next_ticket: 0,
             asks: std::collections::VecDeque::new(),
             latest: pending.latest,
-            stop_orders: Vec::new(),
+            stop_orders: pending.stop_orders,
             claimed_at: self.now(),
         };
         self.slots.insert(id, slot);
@@ -382,6 +387,7 @@ impl Engine {
         let stop = match self.mode {
             Mode::Stopping => Some(StopReason::Shutdown),
             Mode::Draining => Some(StopReason::Drain),
+            Mode::Normal | Mode::Frozen if is_told_to_stop => Some(StopReason::StopTask),
             Mode::Normal | Mode::Frozen => None,
         };
         if let Some(reason) = stop {

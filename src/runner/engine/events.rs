@@ -191,17 +191,25 @@ impl Engine {
                 let given = self.balance();
                 self.acknowledge(order, format!("balanced: {given} tasks given back"));
             }
-            NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
-                Some(id) => {
-                    if let Some(slot) = self.slots.get_mut(&id)
-                        && !slot.stop_orders.contains(&order)
-                    {
-                        slot.stop_orders.push(order);
-                    }
-                    self.feed(id, Input::Stop(StopReason::StopTask));
-                }
-                None => self.acknowledge(order, "the task is not on this node"),
-            },
+            NodeCommand::StopTask { task } => self.stop_task(&task, order),
         }
+    }
+
+    fn stop_task(&mut self, task: &TaskId, order: u64) {
+        if let Some(pending) = self.pending.get_mut(task) {
+            if !pending.stop_orders.contains(&order) {
+                pending.stop_orders.push(order);
+            }
+            return;
+        }
+        let Some(id) = self.by_task.get(task).copied() else {
+            return self.not_here(vec![order]);
+        };
+        if let Some(slot) = self.slots.get_mut(&id)
+            && !slot.stop_orders.contains(&order)
+        {
+            slot.stop_orders.push(order);
+        }
+        self.feed(id, Input::Stop(StopReason::StopTask));
     }
 }

@@ -74,6 +74,8 @@ struct PendingClaim {
     kind: Option<Kind>,
     latest: Option<Heard>,
     commands: Vec<windlass_statemachine::QueuedCommand>,
+    /// Node commands to stop the task, which may be here already.
+    stop_orders: Vec<u64>,
 }
 
 /// The last that was heard of a task that this node is busy with.
@@ -456,6 +458,13 @@ impl Engine {
             for order in std::mem::take(&mut self.drains) {
                 self.acknowledge(order, "drained");
             }
+        }
+    }
+
+    /// Answers commands to stop a task that this node does not have.
+    fn not_here(&self, stop_orders: Vec<u64>) {
+        for order in stop_orders {
+            self.acknowledge(order, "the task is not on this node");
         }
     }
 
