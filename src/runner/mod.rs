@@ -108,7 +108,8 @@ impl Runner {
     }
 
     /// Claims nothing more and gives everything back; returns when the node is empty. It stays, and
-    /// [`unfreeze`](Self::unfreeze) makes it work again.
+    /// [`unfreeze`](Self::unfreeze) makes it work again; when that comes before the node is empty,
+    /// this returns at once ([`snapshot`](Self::snapshot) tells what the node has).
     pub async fn drain(&self) {
         let (tx, rx) = oneshot::channel();
         self.tell(Control::Drain(tx));

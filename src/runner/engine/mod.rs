@@ -236,7 +236,7 @@ impl Engine {
             self.claim_pass();
             self.flush();
             self.tell_status();
-            if self.mode == Mode::Stopping && self.slots.is_empty() && self.pending.is_empty() {
+            if self.mode == Mode::Stopping && self.is_empty() {
                 break;
             }
         }
@@ -353,6 +353,13 @@ impl Engine {
         if matches!(self.mode, Mode::Frozen | Mode::Draining) {
             self.mode = Mode::Normal;
             info!(node = %self.parts.node, "unfrozen");
+            // It works again, and may never be empty.
+            let outcome = if self.is_empty() {
+                "drained"
+            } else {
+                "unfrozen before it was empty"
+            };
+            self.answer_drains(outcome);
         }
     }
 
@@ -451,13 +458,23 @@ impl Engine {
             });
         }
         self.last_status = status;
-        if self.slots.is_empty() && self.pending.is_empty() {
-            for idle in self.waiting_for_idle.drain(..) {
-                let _ = idle.send(());
-            }
-            for order in std::mem::take(&mut self.drains) {
-                self.acknowledge(order, "drained");
-            }
+        if self.is_empty() {
+            self.answer_drains("drained");
+        }
+    }
+
+    /// Whether nothing is claimed, or being claimed.
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.pending.is_empty()
+    }
+
+    /// Tells whoever waits for this node to be empty that it has not to wait any more.
+    fn answer_drains(&mut self, outcome: &str) {
+        for idle in self.waiting_for_idle.drain(..) {
+            let _ = idle.send(());
+        }
+        for order in std::mem::take(&mut self.drains) {
+            self.acknowledge(order, outcome);
         }
     }
 
