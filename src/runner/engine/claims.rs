@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Effects, Kind, Machine, RetryPolicy, State, TaskId,
+    Effects, Kind, Machine, RetryPolicy, State, Task, TaskId,
     machine::{Config, Input, StopReason, Write},
 };
 
@@ -15,7 +15,7 @@ use super::{
     slot::Slot,
 };
 use crate::{
-    balancer::{self, Cluster},
+    balancer::{self, Cluster, Peer},
     store::{Claim, Claimed, Commit, Error, TaskView},
 };
 
@@ -192,6 +192,13 @@ impl Engine {
         self.claim_takes.max(so_far)
     }
 
+    /// Whether some other node has room for this task, as far as this one knows: it knows of no
+    /// other when its store has nothing to tell of them, and leaves it to the balancer then.
+    fn another_could_take(&self, task: &Task) -> bool {
+        let takes = |other: &Peer| other.has_room() && other.fits(&task.kind, Some(&task.labels));
+        self.others.is_empty() || self.others.iter().any(takes)
+    }
+
     /// Gives back what the balancer says.
     pub(super) fn balance(&mut self) -> usize {
         if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
@@ -202,6 +209,7 @@ impl Engine {
             .slots
             .values()
             .filter(|slot| slot.run.is_some() && !slot.machine.is_ending())
+            .filter(|slot| self.another_could_take(&slot.task))
             .map(|slot| (slot.claim.fence, slot.task.id.clone()))
             .collect();
         mine.sort_unstable();
