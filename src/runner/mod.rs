@@ -125,7 +125,8 @@ impl Runner {
     }
 
     /// Stops at once: every handler is aborted, its task is given back as it was last persisted,
-    /// and the lease is ended.
+    /// and the lease is ended. When the store does not answer, it is not waited for longer than about
+    /// ten seconds: what is not given back by then is free when the lease has ended.
     pub async fn abort(mut self) {
         self.tell(Control::Abort);
         self.wait().await;

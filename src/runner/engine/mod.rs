@@ -22,7 +22,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
     Kind, NodeName, StopReason, TaskId,
     machine::{self, Input, Timer},
@@ -97,6 +97,8 @@ enum Mode {
 pub(super) struct Engine {
     parts: Parts,
     mode: Mode,
+    /// When an abort waits for the store no longer.
+    abort_by: Option<Instant>,
     lease: Option<Lease>,
     lease_id: watch::Sender<Option<u64>>,
     watch_epoch: u64,
@@ -146,6 +148,8 @@ const CLAIMS_IN_FLIGHT: usize = 4;
 const COMMANDED_EXTRA: u32 = 64;
 /// How long an aborted handler may still block its thread before the node goes on without it.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// How long an abort waits for the store: a moment longer than for a handler that is stuck.
+const ABORT_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
 /// The node looks at the wall clock at least so often, should it have jumped.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -167,6 +171,7 @@ impl Engine {
             parts,
             me,
             mode: Mode::Normal,
+            abort_by: None,
             lease: None,
             lease_id: watch::channel(None).0,
             watch_epoch: 0,
@@ -221,6 +226,9 @@ impl Engine {
             // acts on anything that it has heard or that has become due.
             if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
                 self.lease_lost();
+            }
+            if self.abort_by.is_some_and(|by| by <= Instant::now()) {
+                self.go_without_the_store();
             }
             for input in inputs.drain(..) {
                 self.input(input);
@@ -299,9 +307,29 @@ impl Engine {
     /// Every claim is gone: the handlers are stopped, and what was known of tasks is forgotten
     /// until the node has a lease and a list again.
     fn lease_lost(&mut self) {
-        if self.lease.take().is_none() {
+        if self.lease.is_none() {
             return;
         }
+        if !self.slots.is_empty() {
+            error!(node = %self.parts.node, tasks = self.slots.len(),
+                "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
+        }
+        self.forget_lease();
+    }
+
+    /// An abort has waited for the store for long enough: what it has not stored by now is as it
+    /// was last persisted, and free when the lease is left, or has ended.
+    fn go_without_the_store(&mut self) {
+        if self.lease.is_some() && !self.is_empty() {
+            warn!(node = %self.parts.node, tasks = self.slots.len() + self.pending.len(),
+                "the store has not taken back every task: leaving them to the end of the lease");
+        }
+        self.pending.clear();
+        self.forget_lease();
+    }
+
+    fn forget_lease(&mut self) {
+        self.lease = None;
         self.lease_id.send_replace(None);
         self.watch_epoch += 1;
         if let Some(watch) = self.watch_task.take() {
@@ -310,10 +338,6 @@ impl Engine {
         self.listed = false;
         self.due.clear();
         let slots: Vec<SlotId> = self.slots.keys().copied().collect();
-        if !slots.is_empty() {
-            error!(node = %self.parts.node, tasks = slots.len(),
-                "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
-        }
         for slot in slots {
             self.feed(slot, Input::Fenced(StopReason::LeaseLost));
         }
@@ -328,6 +352,7 @@ impl Engine {
             }
             Control::Abort => {
                 self.mode = Mode::Stopping;
+                self.abort_by.get_or_insert(Instant::now() + ABORT_WITHIN);
                 self.stop_all(StopReason::Shutdown, true);
             }
             Control::Freeze => self.freeze(),
