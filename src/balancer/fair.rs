@@ -11,7 +11,7 @@ use crate::store::TaskView;
 /// It does not flap: what it gives back brings the node down to the threshold, not to the average,
 /// so that no other node comes above it by taking it; and of what is over, only a part chosen at
 /// random between half and all is given back at a time, so that nodes that see the same picture do
-/// not all overdo it.
+/// not all overdo it. What no other node could take stays, however much there is of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Fair {
     threshold: f64,

@@ -117,6 +117,10 @@ pub trait Balancer: Send + Sync + Debug {
 
     /// Which of the tasks that run here are given back now. It is asked every few seconds, and when
     /// an operator sends `balance`. `jitter` is a random number from 0 to 1.
+    ///
+    /// `mine` are those, oldest claim first, that another node could take: one that claims and has
+    /// room, with the task's kind and labels. What only this node can run would come back to it, and
+    /// begin anew. While this node knows of no other, `mine` are all that run here.
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()

@@ -4,7 +4,7 @@
 //! store can let it end. When a renewal has not succeeded by then, the lease counts as lost here,
 //! whatever the store says later; the handlers are stopped before anybody else can have the tasks.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, watch},
@@ -87,7 +87,6 @@ impl Keeper {
                 },
             };
             self.until.send_replace(until);
-            let id = lease.id;
             if self
                 .to_engine
                 .send(In::Lease(LeaseEvent::Gained(lease.clone())))
@@ -97,16 +96,39 @@ impl Keeper {
             }
             if self.keep(&lease, until).await {
                 // Told to leave: every task has been given back.
-                if let Err(e) = self.coordinator.leave(&lease).await {
-                    warn!(node = %self.spec.name, lease = id, error = %e,
-                        "could not end the lease; it ends by itself within {:?}", self.ttl);
-                }
+                self.leave(&lease).await;
                 return;
             }
             self.until.send_replace(Instant::now());
             if self.to_engine.send(In::Lease(LeaseEvent::Lost)).is_err() {
                 return;
             }
+        }
+    }
+
+    /// Ends the lease, or leaves it to its time when the store does not answer soon.
+    async fn leave(&self, lease: &Lease) {
+        let left = timeout(self.last_wait(), self.coordinator.leave(lease)).await;
+        let why = match left {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => e.to_string(),
+            Err(_) => "the store did not answer".to_owned(),
+        };
+        warn!(node = %self.spec.name, lease = lease.id, why,
+            "could not end the lease; it ends by itself within {:?}", self.ttl);
+    }
+
+    /// How long a node that leaves waits for an answer of the store.
+    fn last_wait(&self) -> Duration {
+        (self.ttl / 3).min(Duration::from_secs(5))
+    }
+
+    /// Resolves when the node is told to leave. It takes no news away from whoever waits for others.
+    fn told_to_leave(&self) -> impl Future<Output = ()> + use<> {
+        let mut wanted = self.wanted.clone();
+        async move {
+            // An error means that the engine is gone.
+            let _ = wanted.wait_for(|wanted| wanted.leave).await;
         }
     }
 
@@ -134,7 +156,12 @@ impl Keeper {
                 return false;
             }
             let status = self.wanted.borrow().status;
-            match timeout_at(until, self.coordinator.renew(lease, &status)).await {
+            let renewed = timeout_at(until, self.coordinator.renew(lease, &status));
+            let renewed = tokio::select! {
+                renewed = renewed => renewed,
+                () = self.told_to_leave() => return true,
+            };
+            match renewed {
                 Ok(Ok(())) => {
                     let renewed = asked + self.ttl - margin(self.ttl);
                     // One that was answered after its time comes too late, also when the answer was
@@ -188,7 +215,18 @@ impl Keeper {
             if self.wanted.borrow().leave {
                 return None;
             }
-            match join(&*self.coordinator, &self.spec, self.ttl).await {
+            let mut joining = pin!(join(&*self.coordinator, &self.spec, self.ttl));
+            let joined = tokio::select! {
+                joined = &mut joining => joined,
+                () = self.told_to_leave() => {
+                    // One that comes through yet would keep the name taken until it ends.
+                    if let Ok(Ok((lease, _))) = timeout(self.last_wait(), joining).await {
+                        self.leave(&lease).await;
+                    }
+                    return None;
+                }
+            };
+            match joined {
                 Ok(held) => {
                     info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
                     return Some(held);

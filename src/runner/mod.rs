@@ -108,7 +108,8 @@ impl Runner {
     }
 
     /// Claims nothing more and gives everything back; returns when the node is empty. It stays, and
-    /// [`unfreeze`](Self::unfreeze) makes it work again.
+    /// [`unfreeze`](Self::unfreeze) makes it work again; when that comes before the node is empty,
+    /// this returns at once ([`snapshot`](Self::snapshot) tells what the node has).
     pub async fn drain(&self) {
         let (tx, rx) = oneshot::channel();
         self.tell(Control::Drain(tx));
@@ -124,7 +125,8 @@ impl Runner {
     }
 
     /// Stops at once: every handler is aborted, its task is given back as it was last persisted,
-    /// and the lease is ended.
+    /// and the lease is ended. When the store does not answer, it is not waited for longer than about
+    /// ten seconds: what is not given back by then is free when the lease has ended.
     pub async fn abort(mut self) {
         self.tell(Control::Abort);
         self.wait().await;

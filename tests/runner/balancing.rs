@@ -176,6 +176,33 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     assert_eq!(claims(&nodes).await, shared);
 }
 
+/// A node that has too much gave it back again and again, though nobody else could take it.
+#[tokio::test(start_paused = true)]
+async fn fair_nodes_keep_what_no_other_can_take() {
+    for same_kind in [false, true] {
+        let world = World::new().await;
+        let fair = |name: &str| world.node(name).balancer(Fair::default());
+        let (a, b) = (fair("a").handler("k", obeys), fair("b"));
+        let b = if same_kind {
+            b.handler("k", obeys).select("zone", "x")
+        } else {
+            b.handler("other", obeys)
+        };
+        let (_a, _b) = (a.start().await.unwrap(), b.start().await.unwrap());
+        tokio::time::sleep(secs(5)).await;
+        let tasks = (0..40).map(|n| NewTask::new("k").id(format!("t{n}")).build().unwrap());
+        for answer in world.client.submit_many(tasks.collect()).await {
+            answer.unwrap();
+        }
+        tokio::time::sleep(secs(60)).await;
+        for n in 0..40 {
+            let id = format!("t{n}").parse().unwrap();
+            let state = world.client.get(&id).await.unwrap().state.unwrap();
+            assert_eq!(state.claims, 1, "{id}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
     let world = World::new().await;

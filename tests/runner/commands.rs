@@ -7,7 +7,9 @@ use std::sync::{
 
 use windlass::{
     ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Status, Stop,
-    TaskContext, store::Error,
+    TaskContext,
+    store::Error,
+    testing::{Fault, Operation},
 };
 
 use crate::support::{World, applied, secs};
@@ -233,6 +235,22 @@ async fn a_kill_reaches_a_paused_task_though_every_slot_is_taken() {
     assert_eq!(
         world.command(&paused, Command::Kill).await,
         applied(Code::Paused, Code::Killed)
+    );
+    assert_eq!(world.code(&runs).await, Code::Runnable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_whose_claim_failed_once_still_needs_no_slot() {
+    let world = World::new().await;
+    let node = world.node("n").slots(1).handler("obeys", obeys);
+    let _node = node.start().await.unwrap();
+    let runs = world.running("obeys").await;
+    let waits = world.client.submit(NewTask::new("obeys")).await.unwrap();
+    world.faults.fail(Operation::Claim, Fault::Before, 1);
+    let killed = tokio::time::timeout(secs(5), world.command(&waits, Command::Kill)).await;
+    assert_eq!(
+        killed.expect("it waits for a slot"),
+        applied(Code::Runnable, Code::Killed)
     );
     assert_eq!(world.code(&runs).await, Code::Runnable);
 }

@@ -160,6 +160,28 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
+/// The list tells of the claim before its answer is known to be lost.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_list_tells_before_its_answer_is_lost_is_made_anew() {
+    let world = World::new().await;
+    let node = world
+        .node("n")
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    world
+        .until("listed", || async { node.snapshot().await.unwrap().listed })
+        .await;
+    let lost = Fault::LostLate(secs(3));
+    world.faults.fail(Operation::Claim, lost, 1);
+    let id = world.running("k").await;
+    world.faults.break_watches();
+    let done = tokio::time::timeout(secs(10), world.client.wait(&id)).await;
+    assert!(done.expect("it is stuck").unwrap().is_completed());
+    assert_eq!(world.faults.calls(Operation::Claim), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_misses_nothing() {
     let world = World::new().await;
@@ -244,6 +266,51 @@ async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
         })
         .await;
     assert_eq!(world.code(&id).await, Code::Runnable);
+}
+
+/// A second signal is for those who do not want to wait: not for a lease of an hour either.
+#[tokio::test(start_paused = true)]
+async fn an_abort_waits_for_no_store() {
+    use Operation::{Claim, Commit, Join, Leave, Renew};
+    let hour = Duration::from_secs(3600);
+    let silent = Fault::Late(hour);
+    for (operations, fault) in [
+        (&[Commit, Renew, Leave][..], Fault::Before),
+        (&[Commit, Renew, Leave], silent),
+        (&[Claim, Leave], silent),
+        (&[Join], silent),
+    ] {
+        let world = World::new().await;
+        let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+        let node = world.node("n").lease_ttl(hour).handler("k", obeys);
+        let node = node.start().await.unwrap();
+        world.running("k").await;
+        for operation in operations {
+            world.faults.fail(*operation, fault, 100_000);
+        }
+        if operations.contains(&Renew) {
+            // The next renewal is under way.
+            tokio::time::sleep(hour / 3 + secs(1)).await;
+        }
+        if operations.contains(&Claim) {
+            let id = world.client.submit(NewTask::new("k")).await.unwrap();
+            world.claimed(&id).await;
+        }
+        if operations.contains(&Join) {
+            let lease = node.snapshot().await.unwrap().lease.unwrap();
+            world.faults.lose_lease(lease);
+            node.freeze();
+            let calls = world.faults.calls(Join);
+            world
+                .until("it joins", || async { world.faults.calls(Join) > calls })
+                .await;
+        }
+        let before = world.now();
+        let aborted = tokio::time::timeout(hour * 2, node.abort()).await;
+        aborted.unwrap();
+        let took = world.now().duration_since(before).as_secs();
+        assert!(took <= 15, "{operations:?} {fault:?}: {took} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

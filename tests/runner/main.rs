@@ -8,6 +8,7 @@
 )]
 
 mod balancing;
+mod claims;
 mod commands;
 mod faults;
 mod handlers;

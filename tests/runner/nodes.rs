@@ -183,6 +183,31 @@ async fn a_stopped_task_goes_to_another_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_that_is_called_off_is_answered() {
+    let world = World::new().await;
+    let ignores = |_: TaskContext| async { std::future::pending::<Message>().await };
+    let node = world.node("n").handler("ignores", ignores);
+    let node = node.handler("obeys", obeys).start().await.unwrap();
+    world.running("ignores").await;
+    let sent = world.client.command_node(node.node(), NodeCommand::Drain);
+    let order = sent.await.unwrap();
+    let drains = node.drain();
+    tokio::pin!(drains);
+    let so_far = tokio::time::timeout(secs(1), &mut drains).await;
+    assert!(so_far.is_err(), "the handler has its grace");
+    node.unfreeze();
+    world.running("obeys").await;
+    let returned = tokio::time::timeout(secs(60), drains).await;
+    returned.expect("it waits for an empty node");
+    world
+        .until("it answers", || async {
+            let answer = world.client.node_outcome(order).await.unwrap();
+            answer.as_deref() == Some("unfrozen before it was empty")
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_abandoned_claim_counts_as_an_attempt_and_another_node_goes_on_at_once() {
     let world = World::new().await;
     let id = world.client.submit(NewTask::new("k")).await.unwrap();

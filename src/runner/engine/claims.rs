@@ -6,17 +6,17 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, RetryPolicy,
-    machine::{Config, Input, StopReason},
+    Effects, Kind, Machine, RetryPolicy, State, Task, TaskId,
+    machine::{Config, Input, StopReason, Write},
 };
 
 use super::{
-    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, In, Mode, PendingClaim, SlotId,
+    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, Heard, In, Mode, PendingClaim, SlotId,
     slot::Slot,
 };
 use crate::{
-    balancer::{self, Cluster},
-    store::{Claimed, Error, TaskView},
+    balancer::{self, Cluster, Peer},
+    store::{Claim, Claimed, Commit, Error, TaskView},
 };
 
 /// How long a task is left to each node that ranks before this one, and to all of them at the most.
@@ -24,6 +24,8 @@ const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(2);
 /// Nothing is left to others for so long.
 const LONGEST_KEPT: SignedDuration = SignedDuration::from_secs(10);
+/// How long a claim is not looked at again that was given back since it was not for this node.
+const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(30);
 /// When a task that the balancer did not take is looked at again, about.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
 /// How many tasks that were given back are remembered before those of the past are forgotten.
@@ -190,6 +192,13 @@ impl Engine {
         self.claim_takes.max(so_far)
     }
 
+    /// Whether some other node has room for this task, as far as this one knows: it knows of no
+    /// other when its store has nothing to tell of them, and leaves it to the balancer then.
+    fn another_could_take(&self, task: &Task) -> bool {
+        let takes = |other: &Peer| other.has_room() && other.fits(&task.kind, Some(&task.labels));
+        self.others.is_empty() || self.others.iter().any(takes)
+    }
+
     /// Gives back what the balancer says.
     pub(super) fn balance(&mut self) -> usize {
         if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
@@ -200,6 +209,7 @@ impl Engine {
             .slots
             .values()
             .filter(|slot| slot.run.is_some() && !slot.machine.is_ending())
+            .filter(|slot| self.another_could_take(&slot.task))
             .map(|slot| (slot.claim.fence, slot.task.id.clone()))
             .collect();
         mine.sort_unstable();
@@ -237,7 +247,7 @@ impl Engine {
         }
         let current = self.lease.as_ref().is_some_and(|l| l.id == lease);
         for (view, answer) in answers {
-            let pending = self.pending.remove(&view.id).unwrap_or_default();
+            let mut pending = self.pending.remove(&view.id).unwrap_or_default();
             if let Some(kind) = &pending.kind {
                 self.release_room(kind);
             }
@@ -245,6 +255,9 @@ impl Engine {
                 // The lease is lost, and every claim on it.
                 self.pending_heard(&view.id, pending.latest);
                 continue;
+            }
+            if !matches!(answer, Ok(Some(_))) {
+                self.not_here(std::mem::take(&mut pending.stop_orders));
             }
             match answer {
                 Ok(Some(claimed)) => self.begin(claimed, pending),
@@ -257,6 +270,7 @@ impl Engine {
                 Err(Error::Corrupt { reason, .. }) => {
                     error!(task = %view.id, kind = %view.kind, %reason,
                         "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
+                    self.pending_heard(&view.id, pending.latest);
                 }
                 Err(Error::Fenced(_)) => {
                     debug!(task = %view.id, "not claimed: the lease is gone");
@@ -271,22 +285,51 @@ impl Engine {
 
     /// Puts a task that could not be claimed back, for a moment later.
     fn later(&mut self, view: TaskView, pending: PendingClaim) {
-        let now = self.now();
-        if pending.latest.is_some() {
-            return self.pending_heard(&view.id, pending.latest);
+        match pending.latest {
+            None => self.put_back(view),
+            latest => self.pending_heard(&view.id, latest),
         }
-        let wait = Duration::from_millis(200 + fastrand::u64(0..800));
-        let wait = jiff::SignedDuration::try_from(wait).unwrap_or_default();
-        let due = now.checked_add(wait).ok();
-        // Told again before that by the watch, if anything about it changes.
-        self.due.upsert(
-            TaskView {
-                due,
-                commanded: false,
-                ..view
-            },
-            now,
-        );
+    }
+
+    /// What was heard of a task while its claim was under way counts when that came to nothing.
+    /// That this node has the task means then that it was claimed and the answer is lost.
+    fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+        match latest {
+            Some(Heard::View(view)) if self.is_own(&view) => {
+                let anew = self.to_claim_anew(view);
+                self.put_back(anew);
+            }
+            latest => self.heard(task, latest),
+        }
+    }
+
+    /// Lets a task wait for a moment before it is claimed. Told again before that by the watch, if
+    /// anything about it changes.
+    fn put_back(&mut self, view: TaskView) {
+        let now = self.now();
+        let wait = SignedDuration::from_millis(200 + fastrand::i64(0..800));
+        let until = now.checked_add(wait).unwrap_or(now);
+        self.due.put_off(view, until, now);
+    }
+
+    /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
+    /// claims, and a task may have been deleted and submitted anew as another one.
+    fn give_back(&mut self, claim: Claim, mut state: State) {
+        // The watch may yet tell of this claim; it is none whose answer was lost.
+        let now = self.now();
+        let until = now.checked_add(LEFT_ALONE).unwrap_or(now);
+        self.ignored.insert(claim.task.clone(), until);
+        state.version = state.version.saturating_add(1);
+        let write = Write {
+            state,
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            drop_claim: true,
+            effects: Effects::default(),
+        };
+        let nobody = self.next_slot;
+        self.next_slot += 1;
+        self.batch.push((nobody, Commit { claim, write }));
     }
 
     fn begin(&mut self, claimed: Claimed, pending: PendingClaim) {
@@ -302,7 +345,16 @@ impl Engine {
             .kinds
             .get(&task.kind)
             .or(self.parts.default.as_ref());
-        let Some(kind) = entry.cloned() else { return };
+        let kind = match entry {
+            Some(kind) if self.wants(&task.kind, Some(&task.labels)) => kind.clone(),
+            _ => {
+                info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
+                    "claimed, but it is not for this node any more: gives it back");
+                self.give_back(claim, state);
+                self.not_here(pending.stop_orders);
+                return self.heard(&task.id, pending.latest);
+            }
+        };
         let retry: std::sync::Arc<dyn RetryPolicy> = match &task.retry {
             Some(own) => std::sync::Arc::new(own.clone()),
             None => kind.config.retry.clone(),
@@ -317,6 +369,7 @@ impl Engine {
         };
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");
+        let is_told_to_stop = !pending.stop_orders.is_empty();
         let id = self.next_slot;
         self.next_slot += 1;
         self.by_task.insert(task.id.clone(), id);
@@ -332,7 +385,7 @@ impl Engine {
             next_ticket: 0,
             asks: std::collections::VecDeque::new(),
             latest: pending.latest,
-            stop_orders: Vec::new(),
+            stop_orders: pending.stop_orders,
             claimed_at: self.now(),
         };
         self.slots.insert(id, slot);
@@ -342,6 +395,7 @@ impl Engine {
         let stop = match self.mode {
             Mode::Stopping => Some(StopReason::Shutdown),
             Mode::Draining => Some(StopReason::Drain),
+            Mode::Normal | Mode::Frozen if is_told_to_stop => Some(StopReason::StopTask),
             Mode::Normal | Mode::Frozen => None,
         };
         if let Some(reason) = stop {

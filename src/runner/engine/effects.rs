@@ -255,6 +255,13 @@ impl Engine {
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
+        if !self.slots.contains_key(&id) {
+            // A claim that was not for this node was given back, or the task was lost meanwhile.
+            if let Err(error) = answer {
+                debug!(%error, "a write of a task that is not here any more was not taken");
+            }
+            return;
+        }
         let input = match answer {
             Ok(()) => Input::Stored,
             Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
@@ -324,7 +331,7 @@ impl Engine {
         self.heard(&task.id, latest);
     }
 
-    fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+    pub(super) fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
         match latest {
             // The node's own claim is over, whatever was heard while it stood.
             Some(Heard::View(view)) if view.claimed_by.is_some() => {}
@@ -334,10 +341,6 @@ impl Engine {
             }
             None => {}
         }
-    }
-
-    pub(super) fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
-        self.heard(task, latest);
     }
 
     fn update_active(&mut self, id: SlotId) {

@@ -6,8 +6,9 @@ use futures::StreamExt;
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::{debug, info, warn};
 use windlass_statemachine::{
-    TaskId,
+    Kind, TaskId,
     machine::{Input, StopReason},
+    task::Labels,
 };
 
 use super::{Engine, Heard, In, Mode};
@@ -88,14 +89,23 @@ impl Engine {
         }
     }
 
-    fn wanted(&self, view: &TaskView) -> bool {
-        let known = self.parts.default.is_some() || self.parts.kinds.contains_key(&view.kind);
-        known
-            && self.parts.selector.iter().all(|(name, value)| {
-                view.labels
-                    .as_ref()
-                    .is_some_and(|labels| labels.get(name) == Some(value))
-            })
+    /// Whether this node has a handler for such tasks, and they have the labels that it selects.
+    pub(super) fn wants(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
+        self.me.fits(kind, labels)
+    }
+
+    /// Whether the store has given the task to this node, under the lease that it has now.
+    pub(super) fn is_own(&self, view: &TaskView) -> bool {
+        view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id)
+    }
+
+    /// The view of a task that this node has and knows nothing of: it is claimed anew.
+    pub(super) fn to_claim_anew(&self, view: TaskView) -> TaskView {
+        TaskView {
+            claimed_by: None,
+            due: Some(self.now()),
+            ..view
+        }
     }
 
     pub(super) fn view(&mut self, mut view: TaskView) {
@@ -112,12 +122,15 @@ impl Engine {
             return;
         }
         let now = self.now();
-        if view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id) {
-            // A claim of this node whose answer was lost: it is claimed anew.
-            view.claimed_by = None;
-            view.due = Some(now);
+        let wanted = self.wants(&view.kind, view.labels.as_deref());
+        // One that is not for this node is claimed anew as well, to be given back, unless it just was.
+        let left_alone = || self.ignored.get(&view.id).is_some_and(|until| *until > now);
+        let own = self.is_own(&view) && (wanted || !left_alone());
+        if own {
+            // A claim of this node whose answer was lost.
+            view = self.to_claim_anew(view);
         }
-        if view.claimed_by.is_some() || !self.wanted(&view) {
+        if view.claimed_by.is_some() || !(wanted || own) {
             // It was left to whoever has it now; the next time it is due is another matter.
             self.waited.remove(&view.id);
             self.due.remove(&view.id);
@@ -178,17 +191,25 @@ impl Engine {
                 let given = self.balance();
                 self.acknowledge(order, format!("balanced: {given} tasks given back"));
             }
-            NodeCommand::StopTask { task } => match self.by_task.get(&task).copied() {
-                Some(id) => {
-                    if let Some(slot) = self.slots.get_mut(&id)
-                        && !slot.stop_orders.contains(&order)
-                    {
-                        slot.stop_orders.push(order);
-                    }
-                    self.feed(id, Input::Stop(StopReason::StopTask));
-                }
-                None => self.acknowledge(order, "the task is not on this node"),
-            },
+            NodeCommand::StopTask { task } => self.stop_task(&task, order),
         }
+    }
+
+    fn stop_task(&mut self, task: &TaskId, order: u64) {
+        if let Some(pending) = self.pending.get_mut(task) {
+            if !pending.stop_orders.contains(&order) {
+                pending.stop_orders.push(order);
+            }
+            return;
+        }
+        let Some(id) = self.by_task.get(task).copied() else {
+            return self.not_here(vec![order]);
+        };
+        if let Some(slot) = self.slots.get_mut(&id)
+            && !slot.stop_orders.contains(&order)
+        {
+            slot.stop_orders.push(order);
+        }
+        self.feed(id, Input::Stop(StopReason::StopTask));
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
     Kind, NodeName, StopReason, TaskId,
     machine::{self, Input, Timer},
@@ -74,6 +74,8 @@ struct PendingClaim {
     kind: Option<Kind>,
     latest: Option<Heard>,
     commands: Vec<windlass_statemachine::QueuedCommand>,
+    /// Node commands to stop the task, which may be here already.
+    stop_orders: Vec<u64>,
 }
 
 /// The last that was heard of a task that this node is busy with.
@@ -95,6 +97,8 @@ enum Mode {
 pub(super) struct Engine {
     parts: Parts,
     mode: Mode,
+    /// When an abort waits for the store no longer.
+    abort_by: Option<Instant>,
     lease: Option<Lease>,
     lease_id: watch::Sender<Option<u64>>,
     watch_epoch: u64,
@@ -144,6 +148,8 @@ const CLAIMS_IN_FLIGHT: usize = 4;
 const COMMANDED_EXTRA: u32 = 64;
 /// How long an aborted handler may still block its thread before the node goes on without it.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// How long an abort waits for the store: a moment longer than for a handler that is stuck.
+const ABORT_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
 /// The node looks at the wall clock at least so often, should it have jumped.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -165,6 +171,7 @@ impl Engine {
             parts,
             me,
             mode: Mode::Normal,
+            abort_by: None,
             lease: None,
             lease_id: watch::channel(None).0,
             watch_epoch: 0,
@@ -220,6 +227,9 @@ impl Engine {
             if self.lease.is_some() && *self.parts.until.borrow() <= Instant::now() {
                 self.lease_lost();
             }
+            if self.abort_by.is_some_and(|by| by <= Instant::now()) {
+                self.go_without_the_store();
+            }
             for input in inputs.drain(..) {
                 self.input(input);
             }
@@ -234,7 +244,7 @@ impl Engine {
             self.claim_pass();
             self.flush();
             self.tell_status();
-            if self.mode == Mode::Stopping && self.slots.is_empty() && self.pending.is_empty() {
+            if self.mode == Mode::Stopping && self.is_empty() {
                 break;
             }
         }
@@ -297,9 +307,29 @@ impl Engine {
     /// Every claim is gone: the handlers are stopped, and what was known of tasks is forgotten
     /// until the node has a lease and a list again.
     fn lease_lost(&mut self) {
-        if self.lease.take().is_none() {
+        if self.lease.is_none() {
             return;
         }
+        if !self.slots.is_empty() {
+            error!(node = %self.parts.node, tasks = self.slots.len(),
+                "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
+        }
+        self.forget_lease();
+    }
+
+    /// An abort has waited for the store for long enough: what it has not stored by now is as it
+    /// was last persisted, and free when the lease is left, or has ended.
+    fn go_without_the_store(&mut self) {
+        if self.lease.is_some() && !self.is_empty() {
+            warn!(node = %self.parts.node, tasks = self.slots.len() + self.pending.len(),
+                "the store has not taken back every task: leaving them to the end of the lease");
+        }
+        self.pending.clear();
+        self.forget_lease();
+    }
+
+    fn forget_lease(&mut self) {
+        self.lease = None;
         self.lease_id.send_replace(None);
         self.watch_epoch += 1;
         if let Some(watch) = self.watch_task.take() {
@@ -308,10 +338,6 @@ impl Engine {
         self.listed = false;
         self.due.clear();
         let slots: Vec<SlotId> = self.slots.keys().copied().collect();
-        if !slots.is_empty() {
-            error!(node = %self.parts.node, tasks = slots.len(),
-                "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
-        }
         for slot in slots {
             self.feed(slot, Input::Fenced(StopReason::LeaseLost));
         }
@@ -326,6 +352,7 @@ impl Engine {
             }
             Control::Abort => {
                 self.mode = Mode::Stopping;
+                self.abort_by.get_or_insert(Instant::now() + ABORT_WITHIN);
                 self.stop_all(StopReason::Shutdown, true);
             }
             Control::Freeze => self.freeze(),
@@ -351,6 +378,13 @@ impl Engine {
         if matches!(self.mode, Mode::Frozen | Mode::Draining) {
             self.mode = Mode::Normal;
             info!(node = %self.parts.node, "unfrozen");
+            // It works again, and may never be empty.
+            let outcome = if self.is_empty() {
+                "drained"
+            } else {
+                "unfrozen before it was empty"
+            };
+            self.answer_drains(outcome);
         }
     }
 
@@ -449,13 +483,30 @@ impl Engine {
             });
         }
         self.last_status = status;
-        if self.slots.is_empty() && self.pending.is_empty() {
-            for idle in self.waiting_for_idle.drain(..) {
-                let _ = idle.send(());
-            }
-            for order in std::mem::take(&mut self.drains) {
-                self.acknowledge(order, "drained");
-            }
+        if self.is_empty() {
+            self.answer_drains("drained");
+        }
+    }
+
+    /// Whether nothing is claimed, or being claimed.
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.pending.is_empty()
+    }
+
+    /// Tells whoever waits for this node to be empty that it has not to wait any more.
+    fn answer_drains(&mut self, outcome: &str) {
+        for idle in self.waiting_for_idle.drain(..) {
+            let _ = idle.send(());
+        }
+        for order in std::mem::take(&mut self.drains) {
+            self.acknowledge(order, outcome);
+        }
+    }
+
+    /// Answers commands to stop a task that this node does not have.
+    fn not_here(&self, stop_orders: Vec<u64>) {
+        for order in stop_orders {
+            self.acknowledge(order, "the task is not on this node");
         }
     }
 

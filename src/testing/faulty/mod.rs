@@ -56,6 +56,8 @@ pub enum Fault {
     After,
     /// All was done at once; the answer, whatever it is, takes so long.
     Late(Duration),
+    /// All was done at once; the answer is lost, and after so long it is [`Error::Unavailable`].
+    LostLate(Duration),
 }
 
 /// A store around another that fails chosen operations on demand.
@@ -190,6 +192,11 @@ impl FaultyStore {
                 sleep(by).await;
                 answer
             }
+            Some(Fault::LostLate(by)) => {
+                let answer = call.await;
+                sleep(by).await;
+                answer.and_then(|_| Err(fault("the answer was lost")))
+            }
         }
     }
 
@@ -211,6 +218,11 @@ impl FaultyStore {
                 let answers = call.await;
                 sleep(by).await;
                 return answers;
+            }
+            Some(Fault::LostLate(by)) => {
+                call.await;
+                sleep(by).await;
+                "the answer was lost"
             }
         };
         std::iter::repeat_with(|| Err(fault(why)))
