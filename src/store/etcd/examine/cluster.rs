@@ -1,9 +1,10 @@
 //! The members: version, leader, alarms, size, clock; and how much history they keep.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use etcd_client::{AlarmAction, AlarmType, WatchOptions};
 use futures::future::join_all;
+use jiff::Timestamp;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -24,12 +25,15 @@ const MUCH_HISTORY: i64 = 5_000_000;
 /// A member that answered.
 struct Member {
     endpoint: String,
+    id: u64,
     version: String,
     size: u64,
     used: u64,
     leader: u64,
     errors: Vec<String>,
     told: probe::Told,
+    /// How many seconds its clock was away from ours when it told.
+    skew: Option<i64>,
 }
 
 fn mib(bytes: u64) -> String {
@@ -46,14 +50,20 @@ impl Inner {
         let link = Link::connect(&options).await.map_err(failed)?;
         let mut client = link.maintenance();
         let status = link.call(client.status()).await.map_err(failed)?;
+        let told = probe::ask(endpoint, self.link.timeout()).await;
+        // Now: another member may keep the examination waiting.
+        let now = self.now();
+        let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();
         Ok(Member {
             endpoint: endpoint.to_owned(),
+            id: status.header().map_or(0, |header| header.member_id()),
             version: status.version().to_owned(),
             size: u64::try_from(status.db_size()).unwrap_or(0),
             used: u64::try_from(status.raft_used_db_size()).unwrap_or(0),
             leader: status.leader(),
             errors: status.errors().to_vec(),
-            told: probe::ask(endpoint, self.link.timeout()).await,
+            skew: told.clock.map(away),
+            told,
         })
     }
 
@@ -75,9 +85,9 @@ impl Inner {
         }
         findings.push(versions(&members));
         findings.push(leader(&members));
-        findings.push(self.alarms().await);
+        findings.push(self.alarms(&members).await);
         findings.push(size(&members, how.quota));
-        findings.push(self.clocks(&members));
+        findings.push(clocks(&members));
         findings
     }
 
@@ -102,7 +112,7 @@ impl Inner {
         }
     }
 
-    async fn alarms(&self) -> Finding {
+    async fn alarms(&self, members: &[Member]) -> Finding {
         let mut client = self.link.maintenance();
         let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
         let alarms = match self.link.call(alarms).await {
@@ -112,44 +122,28 @@ impl Inner {
                 return Finding::unknown("alarms", &fault.into_error(OPERATION), advice);
             }
         };
-        let named = alarms.alarms().iter().map(|alarm| match alarm.alarm() {
-            AlarmType::Nospace => "NOSPACE (the quota is full: nothing can be written)",
-            AlarmType::Corrupt => "CORRUPT (the members do not hold the same data)",
-            AlarmType::None => "an alarm without a name",
-        });
-        let named: Vec<&str> = named.collect();
-        if named.is_empty() {
+        let mut raised: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for alarm in alarms.alarms() {
+            let what = match alarm.alarm() {
+                AlarmType::Nospace => "NOSPACE (the quota is full: nothing can be written)",
+                AlarmType::Corrupt => "CORRUPT (the members do not hold the same data)",
+                AlarmType::None => "an alarm without a name",
+            };
+            let id = alarm.member_id();
+            let member = members.iter().find(|member| member.id == id);
+            let name = member.map_or_else(|| format!("member {id:x}"), |m| m.endpoint.clone());
+            raised.entry(what).or_default().push(name);
+        }
+        if raised.is_empty() {
             return Finding::ok("alarms", "none");
         }
+        let named = raised.iter();
+        let named: Vec<String> = named
+            .map(|(what, of)| format!("{what} of {}", of.join(", ")))
+            .collect();
         let advice = "docs/operations.md: compact, defragment each member, then etcdctl alarm \
                       disarm; a corrupt member is to be replaced";
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
-    }
-
-    /// The clocks of the servers beside ours, to a second.
-    fn clocks(&self, members: &[Member]) -> Finding {
-        let now = self.now();
-        let told = members.iter().filter_map(|member| member.told.clock);
-        let skew = told
-            .map(|clock| clock.duration_since(now).as_secs().abs())
-            .max();
-        let advice = "look at the clocks of the machines: wake-ups and retention follow them";
-        match skew {
-            None => Finding::new(
-                "clock",
-                Verdict::Unknown,
-                "the members do not tell theirs",
-                "",
-            ),
-            // An answer takes a while, and a second is cut off.
-            Some(skew) if skew <= 3 => {
-                Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
-            }
-            Some(skew) => {
-                let found = format!("a member's is {skew} s away from ours");
-                Finding::new("clock", Verdict::Warning, found, advice)
-            }
-        }
     }
 
     /// How much history is kept: what was never compacted fills the quota.
@@ -206,6 +200,28 @@ impl Inner {
     }
 }
 
+/// The clocks of the servers beside ours, to a second.
+fn clocks(members: &[Member]) -> Finding {
+    let skew = members.iter().filter_map(|member| member.skew).max();
+    let advice = "look at the clocks of the machines: wake-ups and retention follow them";
+    match skew {
+        None => Finding::new(
+            "clock",
+            Verdict::Unknown,
+            "the members do not tell theirs",
+            "",
+        ),
+        // An answer takes a while, and a second is cut off.
+        Some(skew) if skew <= 3 => {
+            Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
+        }
+        Some(skew) => {
+            let found = format!("a member's is {skew} s away from ours");
+            Finding::new("clock", Verdict::Warning, found, advice)
+        }
+    }
+}
+
 fn versions(members: &[Member]) -> Finding {
     let mut versions: Vec<&str> = members.iter().map(|m| m.version.as_str()).collect();
     versions.sort_unstable();
@@ -232,8 +248,18 @@ fn leader(members: &[Member]) -> Finding {
     Finding::ok("leader", format!("{} members follow one", members.len()))
 }
 
+/// Of the member that is nearest to its quota: they need not have the same one.
 fn size(members: &[Member], quota: Option<u64>) -> Finding {
-    let Some(largest) = members.iter().max_by_key(|m| m.size) else {
+    let share = |member: &Member| {
+        let quota = quota.or(member.told.quota)?;
+        Some(member.size as f64 / quota.max(1) as f64)
+    };
+    let fullest = members.iter().filter(|m| share(m).is_some());
+    let fullest = fullest.max_by(|a, b| {
+        let (a, b) = (share(a).unwrap_or(0.0), share(b).unwrap_or(0.0));
+        a.total_cmp(&b)
+    });
+    let Some(largest) = fullest.or_else(|| members.iter().max_by_key(|m| m.size)) else {
         return Finding::new("size", Verdict::Unknown, "no member answered", "");
     };
     let size = format!(
@@ -259,4 +285,39 @@ fn size(members: &[Member], quota: Option<u64>) -> Finding {
     let advice = "compact (windlass doctor --compact) and defragment each member before it is full, \
                   or raise --quota-backend-bytes; then turn auto-compaction on";
     Finding::new("size", Verdict::Warning, found, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(endpoint: &str, size: u64, quota: Option<u64>) -> Member {
+        Member {
+            endpoint: endpoint.to_owned(),
+            id: 1,
+            version: "3.5.13".to_owned(),
+            size,
+            used: size,
+            leader: 1,
+            errors: Vec::new(),
+            told: probe::Told { quota, clock: None },
+            skew: None,
+        }
+    }
+
+    #[test]
+    fn the_member_that_is_nearest_to_its_quota_counts() {
+        let members = [
+            member("large", 500, Some(5000)),
+            member("small", 90, Some(100)),
+            member("silent", 900, None),
+        ];
+        let found = size(&members, None);
+        assert_eq!(found.verdict, Verdict::Warning);
+        assert!(found.found.contains("on small: 90 %"), "{found:?}");
+        // A quota that is given is that of all.
+        let found = size(&members, Some(1000));
+        assert!(found.found.contains("on silent: 90 %"), "{found:?}");
+        assert_eq!(size(&members[2..], None).verdict, Verdict::Unknown);
+    }
 }
