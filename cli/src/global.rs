@@ -1,8 +1,13 @@
 //! [`Global`]: the options that every command takes.
 
-use std::io::IsTerminal;
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
 
 use clap::{ArgAction, ValueEnum};
+use tokio::time::sleep;
+use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{
     Client,
@@ -72,8 +77,12 @@ pub(crate) struct Global {
 ///
 /// When it cannot be opened; the error says why.
 pub(crate) async fn open(url: &str) -> Result<Store, Failure> {
+    Store::open(url).await.map_err(|e| not_opened(url, e))
+}
+
+fn not_opened(url: &str, error: store::Error) -> Failure {
     let is_etcd = url.starts_with("etcd:") || url.starts_with("etcds:");
-    Store::open(url).await.map_err(|e| match e {
+    match error {
         store::Error::Invalid(e) if e.field() == "store" && !is_etcd => {
             Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
         }
@@ -82,7 +91,7 @@ pub(crate) async fn open(url: &str) -> Result<Store, Failure> {
              was: cargo install windlass-cli --features etcd (building it needs protoc)"
         )),
         e => e.into(),
-    })
+    }
 }
 
 impl Global {
@@ -182,6 +191,30 @@ impl Global {
     /// As [`open`](Self::open).
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(&self.open().await?))
+    }
+
+    /// As [`client`](Self::client), for a node: while the store is unavailable it goes on trying for
+    /// so long.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) async fn client_within(&self, wait: Duration) -> Result<Client, Failure> {
+        let url = self.store_url()?;
+        let (end, mut told) = (Instant::now() + wait, false);
+        loop {
+            match Store::open(&url).await {
+                Ok(store) => return Ok(Client::new(&store)),
+                Err(error) if error.is_retryable() && Instant::now() < end => {
+                    if !std::mem::replace(&mut told, true) {
+                        let seconds = wait.as_secs();
+                        warn!(%error, seconds, "the store cannot be opened; trying again for that long");
+                    }
+                    sleep(Duration::from_millis(500)).await;
+                }
+                Err(error) => return Err(not_opened(&url, error)),
+            }
+        }
     }
 
     /// Where to print.

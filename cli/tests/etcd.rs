@@ -282,3 +282,29 @@ fn what_cannot_be_reached_is_named() {
     assert!(said.contains("write etcd://HOST:PORT"), "{said}");
     assert!(!said.contains("sqlite:jobs.db"), "{said}");
 }
+
+/// What comes up together need not come up in order.
+#[test]
+fn a_worker_that_starts_before_its_store_waits_for_it() {
+    let mut server = Server::start();
+    let place = Place::on(server.url("late"));
+    ok(
+        &place,
+        &[
+            "submit",
+            "exec",
+            "--id",
+            "a",
+            "--props",
+            r#"{"command":"true"}"#,
+        ],
+        0,
+    );
+    server.kill();
+    ok(&place, &["stats"], 4);
+    let worker = place.start(&["worker", "--until-idle"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    server.restart();
+    assert_eq!(worker.wait(), Some(0));
+    assert_eq!(place.get("a")["state"], "completed");
+}

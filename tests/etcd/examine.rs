@@ -92,10 +92,14 @@ async fn planted_keys_are_found_and_mended() {
         ("keys", Verdict::Warning, "somebody/else", "x", false),
         ("nodes", Verdict::Error, "nodes/dead/_metafora", "{}", false),
     ];
+    // Of no task, and not to be read either: `retry` could do nothing with it.
+    etcd.put("/ns/state/lost", "{", None).await.unwrap();
     for (_, _, key, value, _) in plants {
         etcd.put(format!("/ns/{key}"), value, None).await.unwrap();
     }
     let findings = examine(&store, &Examination::default()).await;
+    assert!(of(&findings, "states").found.contains("lost"));
+    assert!(!of(&findings, "quarantined").found.contains("lost"));
     for (check, verdict, key, ..) in plants {
         let finding = of(&findings, check);
         assert_eq!(finding.verdict, verdict, "{finding:?}");
@@ -167,7 +171,12 @@ async fn a_quota_that_fills_is_told_before_it_is_full() {
     })
     .await;
     let findings = examine(&store, &Examination::default()).await;
-    assert!(of(&findings, "alarms").found.contains("NOSPACE"));
+    let alarms = &of(&findings, "alarms").found;
+    assert!(alarms.contains("NOSPACE"), "{alarms}");
+    assert!(
+        alarms.ends_with(&format!("of http://{}", server.endpoint())),
+        "{alarms}"
+    );
     assert_eq!(of(&findings, "latency").verdict, Verdict::Error);
 }
 
@@ -236,4 +245,25 @@ async fn a_clock_that_is_behind_is_told() {
     away("a node joined");
     let findings = examine(&right, &Examination::default()).await;
     assert_eq!(of(&findings, "clock").verdict, Verdict::Ok);
+}
+
+#[tokio::test]
+async fn a_member_that_is_silent_does_not_put_the_clocks_of_the_others_wrong() {
+    let server = Server::start();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = connect(&server.url("ns")).await;
+    assert_eq!(
+        of(&examine(&store, &Examination::default()).await, "clock").verdict,
+        Verdict::Ok
+    );
+    let url = format!(
+        "etcd://{},{}/ns",
+        server.endpoint(),
+        silent.local_addr().unwrap()
+    );
+    let store = connect(&url).await;
+    let findings = examine(&store, &Examination::default()).await;
+    assert_eq!(of(&findings, "members").verdict, Verdict::Error);
+    let clock = of(&findings, "clock");
+    assert_eq!(clock.verdict, Verdict::Ok, "{clock:?}");
 }

@@ -60,7 +60,13 @@ fn describe(page: &mut String, command: &Command, path: &str, depth: usize) -> s
         writeln!(page)?;
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
-        let after = after.to_string();
+        let mut after = after.to_string();
+        // What stands before the examples is a paragraph of its own.
+        if let Some(at) = after.find("\n\nExamples:\n") {
+            let examples = after.split_off(at + 2);
+            writeln!(page, "{}\n", after.trim_end())?;
+            after = examples;
+        }
         let (title, rest) = after.split_once('\n').unwrap_or(("", &after));
         writeln!(page, "{title}\n\n```text\n{}\n```\n", unindent(rest))?;
     }
@@ -137,8 +143,10 @@ fn meaning(arg: &Arg) -> String {
     if let Some(env) = arg.get_env() {
         let _ = write!(text, "; also `{}`", env.to_string_lossy());
     }
+    // One that is hidden is told in words: it depends on the machine.
     let defaults = arg.get_default_values();
-    if !defaults.is_empty() && arg.get_action().takes_values() {
+    let shown = arg.get_action().takes_values() && !arg.is_hide_default_value_set();
+    if !defaults.is_empty() && shown {
         let defaults: Vec<_> = defaults.iter().map(|d| d.to_string_lossy()).collect();
         let _ = write!(text, "; `{}` by default", defaults.join(" "));
     }

@@ -65,8 +65,9 @@ pub(crate) struct Args {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// What follows a failed attempt, as JSON: {"policy":"strikes"|"exponential"|"never", …}
-    #[arg(long, value_name = "JSON")]
+    /// What follows a failed attempt: a number of attempts, 'never' or JSON, such as
+    /// {"policy":"exponential","attempts":5,"cap":"10m"}
+    #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
     /// A task that is there already, with the same kind and props, is as good as submitted

@@ -117,7 +117,7 @@ impl NodeArgs {
 }
 
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
-const STORE_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
 /// The folders of the tasks of the store that is meant.
 ///
@@ -137,7 +137,7 @@ pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failu
 ///
 /// What kept the node from starting.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client)?;
     let policy = Policy::As(args.retry.unwrap_or_default());
     let mut builder = args

@@ -60,13 +60,14 @@ impl Inner {
             Some(after) => {
                 let revision = revision_of(after);
                 if revision > newest {
-                    let reason = format!("is {after}, but the newest revision is {newest}");
+                    let last = number(newest, PLACES - 1);
+                    let reason = format!("is {after}, but no change has a number above {last} yet");
                     return Err(Invalid::new("after", reason).into());
                 }
+                // To etcd a revision of 0 means now.
+                let revision = revision.max(1);
                 // A revision that is compacted cannot be read at.
-                let options = GetOptions::new()
-                    .with_count_only()
-                    .with_revision(revision.max(1));
+                let options = GetOptions::new().with_count_only().with_revision(revision);
                 let mut client = self.link.kv();
                 let read = client.get(self.keys.horizon(), Some(options));
                 match self.link.call(read).await {

@@ -80,6 +80,9 @@ const LEAST_HISTORY: Duration = Duration::from_secs(5 * 60);
 /// Whoever wants to keep it for longer does not want it compacted.
 const MOST_HISTORY: Duration = Duration::from_secs(365 * 24 * 3600);
 
+const CERTIFICATE: &str = "CERTIFICATE";
+const KEY: &str = "PRIVATE KEY";
+
 fn bad(url: &str, why: &str) -> Error {
     let reason =
         format!("'{url}' {why}; write etcd://HOST:PORT,HOST:PORT/NAMESPACE (etcds:// for TLS)");
@@ -96,6 +99,25 @@ fn file(variable: &str) -> Result<Option<Vec<u8>>, Error> {
             "the file '{path}' ({variable}) cannot be read: {e}"
         ))
     })
+}
+
+/// As [`file`]; it has to hold such a block.
+fn pem(variable: &str, block: &'static str) -> Result<Option<Vec<u8>>, Error> {
+    let text = file(variable)?;
+    match &text {
+        Some(text) if !has_block(text, block) => Err(Error::Unusable(format!(
+            "the file of {variable} holds no {} in PEM",
+            block.to_lowercase()
+        ))),
+        _ => Ok(text),
+    }
+}
+
+/// Whether there is a `CERTIFICATE`, or a `PRIVATE KEY` of whatever sort.
+fn has_block(text: &[u8], block: &str) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut begins = text.lines().filter(|line| line.starts_with("-----BEGIN "));
+    begins.any(|line| line.trim_end().ends_with(&format!("{block}-----")))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -216,7 +238,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] for a file that cannot be read, [`Error::Invalid`] for half of a pair or
+    /// [`Error::Unusable`] for a file that cannot be read or holds something else, [`Error::Invalid`] for half of a pair or
     /// a limit or a duration that is none.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
@@ -240,10 +262,14 @@ impl Options {
                 self.set(name, field, &value)?;
             }
         }
-        if let Some(ca) = file("WINDLASS_ETCD_CA")? {
+        if let Some(ca) = pem("WINDLASS_ETCD_CA", CERTIFICATE)? {
             self.ca = Some(ca);
         }
-        match (file("WINDLASS_ETCD_CERT")?, file("WINDLASS_ETCD_KEY")?) {
+        let (cert, key) = (
+            pem("WINDLASS_ETCD_CERT", CERTIFICATE)?,
+            pem("WINDLASS_ETCD_KEY", KEY)?,
+        );
+        match (cert, key) {
             (Some(cert), Some(key)) => self.identity = Some((cert, key)),
             (None, None) => {}
             _ => {
@@ -262,6 +288,27 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_to_hold_what_it_is_given_for() {
+        let cert =
+            b"subject=x\n-----BEGIN CERTIFICATE-----\r\nMA==\r\n-----END CERTIFICATE-----\r\n";
+        assert!(has_block(cert, CERTIFICATE) && !has_block(cert, KEY));
+        let request = b"-----BEGIN CERTIFICATE REQUEST-----\n";
+        assert!(!has_block(request, CERTIFICATE));
+        for sort in ["", "EC ", "RSA ", "ENCRYPTED "] {
+            let key = format!("-----BEGIN {sort}PRIVATE KEY-----\n");
+            assert!(has_block(key.as_bytes(), KEY) && !has_block(key.as_bytes(), CERTIFICATE));
+        }
+        for text in [
+            b"".as_slice(),
+            b"my-host\n",
+            b"\x30\x82\x01",
+            b"-----END CERTIFICATE-----",
+        ] {
+            assert!(!has_block(text, CERTIFICATE));
+        }
+    }
 
     #[test]
     fn urls_say_what_is_wrong() {

@@ -148,6 +148,18 @@ pub async fn changes_go_on_after_one(harness: &dyn Harness) {
     assert_eq!(kit.history("t3").await, told[3..4]);
 }
 
+/// Whoever goes on after 0 is told everything from the beginning on.
+pub async fn changes_from_the_beginning(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    for n in 0..3 {
+        kit.submit(&format!("t{n}")).await;
+    }
+    let mut changes = Reader::new(&kit, Some(0)).await;
+    for n in 0..3 {
+        assert_eq!(changes.next().await.task, id(&format!("t{n}")));
+    }
+}
+
 /// Several who follow the changes all see them.
 pub async fn followers_do_not_take_from_each_other(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

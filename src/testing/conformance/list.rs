@@ -148,6 +148,7 @@ macro_rules! conformance_tests {
                 a_limit_means_the_last,
                 changes_from_now_on,
                 changes_go_on_after_one,
+                changes_from_the_beginning,
                 followers_do_not_take_from_each_other,
                 pruned_history_is_refused,
             }

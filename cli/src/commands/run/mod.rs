@@ -22,7 +22,7 @@ use self::{
     report::Report,
     source::{Checked, Source},
 };
-use super::worker::{NodeArgs, default_slots, folders, signals};
+use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
 use crate::{
     args,
     exec::{self, Policy},
@@ -122,7 +122,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.keep()?;
         source.check(&maker, &global.out())?
     };
-    let client = global.client().await?;
+    let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client)?;
     let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
     let runner = args

@@ -1,6 +1,6 @@
 //! The members: version, leader, alarms, size, clock; and how much history they keep.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use etcd_client::{AlarmAction, AlarmType, WatchOptions};
 use futures::future::join_all;
@@ -25,12 +25,15 @@ const MUCH_HISTORY: i64 = 5_000_000;
 /// A member that answered.
 struct Member {
     endpoint: String,
+    id: u64,
     version: String,
     size: u64,
     used: u64,
     leader: u64,
     errors: Vec<String>,
     told: probe::Told,
+    /// How many seconds its clock was away from ours when it told.
+    skew: Option<i64>,
 }
 
 fn mib(bytes: u64) -> String {
@@ -47,14 +50,20 @@ impl Inner {
         let link = Link::connect(&options).await.map_err(failed)?;
         let mut client = link.maintenance();
         let status = link.call(client.status()).await.map_err(failed)?;
+        let told = probe::ask(endpoint, self.link.timeout()).await;
+        // Now: another member may keep the examination waiting.
+        let now = self.now();
+        let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();
         Ok(Member {
             endpoint: endpoint.to_owned(),
+            id: status.header().map_or(0, |header| header.member_id()),
             version: status.version().to_owned(),
             size: u64::try_from(status.db_size()).unwrap_or(0),
             used: u64::try_from(status.raft_used_db_size()).unwrap_or(0),
             leader: status.leader(),
             errors: status.errors().to_vec(),
-            told: probe::ask(endpoint, self.link.timeout()).await,
+            skew: told.clock.map(away),
+            told,
         })
     }
 
@@ -76,9 +85,9 @@ impl Inner {
         }
         findings.push(versions(&members));
         findings.push(leader(&members));
-        findings.push(self.alarms().await);
+        findings.push(self.alarms(&members).await);
         findings.push(size(&members, how.quota));
-        findings.push(clocks_of(self.now(), &members));
+        findings.push(clocks(&members));
         findings
     }
 
@@ -103,7 +112,7 @@ impl Inner {
         }
     }
 
-    async fn alarms(&self) -> Finding {
+    async fn alarms(&self, members: &[Member]) -> Finding {
         let mut client = self.link.maintenance();
         let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
         let alarms = match self.link.call(alarms).await {
@@ -113,15 +122,25 @@ impl Inner {
                 return Finding::unknown("alarms", &fault.into_error(OPERATION), advice);
             }
         };
-        let named = alarms.alarms().iter().map(|alarm| match alarm.alarm() {
-            AlarmType::Nospace => "NOSPACE (the quota is full: nothing can be written)",
-            AlarmType::Corrupt => "CORRUPT (the members do not hold the same data)",
-            AlarmType::None => "an alarm without a name",
-        });
-        let named: Vec<&str> = named.collect();
-        if named.is_empty() {
+        let mut raised: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for alarm in alarms.alarms() {
+            let what = match alarm.alarm() {
+                AlarmType::Nospace => "NOSPACE (the quota is full: nothing can be written)",
+                AlarmType::Corrupt => "CORRUPT (the members do not hold the same data)",
+                AlarmType::None => "an alarm without a name",
+            };
+            let id = alarm.member_id();
+            let member = members.iter().find(|member| member.id == id);
+            let name = member.map_or_else(|| format!("member {id:x}"), |m| m.endpoint.clone());
+            raised.entry(what).or_default().push(name);
+        }
+        if raised.is_empty() {
             return Finding::ok("alarms", "none");
         }
+        let named = raised.iter();
+        let named: Vec<String> = named
+            .map(|(what, of)| format!("{what} of {}", of.join(", ")))
+            .collect();
         let advice = "docs/operations.md: compact, defragment each member, then etcdctl alarm \
                       disarm; a corrupt member is to be replaced";
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
@@ -174,11 +193,8 @@ impl Inner {
 }
 
 /// The clocks of the servers beside ours, to a second.
-fn clocks_of(now: Timestamp, members: &[Member]) -> Finding {
-    let told = members.iter().filter_map(|member| member.told.clock);
-    let skew = told
-        .map(|clock| clock.duration_since(now).as_secs().abs())
-        .max();
+fn clocks(members: &[Member]) -> Finding {
+    let skew = members.iter().filter_map(|member| member.skew).max();
     let advice = "look at the clocks of the machines: wake-ups and retention follow them";
     match skew {
         None => Finding::new(
@@ -235,8 +251,18 @@ fn leader(members: &[Member]) -> Finding {
     Finding::ok("leader", format!("{} members follow one", members.len()))
 }
 
+/// Of the member that is nearest to its quota: they need not have the same one.
 fn size(members: &[Member], quota: Option<u64>) -> Finding {
-    let Some(largest) = members.iter().max_by_key(|m| m.size) else {
+    let share = |member: &Member| {
+        let quota = quota.or(member.told.quota)?;
+        Some(member.size as f64 / quota.max(1) as f64)
+    };
+    let fullest = members.iter().filter(|m| share(m).is_some());
+    let fullest = fullest.max_by(|a, b| {
+        let (a, b) = (share(a).unwrap_or(0.0), share(b).unwrap_or(0.0));
+        a.total_cmp(&b)
+    });
+    let Some(largest) = fullest.or_else(|| members.iter().max_by_key(|m| m.size)) else {
         return Finding::new("size", Verdict::Unknown, "no member answered", "");
     };
     let size = format!(
@@ -268,49 +294,60 @@ fn size(members: &[Member], quota: Option<u64>) -> Finding {
 mod tests {
     use super::*;
 
-    fn member(version: &str, clock: Option<&str>) -> Member {
+    fn member(endpoint: &str, size: u64, quota: Option<u64>) -> Member {
         Member {
-            endpoint: "m".into(),
-            version: version.into(),
-            size: 0,
-            used: 0,
+            endpoint: endpoint.to_owned(),
+            id: 1,
+            version: "3.5.13".to_owned(),
+            size,
+            used: size,
             leader: 1,
             errors: Vec::new(),
-            told: probe::Told {
-                quota: None,
-                clock: clock.map(|clock| clock.parse().unwrap()),
-            },
+            told: probe::Told { quota, clock: None },
+            skew: None,
+        }
+    }
+
+    fn of_version(version: &str) -> Member {
+        Member {
+            version: version.to_owned(),
+            ..member("m", 0, None)
+        }
+    }
+
+    fn away_by(skew: Option<i64>) -> Member {
+        Member {
+            skew,
+            ..member("m", 0, None)
         }
     }
 
     #[test]
     fn members_of_several_versions_are_an_upgrade_to_be_finished() {
-        let finding = versions(&[member("3.5.1", None), member("3.5.1", None)]);
+        let finding = versions(&[of_version("3.5.1"), of_version("3.5.1")]);
         assert_eq!(
             (finding.verdict, &*finding.found),
             (Verdict::Ok, "etcd 3.5.1")
         );
-        let finding = versions(&[member("3.5.1", None), member("3.4.23", None)]);
+        let finding = versions(&[of_version("3.5.1"), of_version("3.4.23")]);
         let expected = (Verdict::Warning, "etcd 3.4.23, 3.5.1");
         assert_eq!((finding.verdict, &*finding.found), expected);
     }
 
     #[test]
     fn a_member_whose_clock_is_away_is_told_with_how_far() {
-        let now = "2030-01-01T00:01:00Z".parse().unwrap();
-        let of = |clocks: &[Option<&str>]| {
-            let members: Vec<_> = clocks.iter().map(|clock| member("3.5.1", *clock)).collect();
-            let finding = clocks_of(now, &members);
+        let of = |skews: &[Option<i64>]| {
+            let members: Vec<_> = skews.iter().map(|skew| away_by(*skew)).collect();
+            let finding = clocks(&members);
             (finding.verdict, finding.found)
         };
-        let near = Some("2030-01-01T00:00:58Z");
-        assert_eq!(
-            of(&[near]),
-            (Verdict::Ok, "within 2 s of the members'".into())
+        let near = (Verdict::Ok, "within 2 s of the members'".to_owned());
+        assert_eq!(of(&[Some(2), None]), near);
+        let away = (
+            Verdict::Warning,
+            "a member's is 60 s away from ours".to_owned(),
         );
-        let away = (Verdict::Warning, "a member's is 60 s away from ours".into());
-        assert_eq!(of(&[near, Some("2030-01-01T00:02:00Z")]), away);
-        assert_eq!(of(&[Some("2030-01-01T00:00:00Z"), None]), away);
+        assert_eq!(of(&[Some(2), Some(60)]), away);
         assert_eq!(of(&[None]).0, Verdict::Unknown);
     }
 
@@ -321,5 +358,21 @@ mod tests {
         assert_eq!(finding.verdict, Verdict::Warning);
         assert_eq!(finding.found, "5000000 of 5000007 revisions are kept");
         assert!(finding.advice.contains("compact-after"));
+    }
+
+    #[test]
+    fn the_member_that_is_nearest_to_its_quota_counts() {
+        let members = [
+            member("large", 500, Some(5000)),
+            member("small", 90, Some(100)),
+            member("silent", 900, None),
+        ];
+        let found = size(&members, None);
+        assert_eq!(found.verdict, Verdict::Warning);
+        assert!(found.found.contains("on small: 90 %"), "{found:?}");
+        // A quota that is given is that of all.
+        let found = size(&members, Some(1000));
+        assert!(found.found.contains("on silent: 90 %"), "{found:?}");
+        assert_eq!(size(&members[2..], None).verdict, Verdict::Unknown);
     }
 }

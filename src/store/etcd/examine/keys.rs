@@ -26,6 +26,8 @@ pub(super) struct Namespace {
     pub(super) owners: Vec<KeyValue>,
     pub(super) registrations: Vec<KeyValue>,
     quarantined: Strays,
+    /// What is beside a task and cannot be read, or says so: why, and whose.
+    aside: Vec<(TaskId, String)>,
     malformed: Strays,
     /// States of tasks.
     states: Vec<TaskId>,
@@ -61,7 +63,7 @@ impl Inner {
             }
             ("state", Some(id)) if more.is_empty() => {
                 if let Err(reason) = records::read_state(&kv, &self.fences) {
-                    to.quarantined.add(format!("{id} ({reason})"));
+                    to.aside.push((id.clone(), reason));
                 }
                 to.states.push(id);
                 true
@@ -69,7 +71,7 @@ impl Inner {
             ("parked", Some(id)) if more.is_empty() => {
                 let aside = records::parse::<Parked>(&kv).ok().and_then(|p| p.aside);
                 if let Some(reason) = aside {
-                    to.quarantined.add(format!("{id} ({reason})"));
+                    to.aside.push((id.clone(), reason));
                 }
                 to.parts.push((key.clone(), id, true));
                 true
@@ -135,6 +137,11 @@ impl Inner {
         let (commands, parts) = (of_nobody(&namespace.commands), of_nobody(&namespace.parts));
         let states = namespace.states.iter().filter(|id| !exists(id, false));
         let states: Strays = states.map(ToString::to_string).collect();
+        // What is of no task is told as that: nothing reads it again.
+        let mut quarantined = namespace.quarantined.clone();
+        for (id, reason) in namespace.aside.iter().filter(|(id, _)| exists(id, false)) {
+            quarantined.add(format!("{id} ({reason})"));
+        }
         let (orphans, ghosts) = self.claims_of_nobody(namespace);
         let mut repaired = [0; 4];
         if repair {
@@ -164,7 +171,7 @@ impl Inner {
             Finding::none_of(
                 "quarantined",
                 warning("records that cannot be read"),
-                &namespace.quarantined,
+                &quarantined,
                 0,
                 "windlass list --quarantined tells why; windlass retry reads them again",
             ),
