@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use tokio::{sync::Semaphore, time::sleep};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 use windlass_statemachine::{
     Kind, TaskId,
     machine::{Input, StopReason},
     task::Labels,
 };
 
-use super::{Engine, Heard, In, Mode};
-use crate::store::{Error, Event, NodeCommand, QueuedNodeCommand, TaskView};
+use super::{Engine, Heard, In};
+use crate::store::{Error, Event, TaskView};
 
 impl Engine {
     /// Starts the one watch of this node, after a pause.
@@ -166,50 +166,5 @@ impl Engine {
             info!(%task, "was deleted: its handler is stopped");
             self.feed(id, Input::Fenced(StopReason::Deleted));
         }
-    }
-
-    fn node_command(&mut self, queued: QueuedNodeCommand) {
-        let QueuedNodeCommand { order, command } = queued;
-        debug!(node = %self.parts.node, ?command, "a node command");
-        match command {
-            NodeCommand::Freeze => {
-                self.freeze();
-                self.acknowledge(order, "frozen");
-            }
-            NodeCommand::Unfreeze => {
-                self.unfreeze();
-                self.acknowledge(order, "unfrozen");
-            }
-            NodeCommand::Drain => {
-                if self.mode != Mode::Stopping && !self.drains.contains(&order) {
-                    self.drain();
-                    self.drains.push(order);
-                }
-            }
-            NodeCommand::Balance => {
-                // Also while it is frozen: it then gives back, and takes nothing.
-                let given = self.balance();
-                self.acknowledge(order, format!("balanced: {given} tasks given back"));
-            }
-            NodeCommand::StopTask { task } => self.stop_task(&task, order),
-        }
-    }
-
-    fn stop_task(&mut self, task: &TaskId, order: u64) {
-        if let Some(pending) = self.pending.get_mut(task) {
-            if !pending.stop_orders.contains(&order) {
-                pending.stop_orders.push(order);
-            }
-            return;
-        }
-        let Some(id) = self.by_task.get(task).copied() else {
-            return self.not_here(vec![order]);
-        };
-        if let Some(slot) = self.slots.get_mut(&id)
-            && !slot.stop_orders.contains(&order)
-        {
-            slot.stop_orders.push(order);
-        }
-        self.feed(id, Input::Stop(StopReason::StopTask));
     }
 }

@@ -5,6 +5,7 @@
 //! back. So a slow store delays what depends on it and nothing else.
 
 mod claims;
+mod control;
 mod effects;
 mod events;
 mod slot;
@@ -22,7 +23,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 use windlass_statemachine::{
     Kind, NodeName, StopReason, TaskId,
     machine::{self, Input, Timer},
@@ -343,86 +344,6 @@ impl Engine {
         }
     }
 
-    fn control(&mut self, control: Control) {
-        match control {
-            Control::Shutdown => {
-                info!(node = %self.parts.node, tasks = self.slots.len(), "shutting down");
-                self.mode = Mode::Stopping;
-                self.stop_all(StopReason::Shutdown, false);
-            }
-            Control::Abort => {
-                self.mode = Mode::Stopping;
-                self.abort_by.get_or_insert(Instant::now() + ABORT_WITHIN);
-                self.stop_all(StopReason::Shutdown, true);
-            }
-            Control::Freeze => self.freeze(),
-            Control::Unfreeze => self.unfreeze(),
-            Control::Drain(done) => {
-                self.drain();
-                self.waiting_for_idle.push_back(done);
-            }
-            Control::Snapshot(answer) => {
-                let _ = answer.send(self.snapshot());
-            }
-        }
-    }
-
-    fn freeze(&mut self) {
-        if self.mode == Mode::Normal {
-            self.mode = Mode::Frozen;
-            info!(node = %self.parts.node, "frozen: it claims nothing until it is unfrozen");
-        }
-    }
-
-    fn unfreeze(&mut self) {
-        if matches!(self.mode, Mode::Frozen | Mode::Draining) {
-            self.mode = Mode::Normal;
-            info!(node = %self.parts.node, "unfrozen");
-            // It works again, and may never be empty.
-            let outcome = if self.is_empty() {
-                "drained"
-            } else {
-                "unfrozen before it was empty"
-            };
-            self.answer_drains(outcome);
-        }
-    }
-
-    fn drain(&mut self) {
-        if self.mode != Mode::Stopping {
-            self.mode = Mode::Draining;
-            info!(node = %self.parts.node, tasks = self.slots.len(), "draining");
-            self.stop_all(StopReason::Drain, false);
-        }
-    }
-
-    fn stop_all(&mut self, reason: StopReason, at_once: bool) {
-        let slots: Vec<SlotId> = self.slots.keys().copied().collect();
-        for slot in slots {
-            let input = if at_once {
-                Input::StopNow(reason)
-            } else {
-                Input::Stop(reason)
-            };
-            self.feed(slot, input);
-        }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let mut tasks: Vec<RunningTask> = self.slots.values().map(Slot::describe).collect();
-        tasks.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.id.cmp(&b.id)));
-        Snapshot {
-            node: self.parts.node.clone(),
-            lease: self.lease.as_ref().map(|l| l.id),
-            frozen: self.mode == Mode::Frozen,
-            draining: matches!(self.mode, Mode::Draining | Mode::Stopping),
-            listed: self.listed,
-            parked: self.due.len(),
-            ready: self.due.ready_len(),
-            tasks,
-        }
-    }
-
     fn run_timers(&mut self) {
         let now = self.now();
         while let Some(&(at, slot, timer)) = self.timers.first()
@@ -491,41 +412,5 @@ impl Engine {
     /// Whether nothing is claimed, or being claimed.
     fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.pending.is_empty()
-    }
-
-    /// Tells whoever waits for this node to be empty that it has not to wait any more.
-    fn answer_drains(&mut self, outcome: &str) {
-        for idle in self.waiting_for_idle.drain(..) {
-            let _ = idle.send(());
-        }
-        for order in std::mem::take(&mut self.drains) {
-            self.acknowledge(order, outcome);
-        }
-    }
-
-    /// Answers commands to stop a task that this node does not have.
-    fn not_here(&self, stop_orders: Vec<u64>) {
-        for order in stop_orders {
-            self.acknowledge(order, "the task is not on this node");
-        }
-    }
-
-    fn acknowledge(&self, order: u64, outcome: impl Into<String>) {
-        let Some(lease) = self.lease.clone() else {
-            return;
-        };
-        let outcome = outcome.into();
-        let coordinator = self.parts.coordinator.clone();
-        tokio::spawn(async move {
-            let mut wait = Duration::from_millis(20);
-            while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
-                if !e.is_retryable() || wait > Duration::from_secs(10) {
-                    debug!(order, error = %e, "a node command could not be answered");
-                    return;
-                }
-                sleep(wait).await;
-                wait *= 2;
-            }
-        });
     }
 }
