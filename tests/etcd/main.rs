@@ -19,6 +19,7 @@ mod failover;
 mod failures;
 mod idle;
 mod limits;
+mod lost_answers;
 mod metafora;
 mod quota;
 mod retention;

@@ -115,21 +115,21 @@ impl Inner {
             if !bundle.exists() {
                 return Err(Error::no_task(id));
             }
+            // An attempt without an answer may have started it; it may even have ended again.
+            let started = |(s, _): (State, Hold)| Some((s.incarnation, s.version)) >= tried;
+            if tried.is_some() && bundle.state().is_ok_and(started) {
+                return Ok(());
+            }
             let now = self.now();
-            let state = match retried(id, &bundle, now) {
-                Ok(state) => state,
-                // An attempt without an answer may have started it.
-                Err(error) => {
-                    let started = |(s, _): (State, Hold)| Some(s.incarnation) >= tried;
-                    let done = tried.is_some() && bundle.state().is_ok_and(started);
-                    return if done { Ok(()) } else { Err(error) };
-                }
-            };
+            let state = retried(id, &bundle, now)?;
             let item = self.retry_item(id, &bundle, &state, now)?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => return Ok(()),
                 Ok(_) => {}
-                Err(Fault::Unknown(why)) => (tried, reason) = (Some(state.incarnation), why),
+                Err(Fault::Unknown(why)) => {
+                    tried = Some((state.incarnation, state.version));
+                    reason = why;
+                }
                 Err(fault) => return Err(fault.into_error(OPERATION)),
             }
         }
