@@ -30,3 +30,4 @@ mod server;
 mod servers;
 mod silence;
 mod support;
+mod watches;

@@ -229,7 +229,9 @@ impl Watching {
             let states = keys.all_states();
             self.inner.scan_keys(at, &states, &mut take).await?;
         }
-        let (nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
+        let (mut nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
+        // Commands are told in their order, and what is older than the last one was told before.
+        nodes.sort_by_key(etcd_client::KeyValue::create_revision);
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
         self.tell(vec![Event::Reset]).await?;
