@@ -3,9 +3,12 @@
 use futures::StreamExt;
 use windlass::store::{Coordinator, Event, NodeCommand, Registry};
 
+use windlass_etcd_cluster::Proxy;
+
 use crate::{
+    idle::counters,
     server::Server,
-    support::{connect, raw, secs, spec},
+    support::{connect, raw, secs, spec, task, until},
 };
 
 /// Two wait when the watch begins, and the names of their keys are not in the order of their sending.
@@ -38,4 +41,32 @@ async fn node_commands_that_wait_are_told_in_the_order_of_their_sending() {
         NodeCommand::Unfreeze,
     ];
     assert_eq!(told, sent);
+}
+
+/// Others write on the same servers, whose history is compacted; here nothing happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing() {
+    let interval = "--experimental-watch-progress-notify-interval=200ms".to_owned();
+    let server = Server::start_with("http", &[interval]);
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let mut changes = far.changes(None).await.unwrap();
+    let fed = tokio::spawn(async move { changes.next().await.unwrap() });
+    let mut etcd = raw(&server.endpoint()).await;
+    for _ in 0..5 {
+        etcd.put("/other/x", "", None).await.unwrap();
+    }
+    // The server tells how far it is when nothing happens.
+    let sent = async || counters(&server, "grpc_server_msg_sent_total").await["Watch"];
+    let before = sent().await;
+    until("it was told so", async || sent().await >= before + 5).await;
+    proxy.cut();
+    let now = etcd.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    etcd.compact(revision, None).await.unwrap();
+    near.submit(vec![task("a")]).await.remove(0).unwrap();
+    proxy.mend();
+    let fed = tokio::time::timeout(secs(30), fed).await.unwrap().unwrap();
+    assert_eq!(fed.unwrap()[0].task.as_str(), "a");
 }
