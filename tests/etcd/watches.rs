@@ -1,5 +1,7 @@
 //! What the two streams tell, whatever the history that they go on from looks like.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use windlass::store::{Coordinator, Event, NodeCommand, Registry};
 
@@ -69,4 +71,48 @@ async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing(
     proxy.mend();
     let fed = tokio::time::timeout(secs(30), fed).await.unwrap().unwrap();
     assert_eq!(fed.unwrap()[0].task.as_str(), "a");
+}
+
+/// A task of this node is deleted while the watch is broken, and the history of it is compacted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let lease = far.join(&spec("n"), secs(60)).await.unwrap();
+    near.submit(vec![task("kept"), task("gone")]).await;
+    let mut events = far.watch(&lease, None).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e| matches!(e, Event::Listed)) {
+        seen.extend(events.next().await.unwrap());
+    }
+    let ids = ["kept", "gone"].map(|name| name.parse().unwrap());
+    for claim in far.claim(&lease, ids.to_vec()).await {
+        claim.unwrap().unwrap();
+    }
+    proxy.cut();
+    near.delete(vec![ids[1].clone()]).await.remove(0).unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    let now = etcd.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    etcd.compact(revision, None).await.unwrap();
+    proxy.mend();
+    let (mut reset, mut gone) = (false, Vec::new());
+    let again = async {
+        loop {
+            for event in events.next().await.unwrap() {
+                match event {
+                    Event::Reset => reset = true,
+                    Event::Gone(id) if reset => gone.push(id),
+                    Event::Listed if reset => return,
+                    _ => {}
+                }
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), again)
+        .await
+        .unwrap();
+    assert_eq!(gone, ids[1..]);
 }
