@@ -38,14 +38,18 @@ impl Inner {
             let mut item = Item::new(touch(&task.id)).at(self.pipeline.places(1), 1);
             item.in_order = true;
             item.when_at(&self.keys.task(&task.id), 0);
+            let mut pointers = Vec::new();
             match &replaces {
                 None => item.when_at(&self.keys.finished(&task.id), 0),
-                Some(old) => self.clear(&mut item, &task.id, old).await?,
+                Some(old) => pointers = self.clear(&mut item, &task.id, old).await?,
             }
             let (place, now) = (item.place, self.now());
             self.put_task(&mut item, &task, place, now)?;
             match self.pipeline.write(item).await {
-                Ok(done) if done.written.is_some() => return Ok(Submitted::New),
+                Ok(done) if done.written.is_some() => {
+                    self.drop_pointers(&task.id, pointers).await;
+                    return Ok(Submitted::New);
+                }
                 Ok(_) => {}
                 Err(Fault::Unknown(why)) => {
                     tried.push((now, place));
