@@ -161,6 +161,13 @@ impl Reader {
             return Err(Fault::Unknown(response.cancel_reason().to_owned()));
         }
         self.stream = Some(stream);
+        if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
+            // Told by itself for this watch: nothing before it is on its way, and what is compacted
+            // up to there was not missed. What was asked for is told for the stream (-1), and may
+            // come before the changes.
+            let at = response.header().map_or(0, |header| header.revision());
+            self.seen = self.seen.max(at);
+        }
         let mut changes = Vec::new();
         let mut events: VecDeque<&Event> = response.events().iter().collect();
         let at = |event: &Event| event.kv().map_or(0, |kv| kv.mod_revision());

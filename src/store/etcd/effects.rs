@@ -63,10 +63,10 @@ impl Inner {
         task: &Task,
         place: u32,
         now: Timestamp,
-    ) -> Result<String, Error> {
+    ) -> Result<(), Error> {
         let (keys, id) = (&self.keys, &task.id);
         let envelope = records::write("task", &Envelope::new(task, now, place))?;
-        item.put(&keys.task(id), envelope.clone());
+        item.put(&keys.task(id), envelope);
         if !task.props.is_null() {
             item.put(&keys.props(id), task.props.as_str().to_owned());
         }
@@ -84,7 +84,7 @@ impl Inner {
                 item.delete(&keys.state(id));
             }
         }
-        Ok(envelope)
+        Ok(())
     }
 
     pub(super) async fn add_effects(

@@ -1,6 +1,7 @@
 //! How a task goes, and how it comes back: delete and retry.
 
 use jiff::Timestamp;
+use tracing::debug;
 use windlass_statemachine::{Invalid, State, TaskId, errors::MAX_KEPT};
 
 use super::{
@@ -17,13 +18,16 @@ const ROUNDS: usize = 5;
 /// How many pointers of commands go in the same write as their task.
 const POINTERS_AT_ONCE: usize = 60;
 impl Inner {
-    /// Adds that everything of a task goes, if it is as it was read.
+    /// Adds that everything of a task goes, if it is as it was read; but not state and mark, which
+    /// a task that takes its place writes over. Answers the pointers to its
+    /// commands that are too many for one write. They go once the task is gone, since a task that
+    /// lives on would apply a command a second time whose id is not known any more.
     pub(super) async fn clear(
         &self,
         item: &mut Item,
         id: &TaskId,
         bundle: &Bundle,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<String>, Error> {
         let keys = &self.keys;
         item.when_at(&keys.finished(id), revision(bundle.finished.as_ref()));
         let (slot, outcomes) = (keys.slot(id), keys.outcomes(id));
@@ -35,7 +39,6 @@ impl Inner {
             names.extend(bundle.queue.iter().filter_map(|stored| stored.name.clone()));
         }
         item.delete(&keys.finished(id));
-        item.delete(&keys.state(id));
         item.delete_all(&keys.histories(id));
         item.delete_all(&outcomes);
         let settled = self.get_all(&outcomes).await;
@@ -54,16 +57,26 @@ impl Inner {
         for key in pointers.by_ref().take(POINTERS_AT_ONCE) {
             item.delete(&key);
         }
-        // Those of a task with very many commands go first. One that is left behind points to
-        // nothing, and is written over when its id is used again.
-        let rest: Vec<String> = pointers.collect();
-        for some in rest.chunks(POINTERS_AT_ONCE) {
-            let mut more = Item::new(touch(id));
-            some.iter().for_each(|key| more.delete(key));
-            let done = self.pipeline.write(more).await;
-            done.map_err(|fault| fault.into_error("delete a task"))?;
+        Ok(pointers.collect())
+    }
+
+    /// Deletes pointers to commands of a task that is gone, as long as they still name it. One that
+    /// is left behind points to nothing, and is written over when its id is used again.
+    pub(super) async fn drop_pointers(&self, id: &TaskId, pointers: Vec<String>) {
+        let Ok(names_it) = records::write("task", id) else {
+            return;
+        };
+        for some in pointers.chunks(POINTERS_AT_ONCE) {
+            let mut item = Item::new(touch(id));
+            for key in some {
+                item.delete_if(key, &names_it);
+            }
+            if let Err(fault) = self.pipeline.write(item).await {
+                let error = fault.into_error("delete a task");
+                debug!(task = %id, %error, "pointers to its commands are left behind");
+                return;
+            }
         }
-        Ok(())
     }
 
     pub(super) async fn delete(&self, id: &TaskId) -> Result<(), Error> {
@@ -95,9 +108,13 @@ impl Inner {
             let mut item = Item::new(touch(id));
             item.when_at(&self.keys.task(id), revision(bundle.task.as_ref()));
             item.delete(&self.keys.parked(id));
-            self.clear(&mut item, id, &bundle).await?;
+            item.delete(&self.keys.state(id));
+            let pointers = self.clear(&mut item, id, &bundle).await?;
             match self.pipeline.write(item).await {
-                Ok(done) if done.written.is_some() => return Ok(true),
+                Ok(done) if done.written.is_some() => {
+                    self.drop_pointers(id, pointers).await;
+                    return Ok(true);
+                }
                 Ok(_) => {}
                 Err(Fault::Unknown(why)) => (tried, reason) = (true, why),
                 Err(fault) => return Err(fault.into_error(OPERATION)),
@@ -115,21 +132,21 @@ impl Inner {
             if !bundle.exists() {
                 return Err(Error::no_task(id));
             }
+            // An attempt without an answer may have started it; it may even have ended again.
+            let started = |(s, _): (State, Hold)| Some((s.incarnation, s.version)) >= tried;
+            if tried.is_some() && bundle.state().is_ok_and(started) {
+                return Ok(());
+            }
             let now = self.now();
-            let state = match retried(id, &bundle, now) {
-                Ok(state) => state,
-                // An attempt without an answer may have started it.
-                Err(error) => {
-                    let started = |(s, _): (State, Hold)| Some(s.incarnation) >= tried;
-                    let done = tried.is_some() && bundle.state().is_ok_and(started);
-                    return if done { Ok(()) } else { Err(error) };
-                }
-            };
+            let state = retried(id, &bundle, now)?;
             let item = self.retry_item(id, &bundle, &state, now)?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => return Ok(()),
                 Ok(_) => {}
-                Err(Fault::Unknown(why)) => (tried, reason) = (Some(state.incarnation), why),
+                Err(Fault::Unknown(why)) => {
+                    tried = Some((state.incarnation, state.version));
+                    reason = why;
+                }
                 Err(fault) => return Err(fault.into_error(OPERATION)),
             }
         }

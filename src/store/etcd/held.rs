@@ -83,6 +83,15 @@ impl Claims {
         held.remove(id)
     }
 
+    /// The tasks that are claimed on a lease.
+    pub(super) fn of_lease(&self, lease: u64) -> HashMap<TaskId, Fence> {
+        let held = self.lock();
+        let of_lease = held.iter().filter(|(_, held)| held.lease == lease);
+        of_lease
+            .map(|(id, held)| (id.clone(), held.fence))
+            .collect()
+    }
+
     /// The claims of a lease that is over.
     pub(super) fn forget_lease(&self, lease: u64) {
         self.lock().retain(|_, held| held.lease != lease);

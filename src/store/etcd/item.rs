@@ -106,6 +106,16 @@ impl Item {
         self.then.push(TxnOp::txn(txn));
     }
 
+    /// Deletes a key if it has this value, and goes on if not.
+    pub(super) fn delete_if(&mut self, key: &str, value: &str) {
+        self.weigh(key, key.len() + value.len());
+        self.inner = 2;
+        let txn = Txn::new()
+            .when([Compare::value(key, CompareOp::Equal, value)])
+            .and_then([TxnOp::delete(key, None)]);
+        self.then.push(TxnOp::txn(txn));
+    }
+
     /// How much of the server's limit of operations it takes as one of several.
     pub(super) fn operations(&self) -> usize {
         self.when.len().max(self.then.len()) + self.inner

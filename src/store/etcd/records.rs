@@ -26,6 +26,11 @@ pub(super) fn revision_of(number: u64) -> i64 {
     i64::try_from(number >> PLACE_BITS).unwrap_or(i64::MAX)
 }
 
+/// The place in such a number.
+pub(super) fn place_of(number: u64) -> u32 {
+    u32::try_from(number % u64::from(PLACES)).unwrap_or(0)
+}
+
 pub(super) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
@@ -334,6 +339,7 @@ mod tests {
     #[test]
     fn numbers_hold_their_revision() {
         assert_eq!(revision_of(number(77, 4095)), 77);
+        assert_eq!(place_of(number(77, 4095)), 4095);
         assert!(number(77, 4095) < number(78, 0));
     }
 }

@@ -1,7 +1,6 @@
 //! Submits: new tasks, and those that take the place of one that has ended.
 
-use std::collections::HashSet;
-
+use jiff::Timestamp;
 use windlass_statemachine::{State, Task};
 
 use super::{
@@ -11,41 +10,56 @@ use super::{
     errors::Fault,
     item::Item,
     read::{Bundle, corrupt},
+    records::place_of,
 };
 use crate::store::{Error, IfExists, Submit, Submitted};
 
 const OPERATION: &str = "submit a task";
 const ROUNDS: usize = 5;
 
+/// Whether what was found, live or ended, is what one of these attempts has written.
+fn is_of(found: &Bundle, tried: &[(Timestamp, u32)]) -> bool {
+    found.envelope().is_ok_and(|(envelope, order)| {
+        let mut tried = tried.iter();
+        tried.any(|(at, place)| envelope.submitted_at == Some(*at) && place_of(order) == *place)
+    })
+}
+
 impl Inner {
     pub(super) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
         let Submit { task, if_exists } = submit;
         self.check_task(&task)?;
         let mut replaces = None;
-        // What an attempt without an answer has tried to write.
-        let mut tried: HashSet<String> = HashSet::new();
+        // The attempts without an answer: when, and at which place. The task keeps both to its end,
+        // which may have come before it is looked for.
+        let mut tried: Vec<(Timestamp, u32)> = Vec::new();
         let mut reason = String::from("the task changes too often");
         for _ in 0..ROUNDS {
             let mut item = Item::new(touch(&task.id)).at(self.pipeline.places(1), 1);
             item.in_order = true;
             item.when_at(&self.keys.task(&task.id), 0);
+            let mut pointers = Vec::new();
             match &replaces {
                 None => item.when_at(&self.keys.finished(&task.id), 0),
-                Some(old) => self.clear(&mut item, &task.id, old).await?,
+                Some(old) => pointers = self.clear(&mut item, &task.id, old).await?,
             }
-            let place = item.place;
-            tried.insert(self.put_task(&mut item, &task, place, self.now())?);
+            let (place, now) = (item.place, self.now());
+            self.put_task(&mut item, &task, place, now)?;
             match self.pipeline.write(item).await {
-                Ok(done) if done.written.is_some() => return Ok(Submitted::New),
+                Ok(done) if done.written.is_some() => {
+                    self.drop_pointers(&task.id, pointers).await;
+                    return Ok(Submitted::New);
+                }
                 Ok(_) => {}
-                Err(Fault::Unknown(why)) => reason = why,
+                Err(Fault::Unknown(why)) => {
+                    tried.push((now, place));
+                    reason = why;
+                }
                 Err(fault) => return Err(fault.into_error(OPERATION)),
             }
             let read = self.read(&task.id).await;
             let found = read.map_err(|fault| fault.into_error(OPERATION))?;
-            let value = found.task.as_ref().map(|kv| kv.value());
-            let is_ours = |text: &String| value == Some(text.as_bytes());
-            if tried.iter().any(is_ours) {
+            if is_of(&found, &tried) {
                 return Ok(Submitted::New);
             }
             replaces = None;

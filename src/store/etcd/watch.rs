@@ -20,7 +20,7 @@ use super::{
     claims::touch,
     errors::Fault,
     item::Item,
-    keys::end_of,
+    keys::{Part, end_of},
     leases::{fenced, number},
     mirror::Mirror,
     node_commands, peers,
@@ -210,7 +210,14 @@ impl Watching {
     async fn list(&mut self) -> Result<(), Left> {
         let keys = self.inner.keys.clone();
         let mut mirror = Mirror::new(keys.clone(), self.lease.id, self.kinds.clone());
+        // What is claimed here and not listed was deleted, and its event is in no history.
+        let mut missing = self.inner.claims.of_lease(self.lease.id);
         let mut take = |kv: etcd_client::KeyValue| {
+            if !missing.is_empty()
+                && let Some((id, Part::Task)) = keys.split(kv.key())
+            {
+                missing.remove(id);
+            }
             mirror.task_key(EventType::Put, &kv);
         };
         let tasks = keys.tasks();
@@ -229,10 +236,19 @@ impl Watching {
             let states = keys.all_states();
             self.inner.scan_keys(at, &states, &mut take).await?;
         }
-        let (nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
+        let (mut nodes, node_at) = self.inner.get_all(&keys.nodes()).await?;
+        // Commands are told in their order, and what is older than the last one was told before.
+        nodes.sort_by_key(etcd_client::KeyValue::create_revision);
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
         self.tell(vec![Event::Reset]).await?;
+        for (id, fence) in &missing {
+            if let Some(held) = self.inner.claims.forget(id, *fence) {
+                self.inner.leases.freed(held.lease, held.token);
+            }
+        }
+        let gone = missing.into_keys().map(Event::Gone);
+        self.tell(gone.collect()).await?;
         for some in mirror.listed().chunks(BATCH) {
             self.tell(mirror.views(some)).await?;
         }

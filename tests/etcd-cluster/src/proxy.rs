@@ -1,7 +1,10 @@
 //! [`Proxy`]: a way to servers that can be cut, fall silent, or lose what it is given: a partition
 //! between one store and all of them. It can tell something else than a server said, too.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -37,11 +40,23 @@ struct State {
 /// What a server says, and what is told instead: of the same length.
 type Instead = Option<(Vec<u8>, Vec<u8>)>;
 
+/// What a request has to hold for its answer to be lost; nothing once one had it.
+type Trap = Arc<Mutex<Option<Vec<u8>>>>;
+
+/// Where a connection leads.
+#[derive(Debug, Clone)]
+struct End {
+    server: String,
+    instead: Instead,
+    trap: Trap,
+}
+
 /// One address for each server, which lead there as long as the way is open.
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<String>,
     state: Arc<watch::Sender<State>>,
+    trap: Trap,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -67,21 +82,27 @@ impl Proxy {
             losses: 0,
         };
         let state = Arc::new(watch::Sender::new(open));
+        let trap = Trap::default();
         let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
         for server in servers {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             addresses.push(listener.local_addr()?.to_string());
-            let (server, state, instead) = (server.clone(), state.clone(), instead.clone());
+            let state = state.clone();
+            let end = End {
+                server: server.clone(),
+                instead: instead.clone(),
+                trap: trap.clone(),
+            };
             accepting.push(tokio::spawn(async move {
                 while let Ok((inside, _)) = listener.accept().await {
-                    let end = (server.clone(), instead.clone());
-                    tokio::spawn(pass(inside, end, state.subscribe()));
+                    tokio::spawn(pass(inside, end.clone(), state.subscribe()));
                 }
             }));
         }
         Ok(Self {
             addresses,
             state,
+            trap,
             accepting,
         })
     }
@@ -118,6 +139,12 @@ impl Proxy {
         });
     }
 
+    /// Lets the next request that holds these bytes through, and loses its answer: its connection
+    /// never brings anything again, and does not end. Other connections are not touched.
+    pub fn lose_answer_to(&self, bytes: &[u8]) {
+        *lock(&self.trap) = Some(bytes.to_vec());
+    }
+
     /// Opens the way again. What was held back by a silence comes late, as it does by TCP.
     pub fn mend(&self) {
         self.state.send_modify(|state| state.way = Way::Open);
@@ -134,8 +161,13 @@ impl Drop for Proxy {
 }
 
 /// One connection.
-async fn pass(inside: TcpStream, end: (String, Instead), mut state: watch::Receiver<State>) {
-    let (server, instead) = end;
+async fn pass(inside: TcpStream, end: End, mut state: watch::Receiver<State>) {
+    let End {
+        server,
+        instead,
+        trap,
+    } = end;
+    let is_deaf = AtomicBool::new(false);
     let born = *state.borrow();
     if born.way == Way::Cut {
         return;
@@ -155,8 +187,18 @@ async fn pass(inside: TcpStream, end: (String, Instead), mut state: watch::Recei
         let losses = state.borrow().losses;
         // One half that ends lets the other go on.
         tokio::join!(
-            copy(from_in, to_out, state.clone(), losses, None),
-            copy(from_out, to_in, state.clone(), losses, instead),
+            copy(from_in, to_out, state.clone(), losses, |bytes| {
+                if is_caught(bytes, &trap) {
+                    is_deaf.store(true, Ordering::Relaxed);
+                }
+                true
+            }),
+            copy(from_out, to_in, state.clone(), losses, |bytes| {
+                if let Some(instead) = &instead {
+                    replace(bytes, instead);
+                }
+                !is_deaf.load(Ordering::Relaxed)
+            }),
         );
         Some(())
     };
@@ -166,12 +208,24 @@ async fn pass(inside: TcpStream, end: (String, Instead), mut state: watch::Recei
     }
 }
 
+fn lock(trap: &Trap) -> std::sync::MutexGuard<'_, Option<Vec<u8>>> {
+    trap.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this is the request whose answer is to be lost.
+fn is_caught(bytes: &[u8], trap: &Trap) -> bool {
+    let mut trap = lock(trap);
+    let holds = |of: &Vec<u8>| bytes.windows(of.len()).any(|part| part == of.as_slice());
+    trap.take_if(|of| holds(of)).is_some()
+}
+
+/// One direction; `look` may change what comes, and answers whether it is to go on.
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut state: watch::Receiver<State>,
     losses: u64,
-    instead: Instead,
+    look: impl Fn(&mut [u8]) -> bool,
 ) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
@@ -188,8 +242,8 @@ async fn copy(
             continue;
         }
         let bytes = &mut buffer[..count];
-        if let Some(instead) = &instead {
-            replace(bytes, instead);
+        if !look(bytes) {
+            continue;
         }
         if count == 0 || to.write_all(bytes).await.is_err() {
             break;

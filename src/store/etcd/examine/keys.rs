@@ -31,9 +31,30 @@ pub(super) struct Namespace {
     malformed: Strays,
     /// States of tasks.
     states: Vec<TaskId>,
-    /// Keys that belong to a task: the key, and whose. Those of commands, and others.
-    commands: Vec<(Vec<u8>, TaskId, bool)>,
-    parts: Vec<(Vec<u8>, TaskId, bool)>,
+    /// Keys that belong to a task: those of commands, and others.
+    commands: Vec<Belongs>,
+    parts: Vec<Belongs>,
+}
+
+/// A key that belongs to a task.
+struct Belongs {
+    key: Vec<u8>,
+    /// When it was last written.
+    written: i64,
+    id: TaskId,
+    /// Only a live task has it.
+    live: bool,
+}
+
+impl Belongs {
+    fn new(kv: &KeyValue, id: TaskId, live: bool) -> Self {
+        Self {
+            key: kv.key().to_vec(),
+            written: kv.mod_revision(),
+            id,
+            live,
+        }
+    }
 }
 
 impl Inner {
@@ -73,20 +94,20 @@ impl Inner {
                 if let Some(reason) = aside {
                     to.aside.push((id.clone(), reason));
                 }
-                to.parts.push((key.clone(), id, true));
+                to.parts.push(Belongs::new(&kv, id, true));
                 true
             }
             ("history", Some(id)) if !more.is_empty() => {
-                to.parts.push((key.clone(), id, false));
+                to.parts.push(Belongs::new(&kv, id, false));
                 true
             }
             ("outcomes", Some(id)) if !more.is_empty() => {
-                to.commands.push((key.clone(), id, false));
+                to.commands.push(Belongs::new(&kv, id, false));
                 true
             }
             ("commands", _) if CommandId::new(name).is_ok() && more.is_empty() => {
                 if let Ok(id) = records::parse::<TaskId>(&kv) {
-                    to.commands.push((key.clone(), id, false));
+                    to.commands.push(Belongs::new(&kv, id, false));
                 }
                 true
             }
@@ -116,8 +137,8 @@ impl Inner {
                 to.live.insert(id);
             }
             Some(Part::Owner) => to.owners.push(kv),
-            Some(Part::Props) => to.parts.push((key, id, true)),
-            Some(Part::Slot | Part::Command(_)) => to.commands.push((key, id, true)),
+            Some(Part::Props) => to.parts.push(Belongs::new(&kv, id, true)),
+            Some(Part::Slot | Part::Command(_)) => to.commands.push(Belongs::new(&kv, id, true)),
             None => to.malformed.add(String::from_utf8_lossy(&key).into_owned()),
         }
     }
@@ -130,11 +151,17 @@ impl Inner {
         let exists = |id: &TaskId, live: bool| {
             namespace.live.contains(id) || (!live && namespace.ended.contains(id))
         };
-        let of_nobody = |keys: &[(Vec<u8>, TaskId, bool)]| -> Vec<(Vec<u8>, TaskId)> {
-            let lost = keys.iter().filter(|(_, id, live)| !exists(id, *live));
-            lost.map(|(key, id, _)| (key.clone(), id.clone())).collect()
-        };
-        let (commands, parts) = (of_nobody(&namespace.commands), of_nobody(&namespace.parts));
+        fn of_nobody<'n>(
+            keys: &'n [Belongs],
+            exists: impl Fn(&TaskId, bool) -> bool,
+        ) -> Vec<&'n Belongs> {
+            let lost = keys.iter().filter(|key| !exists(&key.id, key.live));
+            lost.collect()
+        }
+        let (commands, parts) = (
+            of_nobody(&namespace.commands, exists),
+            of_nobody(&namespace.parts, exists),
+        );
         let states = namespace.states.iter().filter(|id| !exists(id, false));
         let states: Strays = states.map(ToString::to_string).collect();
         // What is of no task is told as that: nothing reads it again.
@@ -152,10 +179,10 @@ impl Inner {
                 self.delete_owners(&ghosts, false).await?,
             ];
         }
-        let names = |keys: &[(Vec<u8>, TaskId)]| -> Strays {
+        let names = |keys: &[&Belongs]| -> Strays {
             let names = keys
                 .iter()
-                .map(|(key, _)| String::from_utf8_lossy(key).into_owned());
+                .map(|of| String::from_utf8_lossy(&of.key).into_owned());
             names.collect()
         };
         let of = |owners: &[&KeyValue]| -> Strays {
@@ -252,21 +279,17 @@ impl Inner {
         (orphans, ghosts)
     }
 
-    /// Deletes keys of tasks, as long as there are no such tasks; answers how many.
-    async fn delete_lost(
-        &self,
-        keys: &[(Vec<u8>, TaskId)],
-        ended: &HashSet<TaskId>,
-    ) -> Result<u64, Error> {
-        let mut of_task: HashMap<&TaskId, Vec<TxnOp>> = HashMap::new();
-        for (key, id) in keys {
-            let delete = TxnOp::delete(key.clone(), None);
-            of_task.entry(id).or_default().push(delete);
+    /// Deletes keys of tasks, as long as there are no such tasks and the keys are as they were read:
+    /// a command id may be another task's by now. Answers how many.
+    async fn delete_lost(&self, keys: &[&Belongs], ended: &HashSet<TaskId>) -> Result<u64, Error> {
+        let mut of_task: HashMap<&TaskId, Vec<&Belongs>> = HashMap::new();
+        for key in keys {
+            of_task.entry(&key.id).or_default().push(key);
         }
         let mut deleted = 0;
-        for (id, deletes) in of_task {
+        for (id, keys) in of_task {
             let size = self.capacity.operations().saturating_sub(2).clamp(1, 100);
-            for deletes in deletes.chunks(size) {
+            for keys in keys.chunks(size) {
                 let task = Compare::create_revision(self.keys.task(id), CompareOp::Equal, 0);
                 // What only a live task has is left over also when its task has ended.
                 let finished = self.keys.finished(id);
@@ -274,11 +297,17 @@ impl Inner {
                 if !ended.contains(id) {
                     when.push(Compare::create_revision(finished, CompareOp::Equal, 0));
                 }
-                let txn = Txn::new().when(when).and_then(deletes.to_vec());
+                when.extend(
+                    keys.iter().map(|of| {
+                        Compare::mod_revision(of.key.clone(), CompareOp::Equal, of.written)
+                    }),
+                );
+                let deletes = keys.iter().map(|of| TxnOp::delete(of.key.clone(), None));
+                let txn = Txn::new().when(when).and_then(deletes.collect::<Vec<_>>());
                 let done = self.link.txn(txn).await;
                 let done = done.map_err(|fault| fault.into_error(OPERATION))?;
                 deleted += if done.succeeded() {
-                    deletes.len() as u64
+                    keys.len() as u64
                 } else {
                     0
                 };

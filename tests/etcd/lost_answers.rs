@@ -1,0 +1,151 @@
+//! Writes that were done and whose answers were lost: they are done once, whatever happened
+//! meanwhile.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use windlass::{
+    Client, Code, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext, TaskId,
+    store::{Error, IfExists, Registry, Send, Submitted, etcd::EtcdStore},
+};
+
+use windlass_etcd_cluster::Proxy;
+
+use crate::{
+    server::Server,
+    support::{connect, open, task},
+};
+
+/// A node near the server, and a client far from it.
+struct World {
+    _server: Server,
+    proxy: Proxy,
+    client: Client,
+    far: EtcdStore,
+    node: Runner,
+    runs: Arc<AtomicU32>,
+}
+
+impl World {
+    /// The node ends each task at once, with this message.
+    async fn new(message: Message) -> Self {
+        let server = Server::start();
+        let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+        let (store, client) = open(&server.url("ns")).await;
+        let far = connect(&proxy.url("ns")).await;
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = runs.clone();
+        let handler = move |_: TaskContext| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let message = message.clone();
+            async move { message }
+        };
+        let config = KindConfig::default().retry(Retry::Never);
+        let node = Runner::builder(&store).node("n");
+        let node = node.handler_with("k", config, handler);
+        let node = node.start().await.unwrap();
+        Self {
+            _server: server,
+            proxy,
+            client,
+            far,
+            node,
+            runs,
+        }
+    }
+
+    async fn ended(&self, id: &TaskId) -> u32 {
+        self.client.wait(id).await.unwrap();
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submit_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
+    let world = World::new(Message::complete()).await;
+    let mut expected = 0;
+    for (n, if_exists) in [IfExists::ReplaceFinished, IfExists::Refuse, IfExists::Same]
+        .into_iter()
+        .enumerate()
+    {
+        let mut submit = task(&format!("t{n}"));
+        submit.if_exists = if_exists;
+        let id = submit.task.id.clone();
+        world.proxy.lose_answer_to(b"submitted_at");
+        let answer = world.far.submit(vec![submit]).await.remove(0);
+        assert!(matches!(answer, Ok(Submitted::New)), "{answer:?}");
+        expected += 1;
+        assert_eq!(world.ended(&id).await, expected);
+    }
+    world.node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
+    let world = World::new(Message::error("as it was told to")).await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    assert_eq!(world.ended(&id).await, 1);
+    world.proxy.lose_answer_to(b"incarnation");
+    let answer = world.far.retry(vec![id.clone()]).await.remove(0);
+    answer.unwrap();
+    let ended = world.client.wait(&id).await.unwrap();
+    assert_eq!(ended.code(), Code::Failed);
+    let record = world.client.get(&id).await.unwrap();
+    assert_eq!(record.state.unwrap().incarnation, 1);
+    assert_eq!(world.ended(&id).await, 2);
+    world.node.shutdown().await;
+}
+
+/// A task with more commands than go with it in one write: what is known of them is known as long
+/// as it is there, so that no id is applied twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_without_an_answer_forgets_no_command_of_a_task_that_lives() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    near.submit(vec![task("t")]).await.remove(0).unwrap();
+    let id: TaskId = "t".parse().unwrap();
+    let names: Vec<String> = (0..130).map(|n| format!("c{n:03}")).collect();
+    let sends = names.iter().map(|name| Send {
+        task: id.clone(),
+        id: name.parse().unwrap(),
+        command: Command::Pause,
+    });
+    for answer in near.send(sends.collect()).await {
+        answer.unwrap();
+    }
+    proxy.lose_answer_to(b"/ns/commands/c129");
+    let answer = far.delete(vec![id.clone()]).await.remove(0);
+    match near.get(&id).await {
+        Ok(_) => {
+            for name in &names {
+                let known = near.command(&name.parse().unwrap()).await;
+                assert!(known.is_ok(), "{name} of a task that lives: {known:?}");
+            }
+        }
+        Err(Error::NotFound { .. }) => answer.unwrap(),
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_ended_is_replaced_by_one_that_starts_later() {
+    let world = World::new(Message::complete()).await;
+    let mut submit = task("t");
+    submit.if_exists = IfExists::ReplaceFinished;
+    world
+        .far
+        .submit(vec![submit.clone()])
+        .await
+        .remove(0)
+        .unwrap();
+    assert_eq!(world.ended(&submit.task.id).await, 1);
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    submit.task.start_at = Some(later);
+    let answer = world.far.submit(vec![submit]).await.remove(0);
+    assert!(matches!(answer, Ok(Submitted::New)), "{answer:?}");
+    world.node.shutdown().await;
+}

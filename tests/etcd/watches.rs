@@ -1,0 +1,118 @@
+//! What the two streams tell, whatever the history that they go on from looks like.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use windlass::store::{Coordinator, Event, NodeCommand, Registry};
+
+use windlass_etcd_cluster::Proxy;
+
+use crate::{
+    idle::counters,
+    server::Server,
+    support::{connect, raw, secs, spec, task, until},
+};
+
+/// Two wait when the watch begins, and the names of their keys are not in the order of their sending.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_commands_that_wait_are_told_in_the_order_of_their_sending() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    for (name, command) in [("z", "freeze"), ("m", "balance"), ("a", "unfreeze")] {
+        let key = format!("/ns/nodes/n/commands/{name}");
+        let value = format!(r#"{{"command":"{command}","parameters":{{}}}}"#);
+        etcd.put(key, value, None).await.unwrap();
+    }
+    let mut events = store.watch(&lease, None).await.unwrap();
+    let mut told = Vec::new();
+    let telling = async {
+        while !told.contains(&NodeCommand::Unfreeze) {
+            for event in events.next().await.unwrap() {
+                if let Event::Node(command) = event {
+                    told.push(command.command);
+                }
+            }
+        }
+    };
+    tokio::time::timeout(secs(30), telling).await.unwrap();
+    let sent = [
+        NodeCommand::Freeze,
+        NodeCommand::Balance,
+        NodeCommand::Unfreeze,
+    ];
+    assert_eq!(told, sent);
+}
+
+/// Others write on the same servers, whose history is compacted; here nothing happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing() {
+    let interval = "--experimental-watch-progress-notify-interval=200ms".to_owned();
+    let server = Server::start_with("http", &[interval]);
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let mut changes = far.changes(None).await.unwrap();
+    let fed = tokio::spawn(async move { changes.next().await.unwrap() });
+    let mut etcd = raw(&server.endpoint()).await;
+    for _ in 0..5 {
+        etcd.put("/other/x", "", None).await.unwrap();
+    }
+    // The server tells how far it is when nothing happens.
+    let sent = async || counters(&server, "grpc_server_msg_sent_total").await["Watch"];
+    let before = sent().await;
+    until("it was told so", async || sent().await >= before + 5).await;
+    proxy.cut();
+    let now = etcd.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    etcd.compact(revision, None).await.unwrap();
+    near.submit(vec![task("a")]).await.remove(0).unwrap();
+    proxy.mend();
+    let fed = tokio::time::timeout(secs(30), fed).await.unwrap().unwrap();
+    assert_eq!(fed.unwrap()[0].task.as_str(), "a");
+}
+
+/// A task of this node is deleted while the watch is broken, and the history of it is compacted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let lease = far.join(&spec("n"), secs(60)).await.unwrap();
+    near.submit(vec![task("kept"), task("gone")]).await;
+    let mut events = far.watch(&lease, None).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e| matches!(e, Event::Listed)) {
+        seen.extend(events.next().await.unwrap());
+    }
+    let ids = ["kept", "gone"].map(|name| name.parse().unwrap());
+    for claim in far.claim(&lease, ids.to_vec()).await {
+        claim.unwrap().unwrap();
+    }
+    proxy.cut();
+    near.delete(vec![ids[1].clone()]).await.remove(0).unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    let now = etcd.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    etcd.compact(revision, None).await.unwrap();
+    proxy.mend();
+    let (mut reset, mut gone) = (false, Vec::new());
+    let again = async {
+        loop {
+            for event in events.next().await.unwrap() {
+                match event {
+                    Event::Reset => reset = true,
+                    Event::Gone(id) if reset => gone.push(id),
+                    Event::Listed if reset => return,
+                    _ => {}
+                }
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), again)
+        .await
+        .unwrap();
+    assert_eq!(gone, ids[1..]);
+}
