@@ -86,10 +86,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         None
     };
-    // Of a task that was not there it cannot be said that it was given back.
-    let is_done = answer
-        .as_deref()
-        .is_none_or(|a| name != "stop-task" || a == "released");
+    let is_done = answer.as_deref().is_none_or(|answer| is_done(name, answer));
     if out.is_json() {
         out.json(&json!({ "node": node, "action": name, "order": order, "answer": answer }))?;
     } else {
@@ -97,6 +94,16 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{node}: {name}: {answer}"))?;
     }
     Ok(if is_done { Exit::Ok } else { Exit::No })
+}
+
+/// Whether an answer says that it was done. Of a task that was not there it cannot be said that it
+/// was given back, nor that a node is empty whose drain was called off.
+fn is_done(name: &str, answer: &str) -> bool {
+    match name {
+        "stop-task" => answer == "released",
+        "drain" => answer == "drained",
+        _ => true,
+    }
 }
 
 /// Waits for what the node answers. Nodes are few and answer soon, so it looks again and again.
@@ -108,5 +115,18 @@ async fn answer(client: &Client, order: u64) -> Result<String, Failure> {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_to_nothing_is_not_done() {
+        assert!(is_done("drain", "drained") && is_done("stop-task", "released"));
+        assert!(!is_done("drain", "unfrozen before it was empty"));
+        assert!(!is_done("stop-task", "the task is not on this node"));
+        assert!(is_done("balance", "balanced: 0 tasks given back"));
     }
 }
