@@ -60,16 +60,17 @@ impl Inner {
         Ok(pointers.collect())
     }
 
-    /// Deletes pointers to commands of a task that is gone, as long as they still name it. One that
-    /// is left behind points to nothing, and is written over when its id is used again.
-    pub(super) async fn drop_pointers(&self, id: &TaskId, pointers: Vec<String>) {
+    /// Deletes pointers to commands of a task that is gone, as long as they still name it and
+    /// were not written since it was read: the next task of this id may have the same commands. One
+    /// that is left behind points to nothing, and is written over when its id is used again.
+    pub(super) async fn drop_pointers(&self, id: &TaskId, read_at: i64, pointers: Vec<String>) {
         let Ok(names_it) = records::write("task", id) else {
             return;
         };
         for some in pointers.chunks(POINTERS_AT_ONCE) {
             let mut item = Item::new(touch(id));
             for key in some {
-                item.delete_if(key, &names_it);
+                item.delete_if(key, &names_it, read_at);
             }
             if let Err(fault) = self.pipeline.write(item).await {
                 let error = fault.into_error("delete a task");
@@ -112,7 +113,7 @@ impl Inner {
             let pointers = self.clear(&mut item, id, &bundle).await?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => {
-                    self.drop_pointers(id, pointers).await;
+                    self.drop_pointers(id, bundle.revision, pointers).await;
                     return Ok(true);
                 }
                 Ok(_) => {}

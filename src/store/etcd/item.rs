@@ -106,12 +106,16 @@ impl Item {
         self.then.push(TxnOp::txn(txn));
     }
 
-    /// Deletes a key if it has this value, and goes on if not.
-    pub(super) fn delete_if(&mut self, key: &str, value: &str) {
+    /// Deletes a key if it has this value and was not written after this revision, and goes on if
+    /// not.
+    pub(super) fn delete_if(&mut self, key: &str, value: &str, revision: i64) {
         self.weigh(key, key.len() + value.len());
         self.inner = 2;
         let txn = Txn::new()
-            .when([Compare::value(key, CompareOp::Equal, value)])
+            .when([
+                Compare::value(key, CompareOp::Equal, value),
+                Compare::mod_revision(key, CompareOp::Less, revision + 1),
+            ])
             .and_then([TxnOp::delete(key, None)]);
         self.then.push(TxnOp::txn(txn));
     }

@@ -47,7 +47,8 @@ impl Inner {
             self.put_task(&mut item, &task, place, now)?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => {
-                    self.drop_pointers(&task.id, pointers).await;
+                    let read_at = replaces.map_or(0, |old| old.revision);
+                    self.drop_pointers(&task.id, read_at, pointers).await;
                     return Ok(Submitted::New);
                 }
                 Ok(_) => {}

@@ -151,10 +151,7 @@ impl Inner {
         let exists = |id: &TaskId, live: bool| {
             namespace.live.contains(id) || (!live && namespace.ended.contains(id))
         };
-        fn of_nobody<'n>(
-            keys: &'n [Belongs],
-            exists: impl Fn(&TaskId, bool) -> bool,
-        ) -> Vec<&'n Belongs> {
+        fn of_nobody(keys: &[Belongs], exists: impl Fn(&TaskId, bool) -> bool) -> Vec<&Belongs> {
             let lost = keys.iter().filter(|key| !exists(&key.id, key.live));
             lost.collect()
         }
