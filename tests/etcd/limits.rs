@@ -2,13 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
-    Code, Command, KindConfig, Message, NewTask, Outcome, Runner, TaskContext, TaskId,
+    Code, Command, Json, KindConfig, Message, NewTask, Outcome, Runner, TaskContext, TaskId,
     store::{Error, Registry},
 };
 
 use crate::{
     server::Server,
-    support::{connect, obeys, open, task},
+    support::{connect, obeys, open, raw, task, until},
 };
 
 fn small(operations: u32, bytes: u32) -> Server {
@@ -164,4 +164,94 @@ async fn two_hundred_commands_that_waited_are_settled() {
 async fn commands_that_waited_are_settled_by_a_server_with_small_limits() {
     let server = small(24, 16_384);
     settle_many(&server, 30).await;
+}
+
+/// The result is in the state of the task; the record of the command does not hold it once more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_to_complete_may_bring_as_large_a_result_as_any() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let node = Runner::builder(&store).node("n").handler("k", obeys);
+    let node = node.start().await.unwrap();
+    for bytes in [1000, 1_000_000] {
+        let id = client.submit(NewTask::new("k")).await.unwrap();
+        let result = Json::new("result", &"x".repeat(bytes)).unwrap();
+        let result = Some(result);
+        let command = Command::Complete { result };
+        client.command(&id, command).await.unwrap();
+        let done = client.wait(&id).await.unwrap();
+        assert_eq!(done.code(), Code::Completed);
+        assert_eq!(done.result::<String>().unwrap().unwrap().len(), bytes);
+        let record = client.commands(&id).await.unwrap().remove(0);
+        assert!(
+            matches!(record.command, Command::Complete { result } if result.is_some() == (bytes == 1000))
+        );
+    }
+    node.shutdown().await;
+}
+
+/// Who has not learned yet what the servers take deletes and purges as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_deleted_and_purged_fits_small_limits() {
+    let server = small(24, 1 << 20);
+    let (store, client) = open(&server.url("ns")).await;
+    let handler = |_: TaskContext| async { Message::complete() };
+    let node = Runner::builder(&store).node("n").handler("k", handler);
+    let node = node.start().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..60 {
+        ids.push(client.submit(NewTask::new("k")).await.unwrap());
+    }
+    for id in &ids {
+        client.wait(id).await.unwrap();
+    }
+    node.shutdown().await;
+    let fresh = connect(&server.url("ns")).await;
+    let ended = [Code::Completed];
+    let gone = fresh.purge(&ended, jiff::Timestamp::MAX, 1000).await;
+    assert_eq!(gone.unwrap(), 60);
+
+    let commanded = task_with_commands(&client, 130).await;
+    let fresh = connect(&server.url("ns")).await;
+    fresh.delete(vec![commanded]).await.remove(0).unwrap();
+    let left = keys(&server, "/ns/commands/").await;
+    assert_eq!(left, 0, "nothing points to what is gone");
+}
+
+async fn keys(server: &Server, prefix: &str) -> i64 {
+    let options = etcd_client::GetOptions::new().with_prefix();
+    let mut etcd = raw(&server.endpoint()).await;
+    let found = etcd.get(prefix, Some(options.with_count_only())).await;
+    found.unwrap().count()
+}
+
+async fn task_with_commands(client: &windlass::Client, count: u32) -> TaskId {
+    let id = client.submit(NewTask::new("k")).await.unwrap();
+    for _ in 0..count {
+        client.command(&id, Command::Pause).await.unwrap();
+    }
+    id
+}
+
+/// A task that a node of Metafora has ended, with many commands of ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_task_with_many_commands_fits_small_limits() {
+    let server = small(24, 1 << 20);
+    let (store, client) = open(&server.url("ns")).await;
+    let id = task_with_commands(&client, 35).await;
+    let mut etcd = raw(&server.endpoint()).await;
+    let ended = r#"{"state":"completed"}"#;
+    etcd.put(format!("/ns/state/{id}"), ended, None)
+        .await
+        .unwrap();
+    let node = Runner::builder(&store).node("n").handler("k", obeys);
+    let node = node.start().await.unwrap();
+    until("it is not live any more", async || {
+        keys(&server, "/ns/tasks/").await == 0
+    })
+    .await;
+    for command in client.commands(&id).await.unwrap() {
+        assert!(command.outcome.is_some(), "{command:?}");
+    }
+    node.shutdown().await;
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracing::warn;
 
-use super::Options;
+use super::{Options, errors::Fault};
 
 /// A limit of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,17 @@ impl Capacity {
 
     pub(super) fn operations(&self) -> usize {
         self.operations.load(Ordering::Relaxed)
+    }
+
+    /// How many of `most` keys one item deletes beside up to ten operations of its own.
+    pub(super) fn things(&self, most: usize) -> usize {
+        self.operations().saturating_sub(10).clamp(1, most)
+    }
+
+    /// Whether this was refused by servers which take less than was thought `before`: it can be tried
+    /// again, smaller.
+    pub(super) fn has_shrunk(&self, before: usize, fault: &Fault) -> bool {
+        matches!(fault, Fault::OverLimit(Limit::Operations, _)) && self.operations() < before
     }
 
     pub(super) fn bytes(&self) -> usize {

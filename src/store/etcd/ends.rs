@@ -54,7 +54,10 @@ impl Inner {
         let mut pointers = names
             .into_iter()
             .map(|name| format!("{root}commands/{name}"));
-        for key in pointers.by_ref().take(POINTERS_AT_ONCE) {
+        for key in pointers
+            .by_ref()
+            .take(self.capacity.things(POINTERS_AT_ONCE))
+        {
             item.delete(&key);
         }
         Ok(pointers.collect())
@@ -63,19 +66,26 @@ impl Inner {
     /// Deletes pointers to commands of a task that is gone, as long as they still name it and
     /// were not written since it was read: the next task of this id may have the same commands. One
     /// that is left behind points to nothing, and is written over when its id is used again.
-    pub(super) async fn drop_pointers(&self, id: &TaskId, read_at: i64, pointers: Vec<String>) {
+    pub(super) async fn drop_pointers(&self, id: &TaskId, read_at: i64, mut pointers: Vec<String>) {
         let Ok(names_it) = records::write("task", id) else {
             return;
         };
-        for some in pointers.chunks(POINTERS_AT_ONCE) {
+        while !pointers.is_empty() {
+            let before = self.capacity.operations();
+            let count = self.capacity.things(POINTERS_AT_ONCE);
+            let from = pointers.len().saturating_sub(count);
             let mut item = Item::new(touch(id));
-            for key in some {
+            for key in &pointers[from..] {
                 item.delete_if(key, &names_it, read_at);
             }
-            if let Err(fault) = self.pipeline.write(item).await {
-                let error = fault.into_error("delete a task");
-                debug!(task = %id, %error, "pointers to its commands are left behind");
-                return;
+            match self.pipeline.write(item).await {
+                Ok(_) => pointers.truncate(from),
+                Err(fault) if self.capacity.has_shrunk(before, &fault) => {}
+                Err(fault) => {
+                    let error = fault.into_error("delete a task");
+                    debug!(task = %id, %error, "pointers to its commands are left behind");
+                    return;
+                }
             }
         }
     }
@@ -106,6 +116,7 @@ impl Inner {
             if !is_meant(&bundle) {
                 return Ok(false);
             }
+            let before = self.capacity.operations();
             let mut item = Item::new(touch(id));
             item.when_at(&self.keys.task(id), revision(bundle.task.as_ref()));
             item.delete(&self.keys.parked(id));
@@ -118,6 +129,7 @@ impl Inner {
                 }
                 Ok(_) => {}
                 Err(Fault::Unknown(why)) => (tried, reason) = (true, why),
+                Err(fault) if self.capacity.has_shrunk(before, &fault) => {}
                 Err(fault) => return Err(fault.into_error(OPERATION)),
             }
         }

@@ -19,6 +19,7 @@ use windlass_statemachine::{Code, TaskId};
 
 use super::{
     Inner,
+    capacity::Limit,
     errors::Fault,
     item::Item,
     read::{Bundle, kv, revision},
@@ -190,19 +191,34 @@ impl Inner {
         let is_known = |written: &i64| *written <= ended.old && ended.states == ALL;
         let (mut meant, open): (Vec<_>, Vec<_>) =
             some.into_iter().partition(|(written, _)| is_known(written));
-        let at_once = self.capacity.operations().clamp(1, READ_AT_ONCE);
-        for chunk in open.chunks(at_once) {
+        let mut rest = open.as_slice();
+        while !rest.is_empty() {
+            let before = self.capacity.operations();
+            let at_once = before.clamp(1, READ_AT_ONCE);
+            let (chunk, later) = rest.split_at(at_once.min(rest.len()));
             let read = chunk
                 .iter()
                 .map(|(_, id)| TxnOp::get(self.keys.finished(id), None));
             let answer = self.link.txn(Txn::new().and_then(read.collect::<Vec<_>>()));
-            let answer = answer.await.map_err(|fault| fault.into_error(OPERATION))?;
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(fault) => {
+                    if matches!(fault, Fault::OverLimit(Limit::Operations, _)) {
+                        self.capacity.learn(Limit::Operations, chunk.len());
+                    }
+                    if self.capacity.has_shrunk(before, &fault) {
+                        continue;
+                    }
+                    return Err(fault.into_error(OPERATION));
+                }
+            };
             for ((written, id), got) in chunk.iter().zip(answer.op_responses()) {
                 let (states, before) = (&ended.states, ended.before);
                 if kv(Some(got)).is_some_and(|kv| is_meant(&kv, *written, states, before)) {
                     meant.push((*written, id.clone()));
                 }
             }
+            rest = later;
         }
         Ok(meant)
     }

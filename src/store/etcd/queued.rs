@@ -8,6 +8,9 @@ use windlass_statemachine::{Command, CommandId, Invalid, Outcome};
 use super::records::{extended, number, parse, write};
 use crate::store::{CommandRecord, Error};
 
+/// How many bytes of the result of a command to complete are kept with its outcome.
+const RESULT_KEPT: usize = 4096;
+
 /// What is stored with a command beside its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Sent {
@@ -60,7 +63,8 @@ impl Stored {
         Ok(extended(text, &write("command", &sent)?))
     }
 
-    /// `/NS/outcomes/ID/NAME`.
+    /// `/NS/outcomes/ID/NAME`. A large result is not in it: a task that has completed by it holds it
+    /// in its state, and twice is more than one write may bring.
     pub(super) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(self.sent_at),
@@ -69,6 +73,9 @@ impl Stored {
             became: Some(outcome),
         };
         let text = match &self.command {
+            Ok(Command::Complete { result: Some(json) }) if json.len() > RESULT_KEPT => {
+                write("command", &Command::Complete { result: None })?
+            }
             Ok(command) => write("command", command)?,
             Err(_) => write("command", &serde_json::json!({ "malformed": self.text }))?,
         };

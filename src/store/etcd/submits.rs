@@ -39,6 +39,7 @@ impl Inner {
             item.in_order = true;
             item.when_at(&self.keys.task(&task.id), 0);
             let mut pointers = Vec::new();
+            let before = self.capacity.operations();
             match &replaces {
                 None => item.when_at(&self.keys.finished(&task.id), 0),
                 Some(old) => pointers = self.clear(&mut item, &task.id, old).await?,
@@ -56,6 +57,7 @@ impl Inner {
                     tried.push((now, place));
                     reason = why;
                 }
+                Err(fault) if self.capacity.has_shrunk(before, &fault) => {}
                 Err(fault) => return Err(fault.into_error(OPERATION)),
             }
             let read = self.read(&task.id).await;
