@@ -43,7 +43,8 @@ async fn a_namespace_in_order_has_nothing_wrong() {
     let findings = examine(&store, &Examination::default()).await;
     let wrong: Vec<_> = findings
         .iter()
-        .filter(|f| f.verdict != Verdict::Ok)
+        // The version is that of the server at hand, which may be one to be warned of.
+        .filter(|f| f.verdict != Verdict::Ok && f.check != "version")
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(of(&findings, "nodes").found, "1 live");

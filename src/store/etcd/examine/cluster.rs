@@ -225,16 +225,27 @@ fn history(kept: i64, now: i64) -> Finding {
     Finding::new("history", Verdict::Warning, found, advice)
 }
 
+/// Members of these that are killed under load come back with other data than the others hold.
+const LOSE_DATA: [&str; 3] = ["3.5.0", "3.5.1", "3.5.2"];
+
 fn versions(members: &[Member]) -> Finding {
     let mut versions: Vec<&str> = members.iter().map(|m| m.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     let found = format!("etcd {}", versions.join(", "));
-    if versions.len() <= 1 {
-        return Finding::ok("version", found);
+    let warning = |found, advice| Finding::new("version", Verdict::Warning, found, advice);
+    if versions.iter().any(|version| LOSE_DATA.contains(version)) {
+        let advice = "a member of 3.5.0 to 3.5.2 that is killed under load can lose what it has \
+                      acknowledged: update to 3.5.13 or newer, one member after the other";
+        return warning(found, advice);
     }
-    let advice = "the members are of several versions: finish the upgrade";
-    Finding::new("version", Verdict::Warning, found, advice)
+    if versions.len() > 1 {
+        return warning(
+            found,
+            "the members are of several versions: finish the upgrade",
+        );
+    }
+    Finding::ok("version", found)
 }
 
 fn leader(members: &[Member]) -> Finding {
@@ -324,14 +335,20 @@ mod tests {
 
     #[test]
     fn members_of_several_versions_are_an_upgrade_to_be_finished() {
-        let finding = versions(&[of_version("3.5.1"), of_version("3.5.1")]);
-        assert_eq!(
-            (finding.verdict, &*finding.found),
-            (Verdict::Ok, "etcd 3.5.1")
-        );
-        let finding = versions(&[of_version("3.5.1"), of_version("3.4.23")]);
-        let expected = (Verdict::Warning, "etcd 3.4.23, 3.5.1");
+        let finding = versions(&[of_version("3.5.21"), of_version("3.5.21")]);
+        let expected = (Verdict::Ok, "etcd 3.5.21");
         assert_eq!((finding.verdict, &*finding.found), expected);
+        let finding = versions(&[of_version("3.5.21"), of_version("3.4.23")]);
+        let expected = (Verdict::Warning, "etcd 3.4.23, 3.5.21");
+        assert_eq!((finding.verdict, &*finding.found), expected);
+        assert!(finding.advice.contains("finish the upgrade"));
+    }
+
+    #[test]
+    fn a_version_that_loses_data_is_told() {
+        let finding = versions(&[of_version("3.5.1"), of_version("3.4.23")]);
+        assert_eq!(finding.verdict, Verdict::Warning);
+        assert!(finding.advice.contains("update to 3.5.13"), "{finding:?}");
     }
 
     #[test]
