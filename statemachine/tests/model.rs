@@ -6,6 +6,8 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+#[path = "model/check.rs"]
+mod check;
 mod common;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -14,11 +16,10 @@ use common::{arbitrary, config, json, line, t, t0};
 use jiff::{SignedDuration, Timestamp};
 use proptest::{collection::vec, prelude::*};
 use windlass_statemachine::{
-    ActionKind, Code, Command, Decision, Failure, Machine, Message, Outcome, Progress,
-    QueuedCommand, Retry, RetryPolicy, State, Status, Wake,
+    Code, Command, Decision, Failure, Machine, Message, Outcome, Progress, QueuedCommand, Retry,
+    RetryPolicy, State, Status, Wake,
     machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
     state::LastCommand,
-    transition::TABLE,
 };
 
 /// Something that happens around the machine. What makes no sense at the time is fed all the
@@ -399,145 +400,6 @@ impl World {
                 assert_eq!(self.wake, None, "{log}");
                 self.done = Some(end);
             }
-        }
-    }
-
-    fn persist(&mut self, write: Write, log: &str) {
-        assert!(self.write.is_none(), "one write at a time: {log}");
-        assert!(
-            !self.fenced,
-            "nothing is written after the claim is lost: {log}"
-        );
-        assert!(self.begun, "{log}");
-        let state = &write.state;
-        assert_eq!(state.version, self.durable.version + 1, "{log}");
-        assert_eq!(state.fence, self.durable.fence, "{log}");
-        if self.refusals > 2 && write.drop_claim && write.steps.is_empty() {
-            // Nothing that says more could be stored: it is given back as it was.
-            let as_it_was = State {
-                version: state.version,
-                progress: state.progress.clone(),
-                ..self.durable.clone()
-            };
-            assert_eq!(*state, as_it_was, "{log}");
-            assert!(
-                write.outcomes.is_empty() && self.handler == Handler::None,
-                "{log}"
-            );
-            self.write = Some(write);
-            return;
-        }
-        let kills = |(_, c): &(u64, Command)| *c == Command::Kill;
-        let kill = self.waiting.iter().position(kills);
-        // A kill that comes with a later write waits for nobody's judgement.
-        if kill.is_none_or(|kill| kill < self.most) {
-            assert_ne!(state.code(), Code::Fault, "the policy has answered: {log}");
-        }
-        if self.durable.code().is_terminal() {
-            assert_eq!(
-                state.status, self.durable.status,
-                "terminal is final: {log}"
-            );
-            assert_eq!(state.data, self.durable.data, "{log}");
-        }
-
-        // The steps are a path in the table, from what is durable to what is written.
-        let mut code = self.durable.code();
-        for step in &write.steps {
-            assert_eq!(step.from, code, "{log}");
-            let to = TABLE[step.from as usize][step.message as usize];
-            assert_eq!(to, Some(step.to), "{log}");
-            code = step.to;
-        }
-        assert_eq!(code, state.code(), "{log}");
-
-        // The oldest commands that wait have an outcome each, in order, that fits the steps.
-        for ((order, outcome), (waits, command)) in write.outcomes.iter().zip(&self.waiting) {
-            assert_eq!(order, waits, "in order: {log}");
-            let step = write.steps.iter().find(|s| s.command == Some(*order));
-            match outcome {
-                Outcome::Applied { from, to } => {
-                    let step = step.unwrap();
-                    assert_eq!((&step.from, &step.to), (from, to), "{log}");
-                    assert_eq!(step.message, command.kind(), "{log}");
-                }
-                Outcome::Overridden { by } => {
-                    assert!(step.is_none(), "{log}");
-                    assert!(write.steps.iter().any(|s| s.message == *by), "{log}");
-                    assert_ne!(*by, command.kind(), "{log}");
-                }
-                Outcome::Rejected { reason } => {
-                    assert!(step.is_none() && !reason.is_empty(), "{log}");
-                }
-            }
-        }
-        assert!(write.outcomes.len() <= self.waiting.len(), "{log}");
-        let of_commands = write.steps.iter().filter(|s| s.command.is_some()).count();
-        let applied = write
-            .outcomes
-            .iter()
-            .filter(|(_, o)| o.is_applied())
-            .count();
-        assert_eq!(of_commands, applied, "{log}");
-        match (write.outcomes.last(), &state.last_command) {
-            (Some((order, outcome)), Some(last)) => {
-                assert_eq!((order, outcome), (&last.order, &last.outcome), "{log}");
-            }
-            (Some(_), None) => panic!("the last command is not in the state: {log}"),
-            (None, last) => assert_eq!(last, &self.durable.last_command, "{log}"),
-        }
-
-        if self.handler == Handler::None {
-            assert_eq!(
-                write.outcomes.len(),
-                self.waiting.len().min(self.most),
-                "as many are settled as a write takes: {log}"
-            );
-            self.check_kill(&write, log);
-        } else {
-            // Beside a handler that runs only commands that do not stop it are settled.
-            assert_eq!(state.code(), Code::Runnable, "{log}");
-            let harmless = |k: ActionKind| matches!(k, ActionKind::Run | ActionKind::Checkpoint);
-            assert!(write.steps.iter().all(|s| harmless(s.message)), "{log}");
-            assert!(!write.drop_claim, "{log}");
-        }
-
-        // The claim is kept for what runs on here and for short sleeps, for nothing else.
-        let released = write.steps.iter().any(|s| s.message == ActionKind::Release);
-        let more = write.outcomes.len() < self.waiting.len();
-        let keeps = match state.status {
-            _ if more && self.handler == Handler::None => !state.code().is_terminal(),
-            Status::Runnable => true,
-            Status::Sleeping { until } => until <= self.now + SignedDuration::from_secs(10),
-            _ => false,
-        };
-        assert_eq!(write.drop_claim, released || !keeps, "{log}");
-        self.write = Some(write);
-    }
-
-    /// A kill that waits when the handler's return is written ends in killed; only a command that
-    /// was sent before it, or the end of the task before that, can be in its way.
-    fn check_kill(&self, write: &Write, log: &str) {
-        let kills = |(_, c): &(u64, Command)| *c == Command::Kill;
-        let Some(kill) = self.waiting.iter().position(kills) else {
-            return;
-        };
-        if kill >= self.most {
-            return;
-        }
-        let completed_before =
-            self.waiting[..kill]
-                .iter()
-                .zip(&write.outcomes)
-                .any(|((_, command), (_, outcome))| {
-                    matches!(command, Command::Complete { .. }) && outcome.is_applied()
-                });
-        if self.durable.code().is_terminal() {
-            assert_eq!(write.state.code(), self.durable.code(), "{log}");
-        } else if completed_before {
-            assert_eq!(write.state.code(), Code::Completed, "{log}");
-        } else {
-            assert_eq!(write.state.code(), Code::Killed, "{log}");
         }
     }
 

@@ -15,9 +15,7 @@ async fn completes(_: TaskContext) -> Message {
 }
 
 async fn listed(world: &World, node: &Runner) {
-    world
-        .until("listed", || async { node.snapshot().await.unwrap().listed })
-        .await;
+    world.listed(node).await;
 }
 
 /// What the node answers to a command.

@@ -136,9 +136,7 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
         .start()
         .await
         .unwrap();
-    world
-        .until("listed", || async { node.snapshot().await.unwrap().listed })
-        .await;
+    world.listed(&node).await;
     let lease = node.snapshot().await.unwrap().lease.unwrap();
     let lease = Lease {
         id: lease,
@@ -170,9 +168,7 @@ async fn a_claim_that_the_list_tells_before_its_answer_is_lost_is_made_anew() {
         .start()
         .await
         .unwrap();
-    world
-        .until("listed", || async { node.snapshot().await.unwrap().listed })
-        .await;
+    world.listed(&node).await;
     let lost = Fault::LostLate(secs(3));
     world.faults.fail(Operation::Claim, lost, 1);
     let id = world.running("k").await;
@@ -191,9 +187,7 @@ async fn a_watch_that_breaks_misses_nothing() {
         .start()
         .await
         .unwrap();
-    world
-        .until("listed", || async { node.snapshot().await.unwrap().listed })
-        .await;
+    world.listed(&node).await;
     // The lease ends under the watch, and watching again fails for a while.
     world.faults.fail(Operation::Watch, Fault::Before, 3);
     world

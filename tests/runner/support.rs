@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass::{
-    Client, Code, Command, NewTask, Outcome, TaskId,
+    Client, Code, Command, NewTask, Outcome, Runner, TaskId,
     runner::Builder,
     store::Store,
     testing::{FaultyStore, TokioClock},
@@ -32,7 +32,7 @@ impl World {
     }
 
     pub(crate) fn node(&self, name: &str) -> Builder {
-        windlass::Runner::builder(&self.store).node(name)
+        Runner::builder(&self.store).node(name)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -65,6 +65,12 @@ impl World {
         let id = self.client.submit(NewTask::new(kind)).await.unwrap();
         self.claimed(&id).await;
         id
+    }
+
+    /// Waits until a node has listed.
+    pub(crate) async fn listed(&self, node: &Runner) {
+        self.until("listed", || async { node.snapshot().await.unwrap().listed })
+            .await;
     }
 
     /// Waits for something that no signal tells, in virtual time.

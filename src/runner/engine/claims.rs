@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Effects, Kind, Machine, RetryPolicy, State, Task, TaskId,
+    Kind, Machine, RetryPolicy, State, Task, TaskId,
     machine::{Config, Input, StopReason, Write},
 };
 
@@ -320,13 +320,7 @@ impl Engine {
         let until = now.checked_add(LEFT_ALONE).unwrap_or(now);
         self.ignored.insert(claim.task.clone(), until);
         state.version = state.version.saturating_add(1);
-        let write = Write {
-            state,
-            steps: Vec::new(),
-            outcomes: Vec::new(),
-            drop_claim: true,
-            effects: Effects::default(),
-        };
+        let write = Write::giving_back(state);
         let nobody = self.next_slot;
         self.next_slot += 1;
         self.batch.push((nobody, Commit { claim, write }));

@@ -133,6 +133,26 @@ pub struct Write {
     pub effects: Effects,
 }
 
+impl Write {
+    /// Gives a claim back in this state, and does nothing else.
+    ///
+    /// ```
+    /// use windlass_statemachine::{State, machine::Write};
+    ///
+    /// let write = Write::giving_back(State::new(jiff::Timestamp::UNIX_EPOCH));
+    /// assert!(write.drop_claim && write.steps.is_empty() && write.outcomes.is_empty());
+    /// ```
+    pub fn giving_back(state: State) -> Self {
+        Self {
+            state,
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            drop_claim: true,
+            effects: Effects::default(),
+        }
+    }
+}
+
 /// How a machine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
