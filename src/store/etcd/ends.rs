@@ -17,11 +17,12 @@ use crate::store::{Error, What};
 const ROUNDS: usize = 5;
 /// How many pointers of commands go in the same write as their task.
 const POINTERS_AT_ONCE: usize = 60;
+
 impl Inner {
     /// Adds that everything of a task goes, if it is as it was read; but not state and mark, which
-    /// a task that takes its place writes over. Answers the pointers to its
-    /// commands that are too many for one write. They go once the task is gone, since a task that
-    /// lives on would apply a command a second time whose id is not known any more.
+    /// a task that takes its place writes over. Answers the pointers to its commands that are too
+    /// many for one write. They go once the task is gone, since a task that lives on would apply a
+    /// command a second time whose id is not known any more.
     pub(super) async fn clear(
         &self,
         item: &mut Item,

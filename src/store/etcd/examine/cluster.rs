@@ -92,8 +92,8 @@ impl Inner {
     }
 
     /// Says in the log when the quota of a member fills, long before it is full: once, until it has
-    /// room again. What a member does
-    /// not tell (it speaks TLS, or we are not allowed to ask) is left to the doctor.
+    /// room again. What a member does not tell (it speaks TLS, or we are not allowed to ask) is left
+    /// to the doctor.
     pub(in super::super) async fn warn_of_quota(&self) {
         for endpoint in &self.options.endpoints {
             let Ok(member) = self.member(endpoint).await else {
