@@ -48,6 +48,7 @@ impl std::fmt::Debug for AskRunner {
 #[derive(Debug)]
 pub(crate) struct ContextParts {
     pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
     pub(crate) attempt: u32,
     pub(crate) incarnation: u32,
     pub(crate) data: Mutex<Option<Json>>,
@@ -89,6 +90,13 @@ impl TaskContext {
     /// The task as it was submitted.
     pub fn task(&self) -> &Task {
         &self.parts.task
+    }
+
+    /// The task's place among all submits of its store. It never changes, and a task that is
+    /// deleted and submitted again under the same id has another one: with the id it identifies
+    /// what belongs to this task outside of the store.
+    pub fn order(&self) -> u64 {
+        self.parts.order
     }
 
     /// The task's props, as a type of yours.

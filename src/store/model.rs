@@ -90,6 +90,9 @@ pub struct Claimed {
     pub claim: Claim,
     /// The task.
     pub task: Arc<Task>,
+    /// Its place among all submits, as in [`TaskRecord::order`]. A task that is deleted and
+    /// submitted again under the same id has another one.
+    pub order: u64,
     /// Its state, after [`State::claimed`].
     pub state: State,
     /// The commands that wait for it, in order.

@@ -330,6 +330,7 @@ impl Engine {
         let Claimed {
             claim,
             task,
+            order,
             state,
             commands,
             abandoned,
@@ -372,6 +373,7 @@ impl Engine {
             machine: Machine::new(config, state, abandoned),
             claim,
             task,
+            order,
             kind,
             run: None,
             active: true,

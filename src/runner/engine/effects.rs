@@ -112,6 +112,7 @@ impl Engine {
         let asks = self.parts.tx.clone();
         let parts = Arc::new(ContextParts {
             task: slot.task.clone(),
+            order: slot.order,
             attempt,
             incarnation: state.incarnation,
             data: Mutex::new(state.data.clone()),

@@ -37,6 +37,8 @@ pub(super) struct Run {
 pub(super) struct Slot {
     pub(super) claim: Claim,
     pub(super) task: Arc<Task>,
+    /// The task's submit order: which task of this id it is.
+    pub(super) order: u64,
     pub(super) machine: Machine,
     pub(super) kind: Arc<KindEntry>,
     pub(super) run: Option<Run>,

@@ -313,6 +313,7 @@ impl Inner {
                 token: u64::try_from(token).unwrap_or(0),
             },
             task,
+            order,
             state,
             commands,
             abandoned,

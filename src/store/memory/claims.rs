@@ -71,6 +71,7 @@ impl World {
                 token: row.order,
             },
             task: row.task.clone(),
+            order: row.order,
             state,
             commands: row.waiting_commands(),
             abandoned,

@@ -113,6 +113,7 @@ pub(super) fn claim(
             token: n as u64,
         },
         task: Arc::new(task),
+        order: n as u64,
         state,
         commands: waiting,
         abandoned,

@@ -10,7 +10,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 
 /// The steps from an empty file to this version; the version of a file is how many it has had.
 /// A step that was released is never changed: another is added.
-pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES];
+pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META];
 
 /// One counter numbers everything that happens: `changes.seq`. A task's `n`, a claim's fence, and
 /// the order of a command are each the number of the change that made it, so all of them grow and
@@ -120,6 +120,16 @@ const PROCESSES: &str = "
 ALTER TABLE leases ADD COLUMN process TEXT;
 ";
 
+/// Facts about the file itself: `store_id` identifies it whatever its path is, and every fence is
+/// greater than `fence_floor` (raised by each import).
+const META: &str = "
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('store_id', lower(hex(randomblob(16)))), ('fence_floor', 0);
+";
+
 /// Brings the file to the newest version, in one transaction: it is of the old version or of the
 /// new one, never between. `file` is its name in errors.
 pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
@@ -202,7 +212,7 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate(&mut conn, "f", MIGRATIONS).unwrap();
         let text = told(migrate(&mut conn, "f", &MIGRATIONS[..1]));
-        assert!(text.contains("newer windlass (schema 3; this program knows up to 1)"));
+        assert!(text.contains("newer windlass (schema 4; this program knows up to 1)"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
     let record = kit.get("a").await;
     assert_eq!(record.node, Some("n".parse().unwrap()));
     assert_eq!(record.fence, claimed.claim.fence);
+    assert_eq!(record.order, claimed.order);
     assert_eq!(record.state.unwrap().fence, claimed.claim.fence);
     let told = What::Claimed {
         node: "n".parse().unwrap(),
