@@ -53,6 +53,11 @@ impl<H: Harness> Harness for Split<H> {
             .with_state_store(self.states.clone())
     }
 
+    async fn reopen(&self, store: Store) -> Option<Store> {
+        let store = self.inner.reopen(store).await?;
+        Some(store.with_state_store(self.states.clone()))
+    }
+
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
         self.states.damage(task, "{");
         true

@@ -87,6 +87,11 @@ impl Harness for Etcd {
         Some(store(self.connect().await))
     }
 
+    /// A server grants no lease below two seconds.
+    fn short_lease(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(2)
+    }
+
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
         self.damage(task).await;
         true

@@ -177,7 +177,7 @@ fn after_prefix(prefix: &str) -> Option<String> {
 pub(super) fn counts(conn: &Connection) -> Result<Vec<Count>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)
-         FROM states s JOIN tasks t ON t.n = s.n GROUP BY t.kind, code ORDER BY t.kind, code",
+         FROM states s JOIN tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
     )?;
     let rows = counts.query_map((), |row| {
         let code: Option<i64> = row.get(1)?;

@@ -192,6 +192,23 @@ pub async fn outcomes_are_recorded(harness: &dyn Harness) {
     assert!(records.iter().all(|r| sent(r.sent_at)), "{records:?}");
 }
 
+/// The first outcome of a command stays: a later write that brings another one changes nothing.
+pub async fn an_outcome_is_final(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let order = kit.send("a", "c", Command::Run).await;
+    let by = windlass_statemachine::ActionKind::Run;
+    for outcome in [APPLIED, Outcome::Overridden { by }] {
+        let mut write = kit.write(&claimed, &Message::run());
+        settle(&mut write, order, outcome);
+        claimed.state = write.state.clone();
+        // A store may also refuse the second outcome.
+        let _ = kit.try_write(&claimed, write).await;
+        assert_eq!(kit.outcome("c").await, Some(APPLIED));
+    }
+}
+
 /// A command that has its outcome is not handed out again.
 pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

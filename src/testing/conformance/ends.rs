@@ -202,6 +202,24 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
         .unwrap();
 }
 
+/// The age of a task counts from its end, not from its submit.
+pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let age = Duration::from_secs(2);
+    tokio::time::sleep(age + Duration::from_millis(50)).await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    let ended = tokio::time::Instant::now();
+    let pruned = kit.coordinator().maintain(Some(age)).await.unwrap();
+    // On a machine that stood still meanwhile the task may have reached the age.
+    assert!(
+        pruned == 0 || ended.elapsed() >= age,
+        "pruned {:?} after its end",
+        ended.elapsed()
+    );
+}
+
 /// Retention prunes what has ended for long enough, and never what lives.
 pub async fn retention_prunes_only_what_has_ended(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

@@ -1,7 +1,8 @@
 //! Leases and nodes: who lives, and what becomes of the tasks of one who does not.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use windlass_statemachine::{Code, Message};
 
 use super::{
@@ -141,10 +142,10 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     watch
         .task("a", "the lost claim", |v| v.claimed_by.is_none())
         .await;
-    // The second that the duty gives, the lease itself, and some slack for a busy machine.
+    // The lease itself, the second that the duty gives, and another for a busy machine.
     let waited = claimed_at.elapsed();
     assert!(
-        waited < SHORT + Duration::from_secs(3),
+        waited < harness.short_lease() + Duration::from_secs(2),
         "told after {waited:?}"
     );
 
@@ -260,4 +261,28 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
             _ => None,
         })
         .await;
+}
+
+/// The peers are nodes that live, with what they last reported; a node that has left is none. A store
+/// may know of no peers.
+pub async fn peers_are_live_nodes(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    let names = async || -> Vec<String> {
+        let peers = kit.coordinator().peers().await.unwrap();
+        assert!(peers.iter().all(|peer| peer.spec.slots == 7), "{peers:?}");
+        peers.iter().map(|p| p.spec.name.to_string()).collect()
+    };
+    for name in names().await {
+        assert!(["n", "other"].contains(&name.as_str()), "{name}");
+    }
+    kit.coordinator().leave(&other).await.unwrap();
+    eventually("a peer that has left", async || {
+        let left = names().await;
+        (!left.contains(&"other".to_owned())).then_some(())
+    })
+    .await;
+    assert!(names().await.len() <= 1);
 }

@@ -66,6 +66,7 @@ macro_rules! conformance_tests {
                 an_id_of_another_task_is_refused,
                 items_are_independent,
                 outcomes_are_recorded,
+                an_outcome_is_final,
                 a_settled_command_is_gone_from_the_queue,
                 the_end_rejects_what_waits,
                 commands_survive_a_change_of_owner,
@@ -95,6 +96,7 @@ macro_rules! conformance_tests {
                 an_answered_node_command_is_gone,
                 it_ends_with_the_lease,
                 a_long_list_is_whole,
+                a_second_watch_lists_what_came_between,
             }
             leases {
                 two_nodes_with_one_name_are_refused,
@@ -107,6 +109,7 @@ macro_rules! conformance_tests {
                 leaving_gives_the_tasks_back,
                 node_commands_are_answered,
                 a_dead_node_takes_no_commands,
+                peers_are_live_nodes,
             }
             registry {
                 unknown_tasks_are_not_found,
@@ -129,6 +132,7 @@ macro_rules! conformance_tests {
                 a_live_task_is_not_retried,
                 purge_takes_what_is_meant,
                 retention_prunes_only_what_has_ended,
+                retention_counts_from_the_end,
             }
             moving {
                 what_comes_from_elsewhere_is_whole,
@@ -152,7 +156,20 @@ macro_rules! conformance_tests {
                 followers_do_not_take_from_each_other,
                 pruned_history_is_refused,
             }
+            durability {
+                joins_are_durable,
+                renewals_are_durable,
+                leaves_are_durable,
+                claims_are_durable,
+                node_commands_are_durable,
+                outcomes_of_node_commands_are_durable,
+                deletions_are_durable,
+                retries_are_durable,
+                purges_are_durable,
+                imports_are_durable,
+            }
             quarantine {
+                counts_include_it,
                 it_does_not_stop_the_others,
                 it_stays_listed_with_the_reason,
                 watches_are_told,
@@ -227,6 +244,7 @@ mod tests {
             include_str!("commits.rs"),
             include_str!("commands.rs"),
             include_str!("effects.rs"),
+            include_str!("durability.rs"),
             include_str!("watch.rs"),
             include_str!("leases.rs"),
             include_str!("registry.rs"),

@@ -41,6 +41,7 @@ pub mod changes;
 pub mod claims;
 pub mod commands;
 pub mod commits;
+pub mod durability;
 pub mod effects;
 pub mod ends;
 pub mod fences;
@@ -55,7 +56,7 @@ pub mod submit;
 mod wait;
 pub mod watch;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use windlass_statemachine::TaskId;
@@ -80,6 +81,11 @@ pub trait Harness: Send + Sync {
     async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
+    }
+
+    /// The shortest lease that the store grants: 300 ms unless it rounds up.
+    fn short_lease(&self) -> Duration {
+        kit::SHORT
     }
 
     /// Whether a commit takes effects. Where it does not, the cases check that it refuses them.

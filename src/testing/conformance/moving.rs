@@ -11,7 +11,7 @@ use super::{
 use crate::store::{Error, Exported, IfExists, Store, Submit, Submitted, What};
 
 /// A store of another kind.
-async fn elsewhere() -> Kit {
+pub(super) async fn elsewhere() -> Kit {
     let store = Store::open("memory:").await.expect("a store in memory");
     Kit { store }
 }

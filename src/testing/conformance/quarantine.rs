@@ -30,6 +30,23 @@ async fn set_aside(kit: &Kit) {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
+/// The counts include a quarantined task, apart from those that can be read.
+pub async fn counts_include_it(harness: &dyn Harness) {
+    let Some(kit) = damaged(harness, "counts_include_it").await else {
+        return;
+    };
+    set_aside(&kit).await;
+    let counts = kit.registry().counts().await.unwrap();
+    let (good, bad): (Vec<_>, Vec<_>) = (counts.iter().map(|c| (c.state, c.tasks)))
+        .partition(|(state, _)| *state == Some(Code::Runnable));
+    assert_eq!(good, [(Some(Code::Runnable), 1)]);
+    // A state store beside a coordinator fails the task instead.
+    assert!(
+        bad == [(None, 1)] || bad == [(Some(Code::Failed), 1)],
+        "{bad:?}"
+    );
+}
+
 /// The claim of one that cannot be read says so once; the others of the same call are claimed.
 pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
     let Some(kit) = damaged(harness, "it_does_not_stop_the_others").await else {

@@ -1,11 +1,9 @@
 //! Waiting for what must come, with a deadline instead of a blind sleep.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Duration};
 
 use futures::StreamExt;
+use tokio::time::Instant;
 
 use super::kit::DEADLINE;
 use crate::store::{Event, EventStream, TaskView};
@@ -48,6 +46,15 @@ impl Watcher {
             let batch = tokio::time::timeout(DEADLINE, self.stream.next()).await;
             self.ready.extend(batch.expect("an event in time")?);
         }
+    }
+
+    /// The events until none has come for `quiet`, or the stream has ended.
+    pub(super) async fn rest(&mut self, quiet: Duration) -> Vec<Event> {
+        let mut rest: Vec<Event> = self.ready.drain(..).collect();
+        while let Ok(Some(batch)) = tokio::time::timeout(quiet, self.stream.next()).await {
+            rest.extend(batch);
+        }
+        rest
     }
 
     /// Reads on until an event is meant.

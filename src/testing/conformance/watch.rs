@@ -1,5 +1,7 @@
 //! The watch of a node: a list, then every change, until the lease is gone.
 
+use std::time::Duration;
+
 use windlass_statemachine::{Command, Message};
 
 use super::{
@@ -227,6 +229,7 @@ pub async fn the_last_state_is_told(harness: &dyn Harness) {
     let names = ["a", "b", "c", "d", "e"];
     for name in names {
         kit.submit(name).await;
+        watch.task(name, "a new task", |_| true).await;
     }
     let until = kit.in_an_hour();
     for round in 0..20 {
@@ -241,15 +244,23 @@ pub async fn the_last_state_is_told(harness: &dyn Harness) {
             kit.commit(&mut claimed, &message).await;
         }
     }
-    for name in names {
-        // Read from a watch of its own: the events of the others may come in any order.
-        let mut again = kit.watch(&other).await;
-        let views = again.listed().await;
-        assert!(views.iter().all(|v| v.due == Some(until)), "{views:?}");
-        if name == "e" {
-            let is_last = |v: &TaskView| v.due == Some(until) && v.claimed_by.is_none();
-            watch.task(name, "the last state", is_last).await;
-        }
+    // A list shows the same.
+    let views = kit.watch(&other).await.listed().await;
+    assert!(views.iter().all(|v| v.due == Some(until)), "{views:?}");
+    let is_last = |v: &TaskView| v.due == Some(until) && v.claimed_by.is_none();
+    let mut open = names.to_vec();
+    watch
+        .until("the last state of each", |event| {
+            if let Event::Task(view) = event {
+                open.retain(|name| *name != view.id.as_str() || !is_last(view));
+            }
+            open.is_empty().then_some(())
+        })
+        .await;
+    // Nothing older comes behind it.
+    for event in watch.rest(Duration::from_millis(300)).await {
+        let is_stale = matches!(&event, Event::Task(view) if !is_last(view));
+        assert!(!is_stale, "{event:?} came last");
     }
 }
 
@@ -362,4 +373,22 @@ pub async fn a_long_list_is_whole(harness: &dyn Harness) {
             (seen.len() == 2501 && commanded == 10).then_some(())
         })
         .await;
+}
+
+/// A watch that is opened again lists what was submitted since the first one.
+pub async fn a_second_watch_lists_what_came_between(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("before").await;
+    let mut first = kit.watch(&node).await;
+    assert_eq!(names(&first.listed().await), ["before"]);
+    drop(first);
+    kit.submit("between").await;
+    kit.send("before", "c", Command::Pause).await;
+    let mut second = kit.watch(&node).await;
+    let listed = second.listed().await;
+    assert_eq!(names(&listed), ["before", "between"]);
+    assert!(listed.iter().any(|view| view.commanded));
+    kit.submit("after").await;
+    second.task("after", "a new task", |_| true).await;
 }

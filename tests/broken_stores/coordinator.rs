@@ -1,0 +1,172 @@
+//! [`Coordinator`] for [`PlantedStore`].
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use windlass::{
+    Code, Effects, Fence, Kind, TaskId, async_trait,
+    clock::Clock,
+    store::{
+        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeRecord,
+        NodeSpec, NodeStatus, Page, Registry,
+    },
+};
+
+use crate::{defect::Defect, journal::Call, store::PlantedStore, watch};
+
+#[async_trait]
+impl Coordinator for PlantedStore {
+    fn limits(&self) -> Limits {
+        Coordinator::limits(&self.inner)
+    }
+
+    async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        self.write(Call::Join(node.clone(), ttl));
+        let joined = self.inner.join(node, ttl).await;
+        if self.has(Defect::NamesAreShared) && joined.is_err() {
+            let nodes = self.inner.nodes().await?;
+            if let Some(other) = nodes.iter().find(|other| other.spec.name == node.name) {
+                let id = other.lease;
+                let node = node.name.clone();
+                return Ok(Lease { id, node, ttl });
+            }
+        }
+        joined
+    }
+
+    async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        self.write(Call::Renew(lease.clone(), *status));
+        match self.inner.renew(lease, status).await {
+            Err(Error::Fenced(_)) if self.has(Defect::EndedLeasesAreRenewed) => Ok(()),
+            renewed => renewed,
+        }
+    }
+
+    async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        if self.has(Defect::LeavingIsForgotten) {
+            return Ok(());
+        }
+        self.write(Call::Leave(lease.clone()));
+        self.inner.leave(lease).await
+    }
+
+    async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
+        let kinds = kinds.filter(|_| !self.has(Defect::EveryKindIsDelivered));
+        let events = self.inner.watch(lease, kinds).await?;
+        let Some(defect) = self.defect else {
+            return Ok(events);
+        };
+        let (memory, lease) = (self.memory.clone(), lease.id);
+        let broken = watch::broken(events, defect, memory, lease);
+        if defect == Defect::WatchesOutliveTheirLease {
+            return Ok(broken.chain(stream::pending()).boxed());
+        }
+        Ok(broken)
+    }
+
+    async fn claim(
+        &self,
+        lease: &Lease,
+        tasks: Vec<TaskId>,
+    ) -> Vec<Result<Option<Claimed>, Error>> {
+        self.write(Call::Claim(lease.clone(), tasks.clone()));
+        let mut answers = self.inner.claim(lease, tasks).await;
+        for claimed in answers.iter_mut().flatten().flatten() {
+            match self.defect {
+                Some(Defect::FencesRepeat) => {
+                    let mut memory = self.memory.lock().unwrap();
+                    let task = claimed.claim.task.clone();
+                    memory.fences.insert(task, claimed.claim.fence);
+                    claimed.claim.fence = Fence(1);
+                    claimed.state.fence = Fence(1);
+                }
+                Some(Defect::CommandsReplaceEachOther) => {
+                    let last = claimed.commands.pop();
+                    claimed.commands = last.into_iter().collect();
+                }
+                Some(Defect::LossesAreNotCounted) => claimed.abandoned = false,
+                _ => {}
+            }
+        }
+        answers
+    }
+
+    async fn commit(&self, mut commits: Vec<Commit>) -> Vec<Result<(), Error>> {
+        let mut refused = vec![false; commits.len()];
+        for (n, Commit { claim, write }) in commits.iter_mut().enumerate() {
+            let mut memory = self.memory.lock().unwrap();
+            match self.defect {
+                Some(Defect::FencesRepeat) => {
+                    if let Some(fence) = memory.fences.get(&claim.task) {
+                        (claim.fence, write.state.fence) = (*fence, *fence);
+                    }
+                }
+                Some(Defect::EffectsAreDropped) => write.effects = Effects::default(),
+                Some(Defect::RepeatedWritesAreRefused) => {
+                    let written = (claim.fence, write.state.version);
+                    let before = memory.written.insert(claim.task.clone(), written);
+                    refused[n] = before == Some(written);
+                }
+                Some(Defect::OutcomesAreOverwritten) => {
+                    memory.outcomes.extend(write.outcomes.iter().cloned());
+                }
+                _ => {}
+            }
+        }
+        self.write(Call::Commit(commits.clone()));
+        let mut answers = self.inner.commit(commits).await;
+        for (answer, refused) in answers.iter_mut().zip(refused) {
+            if refused {
+                *answer = Err(Error::Fenced("the same write".into()));
+            }
+            if self.has(Defect::LateWritesSucceed) && matches!(answer, Err(Error::Fenced(_))) {
+                *answer = Ok(());
+            }
+        }
+        let failed = answers.iter().find_map(|answer| answer.as_ref().err());
+        if self.has(Defect::OneBadWriteRefusesAll)
+            && let Some(error) = failed.cloned()
+        {
+            return answers.iter().map(|_| Err(error.clone())).collect();
+        }
+        answers
+    }
+
+    async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
+        let peers = self.inner.peers().await?;
+        if !self.has(Defect::PeersAreNeverForgotten) {
+            return Ok(peers);
+        }
+        let mut memory = self.memory.lock().unwrap();
+        for peer in peers {
+            memory.peers.retain(|known| known.lease != peer.lease);
+            memory.peers.push(peer);
+        }
+        Ok(memory.peers.clone())
+    }
+
+    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+        self.write(Call::Acknowledge(lease.clone(), order, outcome.to_owned()));
+        self.inner.acknowledge(lease, order, outcome).await
+    }
+
+    async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let mut pruned = 0;
+        if self.has(Defect::AgeCountsFromTheSubmit)
+            && let Some(retention) = retention
+        {
+            let before = self.clock.now() - jiff::SignedDuration::try_from(retention).unwrap();
+            let filter = Filter {
+                states: vec![Code::Completed, Code::Failed, Code::Killed],
+                ..Filter::default()
+            };
+            for record in self.inner.list(&filter, Page::default()).await? {
+                if record.submitted_at < before {
+                    self.inner.delete(vec![record.task.id]).await;
+                    pruned += 1;
+                }
+            }
+        }
+        Ok(pruned + self.inner.maintain(retention).await?)
+    }
+}

@@ -1,0 +1,85 @@
+//! [`Defect`]: what can be wrong with a store.
+
+use crate::journal::Call;
+
+/// One defect. Each is planted alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Defect {
+    // Acknowledged before it is durable.
+    JoinsAreNotDurable,
+    RenewalsAreNotDurable,
+    LeavesAreNotDurable,
+    ClaimsAreNotDurable,
+    CommitsAreNotDurable,
+    AcknowledgementsAreNotDurable,
+    SubmitsAreNotDurable,
+    CommandsAreNotDurable,
+    DeletionsAreNotDurable,
+    RetriesAreNotDurable,
+    PurgesAreNotDurable,
+    NodeCommandsAreNotDurable,
+    ImportsAreNotDurable,
+    // Claims and writes.
+    FencesRepeat,
+    LateWritesSucceed,
+    RepeatedWritesAreRefused,
+    OneBadWriteRefusesAll,
+    EffectsAreDropped,
+    LossesAreNotCounted,
+    // Commands.
+    OutcomesAreOverwritten,
+    OutcomesAreForgotten,
+    CommandsReplaceEachOther,
+    RepeatedCommandsAreNew,
+    // Watches.
+    ASecondWatchMissesTasks,
+    AStaleViewComesLast,
+    EndsAreNotDelivered,
+    EveryKindIsDelivered,
+    WatchesOutliveTheirLease,
+    LossesAreDeliveredLate,
+    CommandsAreNotDelivered,
+    NodeCommandsAreNotDelivered,
+    // Leases and nodes.
+    PeersAreNeverForgotten,
+    NamesAreShared,
+    EndedLeasesAreRenewed,
+    LeavingIsForgotten,
+    // Tasks.
+    TakenIdsAreAccepted,
+    EveryTaskIsTheSame,
+    IntegersBecomeFloats,
+    OneBadSubmitRefusesAll,
+    UnknownTasksAreEmpty,
+    ListsAreNotInOrder,
+    CountsOmitTheQuarantined,
+    DeletingTakesThePrefix,
+    LiveTasksAreRetried,
+    PurgesTakeEveryState,
+    AgeCountsFromTheSubmit,
+    ALimitTakesTheOldest,
+    ChangesRepeatTheLast,
+    ARefusedImportLeavesItsTask,
+}
+
+impl Defect {
+    /// Whether a store that was reopened has forgotten this call.
+    pub(crate) fn loses(self, call: &Call) -> bool {
+        matches!(
+            (self, call),
+            (Self::JoinsAreNotDurable, Call::Join(..))
+                | (Self::RenewalsAreNotDurable, Call::Renew(..))
+                | (Self::LeavesAreNotDurable, Call::Leave(_))
+                | (Self::ClaimsAreNotDurable, Call::Claim(..))
+                | (Self::CommitsAreNotDurable, Call::Commit(_))
+                | (Self::AcknowledgementsAreNotDurable, Call::Acknowledge(..))
+                | (Self::SubmitsAreNotDurable, Call::Submit(_))
+                | (Self::CommandsAreNotDurable, Call::Send(_))
+                | (Self::DeletionsAreNotDurable, Call::Delete(_))
+                | (Self::RetriesAreNotDurable, Call::Retry(_))
+                | (Self::PurgesAreNotDurable, Call::Purge(..))
+                | (Self::NodeCommandsAreNotDurable, Call::SendNode(..))
+                | (Self::ImportsAreNotDurable, Call::Import(_))
+        )
+    }
+}

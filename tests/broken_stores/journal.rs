@@ -1,0 +1,112 @@
+//! [`Journal`]: the calls that a store has acknowledged, and a store made by repeating them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use windlass::{
+    Code, NodeName, TaskId,
+    clock::Clock,
+    store::{
+        Commit, Coordinator, Exported, Lease, NodeCommand, NodeSpec, NodeStatus, Registry, Send,
+        Submit, memory::MemoryStore,
+    },
+    testing::TokioClock,
+};
+
+/// A call that changes a store.
+#[derive(Clone)]
+pub(crate) enum Call {
+    Join(NodeSpec, Duration),
+    Renew(Lease, NodeStatus),
+    Leave(Lease),
+    Claim(Lease, Vec<TaskId>),
+    Commit(Vec<Commit>),
+    Acknowledge(Lease, u64, String),
+    Submit(Vec<Submit>),
+    Send(Vec<Send>),
+    Delete(Vec<TaskId>),
+    Retry(Vec<TaskId>),
+    Purge(Vec<Code>, Timestamp, u32),
+    SendNode(NodeName, NodeCommand),
+    Import(Vec<Exported>),
+}
+
+impl Call {
+    async fn repeat(self, store: &MemoryStore) {
+        match self {
+            Self::Join(spec, ttl) => drop(store.join(&spec, ttl).await),
+            Self::Renew(lease, status) => drop(store.renew(&lease, &status).await),
+            Self::Leave(lease) => drop(store.leave(&lease).await),
+            Self::Claim(lease, ids) => drop(store.claim(&lease, ids).await),
+            Self::Commit(commits) => drop(store.commit(commits).await),
+            Self::Acknowledge(lease, order, outcome) => {
+                drop(store.acknowledge(&lease, order, &outcome).await);
+            }
+            Self::Submit(tasks) => drop(store.submit(tasks).await),
+            Self::Send(commands) => drop(store.send(commands).await),
+            Self::Delete(ids) => drop(store.delete(ids).await),
+            Self::Retry(ids) => drop(store.retry(ids).await),
+            Self::Purge(states, before, limit) => drop(store.purge(&states, before, limit).await),
+            Self::SendNode(node, command) => drop(store.send_node(&node, command).await),
+            Self::Import(tasks) => drop(store.import(tasks).await),
+        }
+    }
+}
+
+/// A clock that shows an earlier time while calls are repeated.
+#[derive(Debug)]
+pub(crate) struct ReplayClock {
+    now: TokioClock,
+    shown: Mutex<Option<Timestamp>>,
+}
+
+impl ReplayClock {
+    pub(crate) fn shared() -> Arc<Self> {
+        Arc::new(Self {
+            now: TokioClock::new(Timestamp::now()),
+            shown: Mutex::default(),
+        })
+    }
+
+    fn show(&self, at: Option<Timestamp>) {
+        *self.shown.lock().unwrap() = at;
+    }
+}
+
+impl Clock for ReplayClock {
+    fn now(&self) -> Timestamp {
+        let shown = *self.shown.lock().unwrap();
+        shown.unwrap_or_else(|| self.now.now())
+    }
+}
+
+/// The calls of one store, in order, with their times.
+#[derive(Default)]
+pub(crate) struct Journal(Mutex<Vec<(Timestamp, Call)>>);
+
+impl Journal {
+    pub(crate) fn write(&self, at: Timestamp, call: Call) {
+        self.0.lock().unwrap().push((at, call));
+    }
+
+    /// Makes the store that these calls lead to, without those that `is_lost` selects.
+    pub(crate) async fn replay(
+        &self,
+        clock: &Arc<ReplayClock>,
+        is_lost: impl Fn(&Call) -> bool,
+    ) -> MemoryStore {
+        let store = MemoryStore::new(clock.clone());
+        let calls = self.0.lock().unwrap().clone();
+        for (at, call) in calls {
+            if !is_lost(&call) {
+                clock.show(Some(at));
+                call.repeat(&store).await;
+            }
+        }
+        clock.show(None);
+        store
+    }
+}

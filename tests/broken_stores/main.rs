@@ -1,0 +1,109 @@
+//! The conformance suite, held to stores that each have one planted defect: a case that cannot fail
+//! protects nothing.
+//!
+//! Each test runs one case twice: on a sound store, where it has to pass, and on a store with the
+//! defect, where it has to fail. Time is paused, so that a case that waits in vain fails at once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod coordinator;
+mod defect;
+mod journal;
+mod registry;
+mod store;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use windlass::testing::conformance::Harness;
+
+use self::{defect::Defect, store::Planted};
+
+/// Runs a case on a store with this defect. Returns whether it passed.
+fn passes(defect: Option<Defect>, case: impl AsyncFnOnce(&dyn Harness)) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let run = || runtime.block_on(async { case(&Planted::new(defect)).await });
+    catch_unwind(AssertUnwindSafe(run)).is_ok()
+}
+
+/// Makes a test of each defect and the case that has to find it.
+macro_rules! planted {
+    ($($test:ident: $defect:ident is found by $topic:ident::$case:ident;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                use windlass::testing::conformance::$topic::$case;
+                assert!(passes(None, async |h| $case(h).await), "a sound store is refused");
+                let found = !passes(Some(Defect::$defect), async |h| $case(h).await);
+                assert!(found, "{:?} is not found", Defect::$defect);
+            }
+        )*
+
+        #[test]
+        fn at_least_thirty_defects_are_planted() {
+            let mut defects = vec![$(format!("{:?}", Defect::$defect)),*];
+            defects.sort();
+            defects.dedup();
+            assert!(defects.len() >= 30, "{defects:?}");
+        }
+    };
+}
+
+planted! {
+    joins_that_are_not_durable: JoinsAreNotDurable is found by durability::joins_are_durable;
+    renewals_that_are_not_durable: RenewalsAreNotDurable is found by durability::renewals_are_durable;
+    leaves_that_are_not_durable: LeavesAreNotDurable is found by durability::leaves_are_durable;
+    claims_that_are_not_durable: ClaimsAreNotDurable is found by durability::claims_are_durable;
+    commits_that_are_not_durable: CommitsAreNotDurable is found by commits::commits_are_durable;
+    acknowledgements_that_are_not_durable: AcknowledgementsAreNotDurable is found by durability::outcomes_of_node_commands_are_durable;
+    submits_that_are_not_durable: SubmitsAreNotDurable is found by submit::submits_are_durable;
+    commands_that_are_not_durable: CommandsAreNotDurable is found by commands::commands_are_durable;
+    deletions_that_are_not_durable: DeletionsAreNotDurable is found by durability::deletions_are_durable;
+    retries_that_are_not_durable: RetriesAreNotDurable is found by durability::retries_are_durable;
+    purges_that_are_not_durable: PurgesAreNotDurable is found by durability::purges_are_durable;
+    node_commands_that_are_not_durable: NodeCommandsAreNotDurable is found by durability::node_commands_are_durable;
+    imports_that_are_not_durable: ImportsAreNotDurable is found by durability::imports_are_durable;
+    fences_that_repeat: FencesRepeat is found by fences::fences_only_grow;
+    late_writes_that_succeed: LateWritesSucceed is found by fences::a_stale_owner_changes_nothing;
+    repeated_writes_that_are_refused: RepeatedWritesAreRefused is found by fences::a_repeated_commit_happens_once;
+    a_bad_write_that_refuses_all: OneBadWriteRefusesAll is found by commits::items_are_independent;
+    effects_that_are_dropped: EffectsAreDropped is found by effects::effects_come_with_the_transition;
+    losses_that_are_not_counted: LossesAreNotCounted is found by leases::a_lost_node_abandons_its_tasks;
+    outcomes_that_are_overwritten: OutcomesAreOverwritten is found by commands::an_outcome_is_final;
+    outcomes_that_are_forgotten: OutcomesAreForgotten is found by commands::outcomes_are_recorded;
+    commands_that_replace_each_other: CommandsReplaceEachOther is found by commands::commands_queue_in_order;
+    repeated_commands_that_are_new: RepeatedCommandsAreNew is found by commands::the_same_id_is_the_same_command;
+    a_second_watch_that_misses_tasks: ASecondWatchMissesTasks is found by watch::a_second_watch_lists_what_came_between;
+    a_stale_view_that_comes_last: AStaleViewComesLast is found by watch::the_last_state_is_told;
+    ends_that_are_not_delivered: EndsAreNotDelivered is found by watch::it_tells_of_the_end;
+    kinds_that_were_not_asked_for: EveryKindIsDelivered is found by watch::it_tells_only_its_kinds;
+    watches_that_outlive_their_lease: WatchesOutliveTheirLease is found by watch::it_ends_with_the_lease;
+    losses_that_are_delivered_late: LossesAreDeliveredLate is found by leases::a_lost_node_abandons_its_tasks;
+    commands_that_are_not_delivered: CommandsAreNotDelivered is found by watch::it_tells_of_commands;
+    node_commands_that_are_not_delivered: NodeCommandsAreNotDelivered is found by watch::it_tells_of_node_commands;
+    peers_that_are_never_forgotten: PeersAreNeverForgotten is found by leases::peers_are_live_nodes;
+    names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;
+    ended_leases_that_are_renewed: EndedLeasesAreRenewed is found by leases::an_ended_lease_is_gone;
+    leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_gives_the_tasks_back;
+    taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;
+    tasks_that_are_all_the_same: EveryTaskIsTheSame is found by submit::another_task_is_not_the_same;
+    integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;
+    a_bad_submit_that_refuses_all: OneBadSubmitRefusesAll is found by submit::a_bad_item_does_not_touch_the_others;
+    unknown_tasks_that_are_empty: UnknownTasksAreEmpty is found by commands::unknown_commands_are_not_found;
+    lists_that_are_not_in_order: ListsAreNotInOrder is found by registry::pages_are_in_submit_order;
+    counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
+    deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
+    live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;
+    purges_that_take_every_state: PurgesTakeEveryState is found by ends::purge_takes_what_is_meant;
+    age_that_counts_from_the_submit: AgeCountsFromTheSubmit is found by ends::retention_counts_from_the_end;
+    a_limit_that_takes_the_oldest: ALimitTakesTheOldest is found by changes::a_limit_means_the_last;
+    changes_that_repeat_the_last: ChangesRepeatTheLast is found by changes::changes_go_on_after_one;
+    a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::what_is_too_large_is_refused;
+}

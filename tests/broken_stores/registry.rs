@@ -1,0 +1,207 @@
+//! [`Registry`] for [`PlantedStore`].
+
+use jiff::Timestamp;
+use windlass::{
+    Code, CommandId, NodeName, TaskId, async_trait,
+    store::{
+        Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, IfExists, Limits,
+        NodeCommand, NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    },
+};
+
+use crate::{defect::Defect, journal::Call, store::PlantedStore};
+
+/// The task with every number of its props as a floating-point number.
+fn with_floats(mut submit: Submit) -> Submit {
+    fn convert(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Number(n) => *value = n.as_f64().into(),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(convert),
+            serde_json::Value::Object(fields) => fields.values_mut().for_each(convert),
+            _ => {}
+        }
+    }
+    let mut props: serde_json::Value = serde_json::from_str(submit.task.props.as_str()).unwrap();
+    convert(&mut props);
+    submit.task.props = props.into();
+    submit
+}
+
+#[async_trait]
+impl Registry for PlantedStore {
+    fn limits(&self) -> Limits {
+        Registry::limits(&self.inner)
+    }
+
+    async fn submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+        if self.has(Defect::IntegersBecomeFloats) {
+            tasks = tasks.into_iter().map(with_floats).collect();
+        }
+        let rules: Vec<IfExists> = tasks.iter().map(|submit| submit.if_exists).collect();
+        self.write(Call::Submit(tasks.clone()));
+        let mut answers = self.inner.submit(tasks).await;
+        for (answer, if_exists) in answers.iter_mut().zip(rules) {
+            let exists = matches!(answer, Err(Error::AlreadyExists { .. }));
+            match (self.defect, if_exists) {
+                (Some(Defect::TakenIdsAreAccepted), IfExists::Refuse) if exists => {
+                    *answer = Ok(Submitted::New);
+                }
+                (Some(Defect::EveryTaskIsTheSame), IfExists::Same) if exists => {
+                    *answer = Ok(Submitted::Existing(Code::Runnable));
+                }
+                _ => {}
+            }
+        }
+        let failed = answers.iter().find_map(|answer| answer.as_ref().err());
+        if self.has(Defect::OneBadSubmitRefusesAll)
+            && let Some(error) = failed.cloned()
+        {
+            return answers.iter().map(|_| Err(error.clone())).collect();
+        }
+        answers
+    }
+
+    async fn send(&self, mut commands: Vec<Send>) -> Vec<Result<u64, Error>> {
+        if self.has(Defect::RepeatedCommandsAreNew) {
+            for send in &mut commands {
+                if self.inner.command(&send.id).await.is_ok() {
+                    send.id = CommandId::new(format!("{}-again", send.id)).unwrap();
+                }
+            }
+        }
+        self.write(Call::Send(commands.clone()));
+        self.inner.send(commands).await
+    }
+
+    async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
+        let mut record = self.inner.command(id).await?;
+        if self.has(Defect::OutcomesAreForgotten) {
+            record.outcome = None;
+        }
+        let memory = self.memory.lock().unwrap();
+        if let Some(last) = memory.outcomes.get(&record.order) {
+            record.outcome = Some(last.clone());
+        }
+        Ok(record)
+    }
+
+    async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
+        match self.inner.commands(task).await {
+            Err(Error::NotFound { .. }) if self.has(Defect::UnknownTasksAreEmpty) => Ok(Vec::new()),
+            commands => commands,
+        }
+    }
+
+    async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        self.inner.get(id).await
+    }
+
+    async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        let mut records = self.inner.list(filter, page).await?;
+        if self.has(Defect::ListsAreNotInOrder) {
+            records.reverse();
+        }
+        Ok(records)
+    }
+
+    async fn counts(&self) -> Result<Vec<Count>, Error> {
+        let mut counts = self.inner.counts().await?;
+        if self.has(Defect::CountsOmitTheQuarantined) {
+            counts.retain(|count| count.state.is_some());
+        }
+        Ok(counts)
+    }
+
+    async fn delete(&self, mut ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let asked = ids.len();
+        if self.has(Defect::DeletingTakesThePrefix) {
+            let all = self.inner.ids().await.unwrap();
+            let named = ids.clone();
+            let is_hit = |id: &TaskId| {
+                let id = id.as_str();
+                named
+                    .iter()
+                    .any(|n| *n.as_str() != *id && id.starts_with(n.as_str()))
+            };
+            ids.extend(all.into_iter().filter(is_hit));
+        }
+        self.write(Call::Delete(ids.clone()));
+        let mut answers = self.inner.delete(ids).await;
+        answers.truncate(asked);
+        answers
+    }
+
+    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        self.write(Call::Retry(ids.clone()));
+        let mut answers = self.inner.retry(ids).await;
+        for answer in &mut answers {
+            if self.has(Defect::LiveTasksAreRetried) && matches!(answer, Err(Error::Invalid(_))) {
+                *answer = Ok(());
+            }
+        }
+        answers
+    }
+
+    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+        let all = [Code::Completed, Code::Failed, Code::Killed];
+        let states = match self.defect {
+            Some(Defect::PurgesTakeEveryState) => &all[..],
+            _ => states,
+        };
+        self.write(Call::Purge(states.to_vec(), before, limit));
+        self.inner.purge(states, before, limit).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
+        self.inner.nodes().await
+    }
+
+    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+        self.write(Call::SendNode(node.clone(), command.clone()));
+        self.inner.send_node(node, command).await
+    }
+
+    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+        self.inner.node_outcome(order).await
+    }
+
+    async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
+        if self.has(Defect::ALimitTakesTheOldest) {
+            let mut all = self.inner.history(id, u32::MAX).await?;
+            all.truncate(limit as usize);
+            return Ok(all);
+        }
+        self.inner.history(id, limit).await
+    }
+
+    async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
+        let after = match self.defect {
+            Some(Defect::ChangesRepeatTheLast) => after.map(|seq| seq.saturating_sub(1)),
+            _ => after,
+        };
+        self.inner.changes(after).await
+    }
+
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        self.inner.ids().await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        self.inner.export(ids).await
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        self.write(Call::Import(tasks.clone()));
+        let given = tasks.clone();
+        let answers = self.inner.import(tasks).await;
+        if self.has(Defect::ARefusedImportLeavesItsTask) {
+            for (exported, answer) in given.into_iter().zip(&answers) {
+                if answer.is_err() {
+                    let (task, if_exists) = (exported.task, IfExists::Refuse);
+                    self.inner.submit(vec![Submit { task, if_exists }]).await;
+                }
+            }
+        }
+        answers
+    }
+}

@@ -1,0 +1,107 @@
+//! [`PlantedStore`]: the memory store with a journal and one planted defect.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use windlass::{
+    Fence, Outcome, TaskId, async_trait,
+    clock::Clock,
+    store::{NodeRecord, Store, memory::MemoryStore},
+    testing::conformance::Harness,
+};
+
+use crate::{
+    defect::Defect,
+    journal::{Call, Journal, ReplayClock},
+};
+
+/// What a planted defect remembers.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The fence that the store gave to the claim of each task.
+    pub(crate) fences: HashMap<TaskId, Fence>,
+    /// Fence and version of the last write of each task.
+    pub(crate) written: HashMap<TaskId, (Fence, u64)>,
+    /// The outcome that the last write brought for each command order.
+    pub(crate) outcomes: HashMap<u64, Outcome>,
+    /// The tasks that the first watch of a lease has listed.
+    pub(crate) listed: HashMap<u64, Vec<TaskId>>,
+    /// Every node that has ever been a peer.
+    pub(crate) peers: Vec<NodeRecord>,
+}
+
+/// A store that passes the suite, but for one defect.
+pub(crate) struct PlantedStore {
+    pub(crate) inner: MemoryStore,
+    pub(crate) clock: Arc<ReplayClock>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) defect: Option<Defect>,
+    pub(crate) memory: Arc<Mutex<Memory>>,
+}
+
+impl PlantedStore {
+    pub(crate) fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    pub(crate) fn write(&self, call: Call) {
+        self.journal.write(self.clock.now(), call);
+    }
+}
+
+/// Makes stores with this defect, or sound ones.
+#[derive(Default)]
+pub(crate) struct Planted {
+    pub(crate) defect: Option<Defect>,
+    last: Mutex<Option<Arc<PlantedStore>>>,
+}
+
+impl Planted {
+    pub(crate) fn new(defect: Option<Defect>) -> Self {
+        Self {
+            defect,
+            last: Mutex::default(),
+        }
+    }
+
+    fn open(&self, store: PlantedStore) -> Store {
+        let store = Arc::new(store);
+        *self.last.lock().unwrap() = Some(store.clone());
+        Store::from_parts(store.clone(), store.clone(), store.clock.clone())
+    }
+}
+
+#[async_trait]
+impl Harness for Planted {
+    async fn store(&self) -> Store {
+        let clock = ReplayClock::shared();
+        self.open(PlantedStore {
+            inner: MemoryStore::new(clock.clone()),
+            clock,
+            journal: Arc::default(),
+            defect: self.defect,
+            memory: Arc::default(),
+        })
+    }
+
+    async fn reopen(&self, store: Store) -> Option<Store> {
+        drop(store);
+        let last = self.last.lock().unwrap().clone()?;
+        let is_lost = |call: &Call| self.defect.is_some_and(|defect| defect.loses(call));
+        Some(self.open(PlantedStore {
+            inner: last.journal.replay(&last.clock, is_lost).await,
+            clock: last.clock.clone(),
+            journal: last.journal.clone(),
+            defect: self.defect,
+            memory: last.memory.clone(),
+        }))
+    }
+
+    async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
+        let last = self.last.lock().unwrap();
+        last.as_ref()
+            .is_some_and(|store| store.inner.damage(task, "{").is_ok())
+    }
+}

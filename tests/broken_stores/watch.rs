@@ -1,0 +1,74 @@
+//! The watch of a store with a planted defect.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use tokio::time::sleep;
+use windlass::store::{Event, EventStream, TaskView};
+
+use crate::{defect::Defect, store::Memory};
+
+/// Longer than the second in which a loss has to be delivered.
+const TOO_LATE: Duration = Duration::from_secs(4);
+
+/// The events as the defect lets them through.
+pub(crate) fn broken(
+    events: EventStream,
+    defect: Defect,
+    memory: Arc<Mutex<Memory>>,
+    lease: u64,
+) -> EventStream {
+    let known = memory.lock().unwrap().listed.get(&lease).cloned();
+    let mut views = HashMap::new();
+    let mut is_listing = true;
+    let deliver = move |batch: Vec<Event>| {
+        let (mut delivered, mut is_late) = (Vec::new(), false);
+        let mut memory = memory.lock().unwrap();
+        for event in batch {
+            let mut stale = None;
+            match &event {
+                Event::Listed => is_listing = false,
+                Event::Task(view) => {
+                    let before: Option<TaskView> = views.insert(view.id.clone(), view.clone());
+                    let was_claimed = before.as_ref().is_some_and(|b| b.claimed_by.is_some());
+                    is_late |= was_claimed && view.claimed_by.is_none();
+                    if is_listing {
+                        let listed = memory.listed.entry(lease).or_default();
+                        listed.push(view.id.clone());
+                    } else {
+                        stale = before;
+                    }
+                }
+                _ => {}
+            }
+            let is_missed = match (defect, &event) {
+                (Defect::ASecondWatchMissesTasks, Event::Task(view)) => {
+                    is_listing && known.as_ref().is_some_and(|k| !k.contains(&view.id))
+                }
+                (Defect::EndsAreNotDelivered, Event::Gone(..))
+                | (Defect::CommandsAreNotDelivered, Event::Commands(..))
+                | (Defect::NodeCommandsAreNotDelivered, Event::Node(_)) => true,
+                _ => false,
+            };
+            if !is_missed {
+                delivered.push(event);
+            }
+            if defect == Defect::AStaleViewComesLast {
+                delivered.extend(stale.map(Event::Task));
+            }
+        }
+        let wait = match defect {
+            Defect::LossesAreDeliveredLate if is_late => TOO_LATE,
+            _ => Duration::ZERO,
+        };
+        async move {
+            sleep(wait).await;
+            delivered
+        }
+    };
+    events.map(deliver).then(|delivered| delivered).boxed()
+}
