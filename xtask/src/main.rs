@@ -125,24 +125,18 @@ fn verify() -> Result<(), String> {
     };
     check("formatting", cargo().args(["fmt", "--all", "--check"]));
     check("lints", cargo().args(clippy));
-    check(
-        "the library without its default features",
-        cargo().args([
-            "clippy",
-            "-p",
-            "windlass",
-            "--no-default-features",
-            "--",
-            "-Dwarnings",
-        ]),
-    );
+    for (what, features) in FEATURES_ALONE {
+        let args = features.split(' ');
+        let lints = ["clippy"].into_iter().chain(args);
+        check(what, cargo().args(lints).args(["--", "-Dwarnings"]));
+    }
     check(
         "docs",
         cargo()
             .args(["doc", "--workspace", "--all-features", "--no-deps"])
             .env("RUSTDOCFLAGS", "-Dwarnings"),
     );
-    check_msrv(&mut failed);
+    check_msrv(&protoc, &mut failed);
     check_licences(&mut failed);
     if failed.is_empty() {
         Ok(())
@@ -151,8 +145,22 @@ fn verify() -> Result<(), String> {
     }
 }
 
+/// What users build and the workspace with all features never does.
+const FEATURES_ALONE: [(&str, &str); 4] = [
+    ("the library by default", "-p windlass"),
+    (
+        "the library without its default features",
+        "-p windlass --no-default-features",
+    ),
+    (
+        "the library with etcd and without SQLite",
+        "-p windlass --no-default-features --features etcd",
+    ),
+    ("the command line by default", "-p windlass-cli"),
+];
+
 /// The stated minimum (`rust-version`) holds if its own compiler takes the code.
-fn check_msrv(failed: &mut Vec<String>) {
+fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
     let stated = env!("CARGO_PKG_RUST_VERSION");
     let version = |command: &mut Command| {
         let out = command
@@ -171,18 +179,21 @@ fn check_msrv(failed: &mut Vec<String>) {
     let with = format!("+{stated}.0");
     if version(Command::new("rustc").arg(&with)).is_some_and(|v| is_stated(&v)) {
         let mut check = Command::new("cargo");
-        check
-            .current_dir(root())
-            .args([&with, "check", "--workspace", "--all-features"]);
+        check.current_dir(root()).env("PROTOC", protoc).args([
+            &with,
+            "check",
+            "--workspace",
+            "--all-features",
+        ]);
         if let Err(why) = run(&format!("minimum Rust version {stated}"), &mut check) {
             failed.push(why);
         }
         return;
     }
-    eprintln!(
-        "==> minimum Rust version {stated}: NOT CHECKED, its compiler is not installed \
-         (rustup toolchain install {stated}.0)"
-    );
+    failed.push(format!(
+        "minimum Rust version {stated}: could not check it: its compiler is not installed; \
+         install it with `rustup toolchain install {stated}.0`"
+    ));
 }
 
 fn check_licences(failed: &mut Vec<String>) {
