@@ -73,6 +73,57 @@ async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing(
     assert_eq!(fed.unwrap()[0].task.as_str(), "a");
 }
 
+/// Tasks of this node are deleted and submitted again while the watch is broken, and the history of
+/// it is compacted: the list that follows has their ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_replaced_in_compacted_history_is_gone_for_who_had_claimed_it() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let near = connect(&server.url("ns")).await;
+    let far = connect(&proxy.url("ns")).await;
+    let lease = far.join(&spec("n"), secs(60)).await.unwrap();
+    near.submit(vec![task("kept"), task("replaced")]).await;
+    let mut events = far.watch(&lease, None).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.iter().any(|e| matches!(e, Event::Listed)) {
+        seen.extend(events.next().await.unwrap());
+    }
+    let ids = ["kept", "replaced"].map(|name| name.parse().unwrap());
+    let claims = far.claim(&lease, ids.to_vec()).await.into_iter();
+    let claims: Vec<_> = claims.map(|claim| claim.unwrap().unwrap()).collect();
+    proxy.cut();
+    near.delete(vec![ids[1].clone()]).await.remove(0).unwrap();
+    near.submit(vec![task("replaced")]).await.remove(0).unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    let now = etcd.get("x", None).await.unwrap();
+    let revision = now.header().unwrap().revision();
+    etcd.compact(revision, None).await.unwrap();
+    proxy.mend();
+    let (mut reset, mut gone, mut views) = (false, Vec::new(), Vec::new());
+    let again = async {
+        loop {
+            for event in events.next().await.unwrap() {
+                match event {
+                    Event::Reset => reset = true,
+                    Event::Gone { id, order, fence } if reset => gone.push((id, order, fence)),
+                    Event::Task(view) if reset => views.push(view),
+                    Event::Listed if reset => return,
+                    _ => {}
+                }
+            }
+        }
+    };
+    tokio::time::timeout(secs(30), again).await.unwrap();
+    let first = &claims[1];
+    let expected = (ids[1].clone(), first.order, Some(first.claim.fence));
+    assert_eq!(gone, [expected]);
+    let next = views.iter().find(|view| view.id == ids[1]).unwrap();
+    assert!(next.order > first.order && next.claimed_by.is_none());
+    // The same node claims the next one, and is free to write it.
+    let claimed = far.claim(&lease, vec![ids[1].clone()]).await.remove(0);
+    assert_eq!(claimed.unwrap().unwrap().order, next.order);
+}
+
 /// A task of this node is deleted while the watch is broken, and the history of it is compacted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
@@ -104,7 +155,7 @@ async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
             for event in events.next().await.unwrap() {
                 match event {
                     Event::Reset => reset = true,
-                    Event::Gone(id) if reset => gone.push(id),
+                    Event::Gone { id, .. } if reset => gone.push(id),
                     Event::Listed if reset => return,
                     _ => {}
                 }

@@ -87,7 +87,12 @@ impl Inner {
         let watching = Watching {
             inner: self.clone(),
             lease: lease.clone(),
-            mirror: Mirror::new(self.keys.clone(), lease.id, kinds.clone()),
+            mirror: Mirror::new(
+                self.keys.clone(),
+                self.fences.clone(),
+                lease.id,
+                kinds.clone(),
+            ),
             kinds,
             seen: [0; 3],
             events,
@@ -209,12 +214,21 @@ impl Watching {
 
     async fn list(&mut self) -> Result<(), Left> {
         let keys = self.inner.keys.clone();
-        let mut mirror = Mirror::new(keys.clone(), self.lease.id, self.kinds.clone());
-        // What is claimed here and not listed was deleted, and its event is in no history.
+        let fences = self.inner.fences.clone();
+        let mut mirror = Mirror::new(
+            keys.clone(),
+            fences.clone(),
+            self.lease.id,
+            self.kinds.clone(),
+        );
+        // A claim whose own key of an owner is not listed is over: its task was deleted, and another
+        // one may have the id. The event of it is in no history.
         let mut missing = self.inner.claims.of_lease(self.lease.id);
         let mut take = |kv: etcd_client::KeyValue| {
             if !missing.is_empty()
-                && let Some((id, Part::Task)) = keys.split(kv.key())
+                && let Some((id, Part::Owner)) = keys.split(kv.key())
+                && let Some((_, fence)) = missing.get(id)
+                && fences.revision(*fence) == kv.mod_revision()
             {
                 missing.remove(id);
             }
@@ -242,12 +256,16 @@ impl Watching {
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
         self.tell(vec![Event::Reset]).await?;
-        for (id, fence) in &missing {
+        for (id, (_, fence)) in &missing {
             if let Some(held) = self.inner.claims.forget(id, *fence) {
                 self.inner.leases.freed(held.lease, held.token);
             }
         }
-        let gone = missing.into_keys().map(Event::Gone);
+        let gone = missing.into_iter().map(|(id, (order, fence))| Event::Gone {
+            id,
+            order,
+            fence: Some(fence),
+        });
         self.tell(gone.collect()).await?;
         for some in mirror.listed().chunks(BATCH) {
             self.tell(mirror.views(some)).await?;
