@@ -1,7 +1,14 @@
 //! What the two streams tell, whatever the history that they go on from looks like.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
+use etcd_client::WatchOptions;
 use futures::StreamExt;
 use windlass::store::{Coordinator, Event, NodeCommand, Registry};
 
@@ -166,4 +173,82 @@ async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
         .await
         .unwrap();
     assert_eq!(gone, ids[1..]);
+}
+
+/// Claims are released all the time; other tasks come meanwhile, and are reported as soon as etcd
+/// reports them to anybody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_do_not_delay_what_is_told_of_other_tasks() {
+    const RELEASED: usize = 16;
+    const SUBMITS: usize = 101;
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
+    let released = (0..RELEASED).map(|n| task(&format!("released{n}")));
+    for answer in store.submit(released.collect()).await {
+        answer.unwrap();
+    }
+    let (told, mut from_told) = tokio::sync::mpsc::unbounded_channel();
+    let mut events = store.watch(&lease, None).await.unwrap();
+    let is_other = |id: &str| id.starts_with("other");
+    tokio::spawn(async move {
+        while let Some(events) = events.next().await {
+            let at = Instant::now();
+            for event in events {
+                if let Event::Task(view) = event
+                    && is_other(view.id.as_str())
+                {
+                    let _ = told.send(at);
+                }
+            }
+        }
+    });
+    let mut etcd = raw(&server.endpoint()).await;
+    let options = WatchOptions::new().with_prefix();
+    let mut stream = etcd.watch("/ns/tasks/other", Some(options)).await.unwrap();
+    let (raw_told, mut from_raw) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(Some(response)) = stream.message().await {
+            let at = Instant::now();
+            let puts = response.events().iter().filter_map(|event| event.kv());
+            for kv in puts {
+                if !kv.key_str().unwrap()["/ns/tasks/".len()..].contains('/') {
+                    let _ = raw_told.send(at);
+                }
+            }
+        }
+    });
+    let over = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for n in 0..RELEASED {
+        let (over, mut etcd) = (over.clone(), raw(&server.endpoint()).await);
+        writers.push(tokio::spawn(async move {
+            let key = format!("/ns/tasks/released{n}/owner");
+            while !over.load(Ordering::Relaxed) {
+                let owner = r#"{"node":"m"}"#;
+                etcd.put(key.as_str(), owner, None).await.unwrap();
+                etcd.delete(key.as_str(), None).await.unwrap();
+            }
+        }));
+    }
+    let mut late = Vec::new();
+    for n in 0..SUBMITS {
+        let one = store.submit(vec![task(&format!("other{n}"))]);
+        one.await.remove(0).unwrap();
+        let soon = secs(30);
+        let ours = tokio::time::timeout(soon, from_told.recv()).await;
+        let etcds = tokio::time::timeout(soon, from_raw.recv()).await;
+        let (ours, etcds) = (ours.unwrap().unwrap(), etcds.unwrap().unwrap());
+        late.push(ours.saturating_duration_since(etcds));
+    }
+    over.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    late.sort_unstable();
+    let (median, most) = (late[SUBMITS / 2], late[SUBMITS - 1]);
+    assert!(
+        median < Duration::from_millis(2),
+        "median {median:?}, at most {most:?}"
+    );
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use etcd_client::{EventType, KeyValue};
+use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
@@ -18,6 +19,7 @@ use super::{
     keys::{Keys, Part},
     queued::Stored,
     records::{self, Envelope, Parked},
+    releases::Releases,
 };
 use crate::store::{Event, TaskView};
 
@@ -50,13 +52,13 @@ pub(super) struct Mirror {
     in_changed: HashSet<(TaskId, u64)>,
     /// Those among them whose keys were deleted, and when.
     deleted: HashMap<(TaskId, u64), i64>,
+    /// Those among them that are not told before their mark has come.
+    releases: Releases,
 }
 
 /// What a key that came has brought, beside what is kept.
 #[derive(Default)]
 pub(super) struct News {
-    /// A claim of a task that goes on: its mark may be on its way.
-    pub(super) given_back: bool,
     /// An owner's key was deleted.
     pub(super) unowned: Option<(TaskId, i64)>,
     /// A command for a task that this lease has.
@@ -77,6 +79,7 @@ impl Mirror {
             changed: Vec::new(),
             in_changed: HashSet::new(),
             deleted: HashMap::new(),
+            releases: Releases::default(),
         }
     }
 
@@ -87,8 +90,8 @@ impl Mirror {
         }
     }
 
-    /// Takes in a key below `/NS/tasks/`.
-    pub(super) fn task_key(&mut self, event: EventType, kv: &KeyValue) -> News {
+    /// Takes in a key below `/NS/tasks/`, which came `now`.
+    pub(super) fn task_key(&mut self, event: EventType, kv: &KeyValue, now: Instant) -> News {
         let mut news = News::default();
         let keys = self.keys.clone();
         let Some((id, part)) = keys.split(kv.key()) else {
@@ -111,7 +114,11 @@ impl Mirror {
                     });
                     let order = entry.order;
                     self.tasks.put(&id, entry);
-                    news.given_back = !put;
+                    if put {
+                        self.releases.settled(&id);
+                    } else {
+                        self.releases.released(&id, at, now);
+                    }
                     self.touch(&id, order);
                     self.look_for_stale(&id);
                 }
@@ -186,6 +193,7 @@ impl Mirror {
 
     fn remove_task(&mut self, id: &TaskId, at: i64) {
         self.waiting.remove(id);
+        self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
             // A mark of a later task with this id, which came first.
             if entry.marked > at && entry.mark != Mark::None {
@@ -207,6 +215,7 @@ impl Mirror {
             EventType::Delete => Mark::None,
         };
         let at = kv.mod_revision();
+        self.releases.settled(&id);
         match self.tasks.get(&id) {
             Some(mut entry) => {
                 (entry.mark, entry.marked) = (mark, at);
@@ -260,16 +269,37 @@ impl Mirror {
         }
     }
 
-    /// What has changed since it was last asked, as it is now.
-    pub(super) fn take(&mut self) -> Vec<Event> {
+    /// Every key below `/NS/parked/` up to this revision has come.
+    pub(super) fn marks_are_at(&mut self, revision: i64) {
+        self.releases.marks_are_at(revision);
+    }
+
+    /// When there is something to [`take`](Self::take), though no key comes.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.releases.next()
+    }
+
+    /// What has changed since it was last asked, as it is now; but not yet the tasks whose mark may
+    /// be on its way.
+    pub(super) fn take(&mut self, now: Instant) -> Vec<Event> {
+        self.releases.expire(now);
+        let mut changed = std::mem::take(&mut self.changed);
         self.in_changed.clear();
-        let changed = std::mem::take(&mut self.changed);
+        if !self.releases.is_empty() {
+            let (held, free) = changed
+                .into_iter()
+                .partition(|(id, _)| self.releases.holds(id));
+            (self.changed, changed) = (held, free);
+            self.in_changed.extend(self.changed.iter().cloned());
+        }
         let mut deleted = std::mem::take(&mut self.deleted);
         let mut events = Vec::with_capacity(changed.len());
         for task in changed {
             let at = deleted.remove(&task);
             self.tell(task, at, &mut events);
         }
+        // Those of an id that was used again.
+        self.deleted = deleted;
         events
     }
 
