@@ -91,6 +91,12 @@ impl DueIndex {
         self.by_id.find(hash, same).copied()
     }
 
+    /// The submit order of a task that is known.
+    pub(super) fn order(&self, id: &TaskId) -> Option<u64> {
+        let entry = self.entries[self.find(id)? as usize].as_ref();
+        entry.map(|entry| entry.order)
+    }
+
     fn intern(&mut self, kind: Kind) -> KindId {
         match self.kinds.entry(kind) {
             hash_map::Entry::Occupied(known) => *known.get(),

@@ -32,7 +32,9 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    every command that waits and is not among its outcomes (reason: the task has ended).
 /// 6. **Nothing missed.** Whatever changes what [`Event`] tells reaches every watch that has
 ///    interest in it, after the change is durable; the order of one task's events is that of its
-///    changes.
+///    changes. A task that is deleted and submitted again under its id is two tasks, told apart by
+///    their orders: [`Event::Gone`] of the first reaches its owner also when the second is live by
+///    then, or is of a kind that the watch does not list.
 /// 7. **Lost leases.** When a lease ends without [`leave`](Self::leave), each of its claims is
 ///    removed, marked as abandoned for the next claim, and told to the watches, within a second
 ///    of its end while any node of the namespace lives.

@@ -143,10 +143,26 @@ pub enum Event {
     Listed,
     /// A live task as it is now.
     Task(TaskView),
-    /// The task has ended, was deleted or set aside.
-    Gone(TaskId),
+    /// The task has ended, was deleted or was quarantined. A task with the same id and a greater
+    /// order is another task: this event does not concern it.
+    Gone {
+        /// The task.
+        id: TaskId,
+        /// Its [`TaskRecord::order`].
+        order: u64,
+        /// Every claim up to this fence is over: a task that was retried may have a later one.
+        /// `None` when the task was deleted: every claim of it is over.
+        fence: Option<Fence>,
+    },
     /// Commands wait for a task that this lease has claimed.
-    Commands(TaskId, Vec<QueuedCommand>),
+    Commands {
+        /// The task.
+        id: TaskId,
+        /// Its [`TaskRecord::order`]: no other task with this id may get the commands.
+        order: u64,
+        /// The commands, in order.
+        commands: Vec<QueuedCommand>,
+    },
     /// A command for this node; to be answered with `acknowledge`.
     Node(QueuedNodeCommand),
     /// Another node came, went, or told something new of itself: `peers` answers it. A store that

@@ -14,5 +14,6 @@ mod faults;
 mod handlers;
 mod limits;
 mod nodes;
+mod replaced;
 mod support;
 mod validation;

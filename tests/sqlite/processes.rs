@@ -29,9 +29,9 @@ async fn each_sees_what_the_other_does() {
         command: Command::Pause,
     };
     let order = b.send(vec![send]).await.remove(0).unwrap();
-    let told = until(&mut watch, |e| matches!(e, Event::Commands(..))).await;
+    let told = until(&mut watch, |e| matches!(e, Event::Commands { .. })).await;
     let commands = told.iter().find_map(|e| match e {
-        Event::Commands(task, commands) if task.as_str() == "t" => Some(commands),
+        Event::Commands { id, commands, .. } if id.as_str() == "t" => Some(commands),
         _ => None,
     });
     assert_eq!(commands.unwrap()[0].order, order);
@@ -53,7 +53,7 @@ async fn each_sees_what_the_other_does() {
     b.delete(vec![id("t")]).await.remove(0).unwrap();
     until(
         &mut watch,
-        |e| matches!(e, Event::Gone(task) if task.as_str() == "t"),
+        |e| matches!(e, Event::Gone { id, .. } if id.as_str() == "t"),
     )
     .await;
     let late = commit(&a, &claimed, Message::complete()).await;
@@ -137,7 +137,7 @@ async fn a_replaced_task_is_told_as_it_is_now() {
     b.submit(vec![replace]).await.remove(0).unwrap();
     let told = until(&mut watch, |e| is_task(e, "t")).await;
     assert!(
-        !told.iter().any(|e| matches!(e, Event::Gone(_))),
+        !told.iter().any(|e| matches!(e, Event::Gone { .. })),
         "{told:?}"
     );
     let late = commit(&a, &claimed, Message::complete()).await;

@@ -68,7 +68,7 @@ async fn a_record_that_was_repaired_goes_on_where_it_was() {
     let mut watch = store.watch(&lease, None).await.unwrap();
     until(&mut watch, |e| matches!(e, Event::Listed)).await;
     try_claim(&store, &lease, "t").await.unwrap_err();
-    until(&mut watch, |e| matches!(e, Event::Gone(_))).await;
+    until(&mut watch, |e| matches!(e, Event::Gone { .. })).await;
     raw.execute("UPDATE states SET state = ?1", [text]).unwrap();
     store.retry(vec![id("t")]).await.remove(0).unwrap();
     until(&mut watch, |e| is_task(e, "t")).await;

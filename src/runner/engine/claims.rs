@@ -12,7 +12,7 @@ use windlass_statemachine::{
 
 use super::{
     CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, Heard, In, Mode, PendingClaim, SlotId,
-    slot::Slot,
+    Unlisted, slot::Slot,
 };
 use crate::{
     balancer::{self, Cluster, Peer},
@@ -82,7 +82,7 @@ impl Engine {
         let now = self.now();
         self.due.advance(now);
         if self.ignored.len() >= self.forget_ignored_at {
-            self.ignored.retain(|_, until| *until > now);
+            self.ignored.retain(|_, (_, until)| *until > now);
             // Looked through again when as many have come, and not for each.
             self.forget_ignored_at = (self.ignored.len() * 2).max(IGNORED_AT_LEAST);
         }
@@ -299,7 +299,11 @@ impl Engine {
                 let anew = self.to_claim_anew(view);
                 self.put_back(anew);
             }
-            latest => self.heard(task, latest),
+            Some(Heard::View(view)) if view.claimed_by.is_none() => self.view(view),
+            Some(Heard::Gone { .. }) => {
+                self.ignored.remove(task);
+            }
+            Some(Heard::View(_)) | None => {}
         }
     }
 
@@ -314,11 +318,11 @@ impl Engine {
 
     /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
     /// claims, and a task may have been deleted and submitted anew as another one.
-    fn give_back(&mut self, claim: Claim, mut state: State) {
+    fn give_back(&mut self, claim: Claim, order: u64, mut state: State) {
         // The watch may yet tell of this claim; it is none whose answer was lost.
         let now = self.now();
         let until = now.checked_add(LEFT_ALONE).unwrap_or(now);
-        self.ignored.insert(claim.task.clone(), until);
+        self.ignored.insert(claim.task.clone(), (order, until));
         state.version = state.version.saturating_add(1);
         let write = Write::giving_back(state);
         let nobody = self.next_slot;
@@ -326,7 +330,7 @@ impl Engine {
         self.batch.push((nobody, Commit { claim, write }));
     }
 
-    fn begin(&mut self, claimed: Claimed, pending: PendingClaim) {
+    fn begin(&mut self, claimed: Claimed, mut pending: PendingClaim) {
         let Claimed {
             claim,
             task,
@@ -335,6 +339,17 @@ impl Engine {
             commands,
             abandoned,
         } = claimed;
+        if let Some(latest) = &pending.latest {
+            if latest.ends(order, claim.fence) {
+                info!(task = %task.id, order, fence = claim.fence.0,
+                    "claimed, but it was deleted meanwhile: it is not started");
+                self.not_here(pending.stop_orders);
+                return self.pending_heard(&task.id, pending.latest);
+            }
+            if latest.is_before(order, claim.fence) {
+                pending.latest = None;
+            }
+        }
         let entry = self
             .parts
             .kinds
@@ -345,9 +360,9 @@ impl Engine {
             _ => {
                 info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
                     "claimed, but it is not for this node any more: gives it back");
-                self.give_back(claim, state);
+                self.give_back(claim, order, state);
                 self.not_here(pending.stop_orders);
-                return self.heard(&task.id, pending.latest);
+                return self.heard(&task.id, order, pending.latest);
             }
         };
         let retry: std::sync::Arc<dyn RetryPolicy> = match &task.retry {
@@ -385,13 +400,21 @@ impl Engine {
             claimed_at: self.now(),
         };
         self.slots.insert(id, slot);
-        for command in commands.into_iter().chain(pending.commands) {
+        let heard = pending.commands.into_iter();
+        let heard = heard.filter_map(|(of, command)| (of == order).then_some(command));
+        for command in commands.into_iter().chain(heard) {
             self.feed(id, Input::Command(command));
+        }
+        // Not named by a list that has ended: the task was deleted, or has come back since.
+        let is_missing = pending.unlisted && self.listed;
+        if pending.unlisted && !self.listed {
+            self.unlisted.insert(id, Unlisted::Meanwhile);
         }
         let stop = match self.mode {
             Mode::Stopping => Some(StopReason::Shutdown),
             Mode::Draining => Some(StopReason::Drain),
             Mode::Normal | Mode::Frozen if is_told_to_stop => Some(StopReason::StopTask),
+            Mode::Normal | Mode::Frozen if is_missing => Some(StopReason::Balance),
             Mode::Normal | Mode::Frozen => None,
         };
         if let Some(reason) = stop {

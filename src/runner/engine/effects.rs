@@ -299,7 +299,8 @@ impl Engine {
             let until = now
                 .checked_add(jiff::SignedDuration::from_secs(wait))
                 .unwrap_or(now);
-            self.ignored.insert(slot.task.id.clone(), until);
+            self.ignored
+                .insert(slot.task.id.clone(), (slot.order, until));
         }
         // A handler that was aborted for a lost claim may not have ended yet.
         if self.slots.get(&id).is_some_and(|s| s.run.is_none()) {
@@ -317,8 +318,10 @@ impl Engine {
             active,
             latest,
             stop_orders,
+            order,
             ..
         } = slot;
+        self.unlisted.remove(&id);
         self.by_task.remove(&task.id);
         for (timer, at) in timers {
             self.timers.remove(&(at, id, timer));
@@ -326,18 +329,19 @@ impl Engine {
         if active {
             self.release_room(&task.kind);
         }
-        for order in stop_orders {
-            self.acknowledge(order, "released");
+        for stop_order in stop_orders {
+            self.acknowledge(stop_order, "released");
         }
-        self.heard(&task.id, latest);
+        self.heard(&task.id, order, latest);
     }
 
-    pub(super) fn heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+    /// What was heard of a task while this node had the one with this order counts from now on.
+    pub(super) fn heard(&mut self, task: &TaskId, order: u64, latest: Option<Heard>) {
         match latest {
             // The node's own claim is over, whatever was heard while it stood.
-            Some(Heard::View(view)) if view.claimed_by.is_some() => {}
+            Some(Heard::View(view)) if view.claimed_by.is_some() && view.order == order => {}
             Some(Heard::View(view)) => self.view(view),
-            Some(Heard::Gone) => {
+            Some(Heard::Gone { .. }) => {
                 self.ignored.remove(task);
             }
             None => {}

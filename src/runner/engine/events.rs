@@ -6,12 +6,12 @@ use futures::StreamExt;
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::{info, warn};
 use windlass_statemachine::{
-    Kind, TaskId,
+    Fence, Kind, TaskId,
     machine::{Input, StopReason},
     task::Labels,
 };
 
-use super::{Engine, Heard, In};
+use super::{Engine, Heard, In, SlotId, Unlisted};
 use crate::store::{Error, Event, TaskView};
 
 impl Engine {
@@ -65,20 +65,21 @@ impl Engine {
 
     pub(super) fn event(&mut self, event: Event) {
         match event {
-            Event::Reset => {
-                self.due.clear();
-                self.listed = false;
-            }
-            Event::Listed => {
-                self.listed = true;
-                info!(node = %self.parts.node, tasks = self.due.len(), "listed");
-            }
+            Event::Reset => self.list_begins(),
+            Event::Listed => self.list_ends(),
             Event::Task(view) => self.view(view),
-            Event::Gone(task) => self.gone(&task),
-            Event::Commands(task, commands) => {
-                if let Some(pending) = self.pending.get_mut(&task) {
-                    pending.commands.extend(commands);
-                } else if let Some(&slot) = self.by_task.get(&task) {
+            Event::Gone { id, order, fence } => self.gone(&id, order, fence),
+            Event::Commands {
+                id,
+                order,
+                commands,
+            } => {
+                if let Some(pending) = self.pending.get_mut(&id) {
+                    let commands = commands.into_iter();
+                    pending.commands.extend(commands.map(|c| (order, c)));
+                } else if let Some(&slot) = self.by_task.get(&id)
+                    && self.slots.get(&slot).is_some_and(|s| s.order == order)
+                {
                     for command in commands {
                         self.feed(slot, Input::Command(command));
                     }
@@ -86,6 +87,59 @@ impl Engine {
             }
             Event::Node(command) => self.node_command(command),
             Event::Peers => self.parts.peers_changed.notify_one(),
+        }
+    }
+
+    fn list_begins(&mut self) {
+        self.due.clear();
+        self.listed = false;
+        let slots = self.slots.keys();
+        self.unlisted = slots.map(|slot| (*slot, Unlisted::Before)).collect();
+        for pending in self.pending.values_mut() {
+            pending.unlisted = true;
+        }
+    }
+
+    /// A list names every live task: the claim of one that it does not name is over.
+    fn list_ends(&mut self) {
+        self.listed = true;
+        info!(node = %self.parts.node, tasks = self.due.len(), "listed");
+        for (id, when) in std::mem::take(&mut self.unlisted) {
+            match when {
+                Unlisted::Before => self.lose_slot(id),
+                Unlisted::Meanwhile => self.feed(id, Input::Stop(StopReason::Balance)),
+            }
+        }
+    }
+
+    /// Stops the handler of a task that is gone, unless the node is storing the end itself: events
+    /// come before the answer of the node's own write now and then.
+    fn lose_slot(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        if !slot.machine.is_ending() && !slot.machine.is_done() {
+            info!(task = %slot.task.id, order = slot.order, fence = slot.claim.fence.0,
+                "was deleted: its handler is stopped");
+            self.feed(id, Input::Fenced(StopReason::Deleted));
+        }
+    }
+
+    /// Keeps what was reported of a task for when its slot is gone; stops its handler when the claim
+    /// is over.
+    fn slot_heard(&mut self, id: SlotId, heard: Heard) {
+        self.unlisted.remove(&id);
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let (order, fence) = (slot.order, slot.claim.fence);
+        if heard.is_before(order, fence) {
+            return;
+        }
+        let is_over = heard.ends(order, fence);
+        slot.latest = Some(heard);
+        if is_over {
+            self.lose_slot(id);
         }
     }
 
@@ -110,21 +164,19 @@ impl Engine {
 
     pub(super) fn view(&mut self, mut view: TaskView) {
         if let Some(pending) = self.pending.get_mut(&view.id) {
+            pending.unlisted = false;
             pending.latest = Some(Heard::View(view));
             return;
         }
-        if let Some(slot) = self
-            .by_task
-            .get(&view.id)
-            .and_then(|id| self.slots.get_mut(id))
-        {
-            slot.latest = Some(Heard::View(view));
-            return;
+        if let Some(&slot) = self.by_task.get(&view.id) {
+            return self.slot_heard(slot, Heard::View(view));
         }
         let now = self.now();
         let wanted = self.wants(&view.kind, view.labels.as_deref());
         // One that is not for this node is claimed anew as well, to be given back, unless it just was.
-        let left_alone = || self.ignored.get(&view.id).is_some_and(|until| *until > now);
+        let ignored = self.ignored.get(&view.id).copied();
+        let ignored = ignored.filter(|(order, _)| *order == view.order);
+        let left_alone = || ignored.is_some_and(|(_, until)| until > now);
         let own = self.is_own(&view) && (wanted || !left_alone());
         if own {
             // A claim of this node whose answer was lost.
@@ -136,35 +188,32 @@ impl Engine {
             self.due.remove(&view.id);
             return;
         }
-        if let Some(until) = self.ignored.get(&view.id).copied() {
-            if until <= now || view.commanded {
-                self.ignored.remove(&view.id);
-            } else {
+        match ignored {
+            Some((_, until)) if until > now && !view.commanded => {
                 view.due = view.due.map(|due| due.max(until));
+            }
+            _ => {
+                self.ignored.remove(&view.id);
             }
         }
         self.due.upsert(view, now);
     }
 
-    fn gone(&mut self, task: &TaskId) {
-        self.due.remove(task);
-        self.ignored.remove(task);
-        self.waited.remove(task);
-        if let Some(pending) = self.pending.get_mut(task) {
-            pending.latest = Some(Heard::Gone);
-            return;
+    fn gone(&mut self, task: &TaskId, order: u64, fence: Option<Fence>) {
+        // Another task may have taken the id since.
+        if self.due.order(task).is_some_and(|known| known <= order) {
+            self.due.remove(task);
+            self.waited.remove(task);
         }
-        let Some(&id) = self.by_task.get(task) else {
-            return;
-        };
-        let Some(slot) = self.slots.get_mut(&id) else {
-            return;
-        };
-        slot.latest = Some(Heard::Gone);
-        // What ends a task here is told before its own write is answered, now and then.
-        if !slot.machine.is_ending() && !slot.machine.is_done() {
-            info!(%task, "was deleted: its handler is stopped");
-            self.feed(id, Input::Fenced(StopReason::Deleted));
+        if self.ignored.get(task).is_some_and(|(of, _)| *of <= order) {
+            self.ignored.remove(task);
+        }
+        let heard = Heard::Gone { order, fence };
+        if let Some(pending) = self.pending.get_mut(task) {
+            pending.unlisted = false;
+            pending.latest = Some(heard);
+        } else if let Some(&slot) = self.by_task.get(task) {
+            self.slot_heard(slot, heard);
         }
     }
 }

@@ -25,7 +25,7 @@ use tokio::{
 };
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
-    Kind, NodeName, StopReason, TaskId,
+    Fence, Kind, NodeName, StopReason, TaskId,
     machine::{self, Input, Timer},
     task::Labels,
 };
@@ -74,7 +74,10 @@ pub(super) struct Parts {
 struct PendingClaim {
     kind: Option<Kind>,
     latest: Option<Heard>,
-    commands: Vec<windlass_statemachine::QueuedCommand>,
+    /// With the order of the task that each was sent to.
+    commands: Vec<(u64, windlass_statemachine::QueuedCommand)>,
+    /// A list has begun since the claim was sent, and has not named the task so far.
+    unlisted: bool,
     /// Node commands to stop the task, which may be here already.
     stop_orders: Vec<u64>,
 }
@@ -82,7 +85,37 @@ struct PendingClaim {
 /// The last that was heard of a task that this node is busy with.
 enum Heard {
     View(TaskView),
-    Gone,
+    Gone { order: u64, fence: Option<Fence> },
+}
+
+impl Heard {
+    /// Whether the claim with this fence, of the task with this order, is over by now.
+    fn ends(&self, claimed: u64, of: Fence) -> bool {
+        match self {
+            Self::View(view) => view.order > claimed,
+            Self::Gone { order, fence } => {
+                *order > claimed || *order == claimed && fence.is_none_or(|upto| of <= upto)
+            }
+        }
+    }
+
+    /// Whether it was reported before the task with this order was claimed with this fence: events
+    /// and answers come by different ways.
+    fn is_before(&self, claimed: u64, of: Fence) -> bool {
+        match self {
+            Self::View(view) => view.order < claimed,
+            Self::Gone { .. } => !self.ends(claimed, of),
+        }
+    }
+}
+
+/// When a task was claimed that the current list has not named so far.
+#[derive(Clone, Copy)]
+enum Unlisted {
+    /// Before the list began: when the list does not name the task, the claim is over.
+    Before,
+    /// While the list was read: the list may have passed the task before.
+    Meanwhile,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +138,8 @@ pub(super) struct Engine {
     watch_epoch: u64,
     watch_task: Option<tokio::task::AbortHandle>,
     listed: bool,
+    /// The claims whose tasks the current list has not named so far.
+    unlisted: HashMap<SlotId, Unlisted>,
     due: DueIndex,
     slots: HashMap<SlotId, Slot>,
     by_task: HashMap<TaskId, SlotId>,
@@ -130,8 +165,9 @@ pub(super) struct Engine {
     waited: HashMap<TaskId, Timestamp>,
     forget_waited_at: usize,
     next_balance: Instant,
-    /// Tasks that this node has just given back and leaves to others for a moment.
-    ignored: HashMap<TaskId, Timestamp>,
+    /// Tasks that this node has just given back and leaves to others for a moment, with their
+    /// orders: the next task with the id is another one.
+    ignored: HashMap<TaskId, (u64, Timestamp)>,
     forget_ignored_at: usize,
     batch: Vec<(SlotId, Commit)>,
     effects: Vec<machine::Effect>,
@@ -178,6 +214,7 @@ impl Engine {
             watch_epoch: 0,
             watch_task: None,
             listed: false,
+            unlisted: HashMap::new(),
             due: DueIndex::default(),
             slots: HashMap::new(),
             by_task: HashMap::new(),
@@ -337,6 +374,7 @@ impl Engine {
             watch.abort();
         }
         self.listed = false;
+        self.unlisted.clear();
         self.due.clear();
         let slots: Vec<SlotId> = self.slots.keys().copied().collect();
         for slot in slots {

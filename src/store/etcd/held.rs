@@ -60,6 +60,8 @@ impl Claims {
     /// A command came for a task that is held: it need not be read again to be settled.
     pub(super) fn learn(&self, id: &TaskId, stored: &Stored) {
         if let Some(held) = self.lock().get_mut(id)
+            // What was sent before the queue was read is in it, or was sent to an earlier task.
+            && stored.revision > held.queue_revision
             && held.queue.iter().all(|known| known.order != stored.order)
         {
             held.queue.push(stored.clone());
@@ -83,12 +85,12 @@ impl Claims {
         held.remove(id)
     }
 
-    /// The tasks that are claimed on a lease.
-    pub(super) fn of_lease(&self, lease: u64) -> HashMap<TaskId, Fence> {
+    /// The tasks that are claimed on a lease: their orders, and the fences of their claims.
+    pub(super) fn of_lease(&self, lease: u64) -> HashMap<TaskId, (u64, Fence)> {
         let held = self.lock();
         let of_lease = held.iter().filter(|(_, held)| held.lease == lease);
         of_lease
-            .map(|(id, held)| (id.clone(), held.fence))
+            .map(|(id, held)| (id.clone(), (held.order, held.fence)))
             .collect()
     }
 

@@ -9,14 +9,17 @@ use std::{
 };
 
 use etcd_client::{EventType, KeyValue};
+use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
     claims::told,
     entries::{Entries, Entry, Mark, Owned},
+    fences::Fences,
     keys::{Keys, Part},
     queued::Stored,
     records::{self, Envelope, Parked},
+    releases::Releases,
 };
 use crate::store::{Event, TaskView};
 
@@ -34,6 +37,7 @@ impl Mark {
 
 pub(super) struct Mirror {
     keys: Keys,
+    fences: Fences,
     lease: u64,
     kinds: Option<Vec<Kind>>,
     tasks: Entries,
@@ -43,15 +47,18 @@ pub(super) struct Mirror {
     early: HashMap<TaskId, (Mark, i64)>,
     /// Marks of tasks that a node of Metafora has taken, and when they were set.
     stale: Vec<(TaskId, i64)>,
-    changed: Vec<TaskId>,
-    in_changed: HashSet<TaskId>,
+    /// The tasks that have changed, with their orders: an id may have been used again.
+    changed: Vec<(TaskId, u64)>,
+    in_changed: HashSet<(TaskId, u64)>,
+    /// Those among them whose keys were deleted, and when.
+    deleted: HashMap<(TaskId, u64), i64>,
+    /// Those among them that are not told before their mark has come.
+    releases: Releases,
 }
 
 /// What a key that came has brought, beside what is kept.
 #[derive(Default)]
 pub(super) struct News {
-    /// A claim of a task that goes on: its mark may be on its way.
-    pub(super) given_back: bool,
     /// An owner's key was deleted.
     pub(super) unowned: Option<(TaskId, i64)>,
     /// A command for a task that this lease has.
@@ -59,9 +66,10 @@ pub(super) struct News {
 }
 
 impl Mirror {
-    pub(super) fn new(keys: Keys, lease: u64, kinds: Option<Vec<Kind>>) -> Self {
+    pub(super) fn new(keys: Keys, fences: Fences, lease: u64, kinds: Option<Vec<Kind>>) -> Self {
         Self {
             keys,
+            fences,
             lease,
             kinds,
             tasks: Entries::default(),
@@ -70,17 +78,20 @@ impl Mirror {
             stale: Vec::new(),
             changed: Vec::new(),
             in_changed: HashSet::new(),
+            deleted: HashMap::new(),
+            releases: Releases::default(),
         }
     }
 
-    fn touch(&mut self, id: &TaskId) {
-        if self.in_changed.insert(id.clone()) {
-            self.changed.push(id.clone());
+    fn touch(&mut self, id: &TaskId, order: u64) {
+        let task = (id.clone(), order);
+        if self.in_changed.insert(task.clone()) {
+            self.changed.push(task);
         }
     }
 
-    /// Takes in a key below `/NS/tasks/`.
-    pub(super) fn task_key(&mut self, event: EventType, kv: &KeyValue) -> News {
+    /// Takes in a key below `/NS/tasks/`, which came `now`.
+    pub(super) fn task_key(&mut self, event: EventType, kv: &KeyValue, now: Instant) -> News {
         let mut news = News::default();
         let keys = self.keys.clone();
         let Some((id, part)) = keys.split(kv.key()) else {
@@ -101,9 +112,14 @@ impl Mirror {
                         lease: records::lease_of(kv),
                         foreign: records::is_foreign(kv),
                     });
+                    let order = entry.order;
                     self.tasks.put(&id, entry);
-                    news.given_back = !put;
-                    self.touch(&id);
+                    if put {
+                        self.releases.settled(&id);
+                    } else {
+                        self.releases.released(&id, at, now);
+                    }
+                    self.touch(&id, order);
                     self.look_for_stale(&id);
                 }
             }
@@ -112,8 +128,10 @@ impl Mirror {
                     Part::Command(name) => Some(name.to_owned()),
                     _ => None,
                 };
-                let known = self.tasks.get(&id).map(|entry| entry.owner);
-                let Some(owner) = known else { return news };
+                let known = self.tasks.get(&id).map(|entry| (entry.owner, entry.order));
+                let Some((owner, order)) = known else {
+                    return news;
+                };
                 if put {
                     let stored = Stored::read(name.as_deref(), kv);
                     if owner.is_some_and(|owner| owner.lease == self.lease) {
@@ -129,7 +147,7 @@ impl Mirror {
                         self.waiting.remove(&id);
                     }
                 }
-                self.touch(&id);
+                self.touch(&id, order);
             }
         }
         news
@@ -163,22 +181,26 @@ impl Mirror {
             priority,
             order,
             submitted_at,
-            owner: before.and_then(|before| before.owner),
+            owner: before
+                .filter(|before| before.order == order)
+                .and_then(|before| before.owner),
             mark,
             marked,
         };
         self.tasks.put(id, entry);
-        self.touch(id);
+        self.touch(id, order);
     }
 
     fn remove_task(&mut self, id: &TaskId, at: i64) {
         self.waiting.remove(id);
+        self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
             // A mark of a later task with this id, which came first.
             if entry.marked > at && entry.mark != Mark::None {
                 self.early.insert(id.clone(), (entry.mark, entry.marked));
             }
-            self.touch(id);
+            self.touch(id, entry.order);
+            self.deleted.insert((id.clone(), entry.order), at);
         }
     }
 
@@ -193,11 +215,13 @@ impl Mirror {
             EventType::Delete => Mark::None,
         };
         let at = kv.mod_revision();
+        self.releases.settled(&id);
         match self.tasks.get(&id) {
             Some(mut entry) => {
                 (entry.mark, entry.marked) = (mark, at);
+                let order = entry.order;
                 self.tasks.put(&id, entry);
-                self.touch(&id);
+                self.touch(&id, order);
                 self.look_for_stale(&id);
             }
             None if mark == Mark::None || listing => {
@@ -245,25 +269,54 @@ impl Mirror {
         }
     }
 
-    /// What has changed since it was last asked, as it is now.
-    pub(super) fn take(&mut self) -> Vec<Event> {
+    /// Every key below `/NS/parked/` up to this revision has come.
+    pub(super) fn marks_are_at(&mut self, revision: i64) {
+        self.releases.marks_are_at(revision);
+    }
+
+    /// When there is something to [`take`](Self::take), though no key comes.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.releases.next()
+    }
+
+    /// What has changed since it was last asked, as it is now; but not yet the tasks whose mark may
+    /// be on its way.
+    pub(super) fn take(&mut self, now: Instant) -> Vec<Event> {
+        self.releases.expire(now);
+        let mut changed = std::mem::take(&mut self.changed);
         self.in_changed.clear();
-        let changed = std::mem::take(&mut self.changed);
-        let mut events = Vec::with_capacity(changed.len());
-        for id in changed {
-            self.tell(id, &mut events);
+        if !self.releases.is_empty() {
+            let (held, free) = changed
+                .into_iter()
+                .partition(|(id, _)| self.releases.holds(id));
+            (self.changed, changed) = (held, free);
+            self.in_changed.extend(self.changed.iter().cloned());
         }
+        let mut deleted = std::mem::take(&mut self.deleted);
+        let mut events = Vec::with_capacity(changed.len());
+        for task in changed {
+            let at = deleted.remove(&task);
+            self.tell(task, at, &mut events);
+        }
+        // Those of an id that was used again.
+        self.deleted = deleted;
         events
     }
 
-    fn tell(&self, id: TaskId, events: &mut Vec<Event>) {
-        let entry = self
-            .tasks
-            .get(&id)
-            .filter(|entry| entry.mark != Mark::Aside);
-        let Some(entry) = entry else {
-            return events.push(Event::Gone(id));
+    /// Adds how a task is now; `deleted` says when its key was deleted last, if it was. One that was
+    /// retried after it had ended is there again, with the same order.
+    fn tell(&self, (id, order): (TaskId, u64), deleted: Option<i64>, events: &mut Vec<Event>) {
+        let gone = |at: i64| Event::Gone {
+            id: id.clone(),
+            order,
+            fence: Some(self.fences.of(at)),
         };
+        events.extend(deleted.map(gone));
+        let entry = self.tasks.get(&id).filter(|entry| entry.order == order);
+        let Some(entry) = entry else { return };
+        if entry.mark == Mark::Aside {
+            return events.push(gone(entry.marked));
+        }
         let waiting = self.waiting.get(&id);
         events.push(Event::Task(TaskView {
             id: id.clone(),
@@ -285,26 +338,31 @@ impl Mirror {
             let queue: Vec<Stored> = waiting.values().cloned().collect();
             let commands = told(&queue);
             if !commands.is_empty() {
-                events.push(Event::Commands(id, commands));
+                events.push(Event::Commands {
+                    id,
+                    order,
+                    commands,
+                });
             }
         }
     }
 
     /// The tasks that a watch begins with, in submit order: [`views`](Self::views) tells of some of
     /// them at a time, since all of them at once would take more than what is kept.
-    pub(super) fn listed(&mut self) -> Vec<TaskId> {
+    pub(super) fn listed(&mut self) -> Vec<(TaskId, u64)> {
         // Given back, not cleared: there was a place for every task.
         (self.changed, self.in_changed) = Default::default();
+        self.deleted = HashMap::new();
         let listed = self.tasks.listed();
         let mut ids: Vec<(u64, TaskId)> = listed.map(|(n, id)| (n, id.clone())).collect();
         ids.sort_unstable();
-        ids.into_iter().map(|(_, id)| id).collect()
+        ids.into_iter().map(|(order, id)| (id, order)).collect()
     }
 
-    pub(super) fn views(&self, ids: &[TaskId]) -> Vec<Event> {
-        let mut events = Vec::with_capacity(ids.len());
-        for id in ids {
-            self.tell(id.clone(), &mut events);
+    pub(super) fn views(&self, tasks: &[(TaskId, u64)]) -> Vec<Event> {
+        let mut events = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            self.tell(task.clone(), None, &mut events);
         }
         events
     }

@@ -10,7 +10,7 @@ use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
 use futures::stream;
 use tokio::{
     sync::mpsc,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::{info, warn};
 use windlass_statemachine::Kind;
@@ -31,8 +31,6 @@ use crate::store::{Error, Event, EventStream, Lease};
 const BATCH: usize = 1000;
 /// A stream that says nothing for so long is asked; one that does not answer for so long is dead.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How long to wait for the mark of a task that was given back.
-const GRACE: Duration = Duration::from_millis(2);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
 /// The prefixes that are watched; their watch ids begin with 1.
@@ -87,7 +85,12 @@ impl Inner {
         let watching = Watching {
             inner: self.clone(),
             lease: lease.clone(),
-            mirror: Mirror::new(self.keys.clone(), lease.id, kinds.clone()),
+            mirror: Mirror::new(
+                self.keys.clone(),
+                self.fences.clone(),
+                lease.id,
+                kinds.clone(),
+            ),
             kinds,
             seen: [0; 3],
             events,
@@ -169,20 +172,30 @@ impl Watching {
             *told = false;
         }
         let mut asked = false;
+        let mut silent_at = Instant::now() + SILENCE;
         loop {
+            let wait = self.mirror.next().map_or(silent_at, |at| at.min(silent_at));
             let message = tokio::select! {
-                message = timeout(SILENCE, stream.message()) => message,
+                message = stream.message() => Some(message),
+                () = sleep_until(wait) => None,
                 () = self.events.closed() => return Err(Left::Over),
             };
-            let response = match message {
-                Ok(Ok(Some(response))) => response,
-                Ok(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
-                Ok(Err(e)) => return Err(Fault::from(e).into()),
-                Err(_) if asked => {
+            match message {
+                Some(Ok(Some(response))) => {
+                    asked = false;
+                    silent_at = Instant::now() + SILENCE;
+                    self.take(&response).await?;
+                }
+                Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
+                Some(Err(e)) => return Err(Fault::from(e).into()),
+                // A mark is awaited no longer.
+                None if Instant::now() < silent_at => {}
+                None if asked => {
                     self.inner.link.leave(turn).await;
                     return Err(Left::Broken("the stream is silent".into()));
                 }
-                Err(_) => {
+                None => {
+                    silent_at = Instant::now() + SILENCE;
                     let asking = timeout(self.inner.link.timeout(), stream.request_progress());
                     match asking.await {
                         Ok(Ok(())) => asked = true,
@@ -191,34 +204,35 @@ impl Watching {
                             return Err(Left::Broken("the stream takes no request".into()));
                         }
                     }
-                    continue;
-                }
-            };
-            asked = false;
-            if self.take(&response).await? {
-                // Its mark is in the same revision, and comes right behind.
-                while let Ok(Ok(Some(response))) = timeout(GRACE, stream.message()).await {
-                    self.take(&response).await?;
                 }
             }
             self.drop_stale();
-            let events = self.mirror.take();
+            let events = self.mirror.take(Instant::now());
             self.tell(events).await?;
         }
     }
 
     async fn list(&mut self) -> Result<(), Left> {
         let keys = self.inner.keys.clone();
-        let mut mirror = Mirror::new(keys.clone(), self.lease.id, self.kinds.clone());
-        // What is claimed here and not listed was deleted, and its event is in no history.
+        let fences = self.inner.fences.clone();
+        let mut mirror = Mirror::new(
+            keys.clone(),
+            fences.clone(),
+            self.lease.id,
+            self.kinds.clone(),
+        );
+        // A claim whose own key of an owner is not listed is over: its task was deleted, and another
+        // one may have the id. The event of it is in no history.
         let mut missing = self.inner.claims.of_lease(self.lease.id);
         let mut take = |kv: etcd_client::KeyValue| {
             if !missing.is_empty()
-                && let Some((id, Part::Task)) = keys.split(kv.key())
+                && let Some((id, Part::Owner)) = keys.split(kv.key())
+                && let Some((_, fence)) = missing.get(id)
+                && fences.revision(*fence) == kv.mod_revision()
             {
                 missing.remove(id);
             }
-            mirror.task_key(EventType::Put, &kv);
+            mirror.task_key(EventType::Put, &kv, Instant::now());
         };
         let tasks = keys.tasks();
         let at = self
@@ -242,12 +256,16 @@ impl Watching {
         let told = nodes.iter().filter_map(|kv| peers::read(&keys, kv));
         self.inner.peers.listed(self.lease.id, told.collect());
         self.tell(vec![Event::Reset]).await?;
-        for (id, fence) in &missing {
+        for (id, (_, fence)) in &missing {
             if let Some(held) = self.inner.claims.forget(id, *fence) {
                 self.inner.leases.freed(held.lease, held.token);
             }
         }
-        let gone = missing.into_keys().map(Event::Gone);
+        let gone = missing.into_iter().map(|(id, (order, fence))| Event::Gone {
+            id,
+            order,
+            fence: Some(fence),
+        });
         self.tell(gone.collect()).await?;
         for some in mirror.listed().chunks(BATCH) {
             self.tell(mirror.views(some)).await?;
@@ -301,8 +319,8 @@ impl Watching {
         Ok(stream)
     }
 
-    /// Takes in one message; answers whether a task was given back by it.
-    async fn take(&mut self, response: &WatchResponse) -> Result<bool, Left> {
+    /// Takes in one message.
+    async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
         if response.canceled() {
             if response.compact_revision() > 0 {
                 return Err(Left::Compacted);
@@ -311,20 +329,19 @@ impl Watching {
             return Err(Left::Broken(format!("the server ended it: {reason}")));
         }
         let Ok(which) = usize::try_from(response.watch_id() - 1) else {
-            return Ok(false);
+            return Ok(());
         };
         if which > NODE || response.created() {
-            return Ok(false);
+            return Ok(());
         }
-        let mut given_back = false;
+        let now = Instant::now();
         let mut last = self.seen[which];
         for event in response.events() {
             let Some(kv) = event.kv() else { continue };
             last = last.max(kv.mod_revision());
             match which {
                 TASKS => {
-                    let news = self.mirror.task_key(event.event_type(), kv);
-                    given_back |= news.given_back;
+                    let news = self.mirror.task_key(event.event_type(), kv, now);
                     if let Some((id, at)) = news.unowned
                         && let Some(held) = self.inner.claims.deleted(&id, self.inner.fences.of(at))
                     {
@@ -346,10 +363,12 @@ impl Watching {
             last = last.max(response.header().map_or(0, |header| header.revision()));
         }
         self.seen[which] = last;
-        if which == TASKS {
-            self.mirror.tasks_are_at(last);
+        match which {
+            TASKS => self.mirror.tasks_are_at(last),
+            PARKED => self.mirror.marks_are_at(last),
+            _ => {}
         }
-        Ok(given_back)
+        Ok(())
     }
 
     /// Takes in a key below `/NS/nodes/`: who is there, and the commands to this node.

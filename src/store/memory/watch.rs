@@ -25,7 +25,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 pub(super) struct Watcher {
     pub(super) lease: u64,
     kinds: Option<Vec<Kind>>,
-    changed: BTreeSet<TaskId>,
+    /// The tasks that have changed, with their orders: an id may have been used again.
+    changed: BTreeSet<(TaskId, u64)>,
     /// The order of the last node command that was told.
     node_command: u64,
     pub(super) notify: Arc<Notify>,
@@ -54,7 +55,7 @@ impl World {
             return;
         };
         for watcher in self.watchers.values_mut() {
-            if watcher.cares_for(row) && watcher.changed.insert(id.clone()) {
+            if watcher.cares_for(row) && watcher.changed.insert((id.clone(), row.order)) {
                 watcher.notify.notify_one();
             }
         }
@@ -70,31 +71,37 @@ impl World {
     fn tell(
         &mut self,
         watcher: u64,
-        id: TaskId,
+        (id, order): (TaskId, u64),
         listing: bool,
         now: Timestamp,
         events: &mut Vec<Event>,
     ) {
         // One that cannot be read is set aside here, and then it is gone.
         let _ = self.read_state(&id, now);
-        let row = self.tasks.get(&id);
+        let row = self.tasks.get(&id).filter(|row| row.order == order);
         let Some(watcher) = self.watchers.get(&watcher) else {
             return;
         };
         let view = row.filter(|r| watcher.cares_for(r)).and_then(Row::view);
         let (Some(row), Some(view)) = (row, view) else {
-            return events.push(Event::Gone(id));
+            let fence = row.map(|row| row.fence);
+            return events.push(Event::Gone { id, order, fence });
         };
         let ours = view.claimed_by == Some(watcher.lease);
         if listing || !ours {
             events.push(Event::Task(view));
         }
         if ours && !row.waiting.is_empty() {
-            events.push(Event::Commands(id, row.waiting_commands()));
+            let commands = row.waiting_commands();
+            events.push(Event::Commands {
+                id,
+                order,
+                commands,
+            });
         }
     }
 
-    fn look(&mut self, id: u64, list: &mut Option<Vec<TaskId>>, now: Timestamp) -> Look {
+    fn look(&mut self, id: u64, list: &mut Option<Vec<(TaskId, u64)>>, now: Timestamp) -> Look {
         let Some(watcher) = self.watchers.get(&id) else {
             return Look::LeaseGone;
         };
@@ -143,12 +150,14 @@ impl World {
     }
 
     /// The live tasks that a watcher cares for, in submit order from the back.
-    fn to_list(&self, watcher: &Watcher) -> Vec<TaskId> {
+    fn to_list(&self, watcher: &Watcher) -> Vec<(TaskId, u64)> {
         let rows = self.by_order.values().rev();
         let rows = rows.filter_map(|id| self.tasks.get(id));
         let live = rows.filter(|row| !row.has_ended() && row.set_aside.is_none());
         let cared_for = live.filter(|row| watcher.cares_for(row));
-        cared_for.map(|row| row.task.id.clone()).collect()
+        cared_for
+            .map(|row| (row.task.id.clone(), row.order))
+            .collect()
     }
 }
 
@@ -160,7 +169,7 @@ struct Reader {
     /// Whether the reset was told.
     reset: bool,
     /// What is left of the list.
-    list: Option<Vec<TaskId>>,
+    list: Option<Vec<(TaskId, u64)>>,
 }
 
 impl Drop for Reader {

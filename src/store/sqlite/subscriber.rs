@@ -126,13 +126,18 @@ impl Watch {
         let mut events = Vec::with_capacity(live.len());
         for view in live {
             let own = view.claimed_by == Some(self.lease as u64);
-            let (id, n) = (view.id.clone(), view.order as i64);
+            let (id, order) = (view.id.clone(), view.order);
             let commanded = own && view.commanded;
             if self.wants(&view.kind) {
                 events.push(Event::Task(view));
             }
             if commanded {
-                events.push(Event::Commands(id, views::commands(conn, n)?));
+                let commands = views::commands(conn, order as i64)?;
+                events.push(Event::Commands {
+                    id,
+                    order,
+                    commands,
+                });
             }
         }
         if last.is_none() {
@@ -158,16 +163,30 @@ impl Watch {
                 NODE | CHECKPOINTED => {}
                 _ if !told.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
-                    Some(View::Gone(id, kind)) => {
+                    // Another task may have its id by now, which has changes of its own.
+                    Some(View::Deleted(id)) => events.push(Event::Gone {
+                        id,
+                        order: change.n as u64,
+                        fence: None,
+                    }),
+                    Some(View::Ended(id, kind, fence)) => {
                         if kind.is_none_or(|kind| self.wants(&kind)) {
-                            events.push(Event::Gone(id));
+                            events.push(Event::Gone {
+                                id,
+                                order: change.n as u64,
+                                fence: Some(fence),
+                            });
                         }
                     }
                     Some(View::Live(view)) if view.claimed_by == Some(self.lease as u64) => {
                         // It knows of its own claims.
                         if view.commanded {
                             let commands = views::commands(conn, change.n)?;
-                            events.push(Event::Commands(view.id, commands));
+                            events.push(Event::Commands {
+                                id: view.id,
+                                order: view.order,
+                                commands,
+                            });
                         }
                     }
                     Some(View::Live(view)) if self.wants(&view.kind) => {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Row, Statement};
-use windlass_statemachine::{Kind, QueuedCommand, TaskId, task::Labels};
+use windlass_statemachine::{Fence, Kind, QueuedCommand, TaskId, task::Labels};
 
 use super::{
     batch::{Sql, first},
@@ -16,7 +16,8 @@ use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
 pub(super) enum View {
     Live(TaskView),
     /// It has ended or is set aside.
-    Gone(TaskId, Option<Kind>),
+    Ended(TaskId, Option<Kind>, Fence),
+    Deleted(TaskId),
 }
 
 /// Kinds and labels are few and tasks are many: each text is read once and shared.
@@ -30,7 +31,7 @@ pub(super) struct Views {
 const REMEMBERED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
-     s.ended_at IS NULL AND s.quarantine IS NULL";
+     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence";
 
 impl Views {
     fn kind(&mut self, text: String) -> Option<Kind> {
@@ -67,7 +68,8 @@ impl Views {
         };
         let kind = self.kind(row.get(2)?);
         let (true, Some(kind)) = (row.get(8)?, kind.clone()) else {
-            return Ok(Some(View::Gone(id, kind)));
+            let fence = Fence(row.get::<_, i64>(9)? as u64);
+            return Ok(Some(View::Ended(id, kind, fence)));
         };
         Ok(Some(View::Live(TaskView {
             id,
@@ -89,13 +91,9 @@ impl Views {
         if let Some(view) = first(&mut one, [n], |row| self.view(row))? {
             return Ok(view);
         }
-        // It was deleted. Where another task has its id since, that one has changes of its own.
-        let mut gone = conn.prepare_cached(
-            "SELECT id FROM gone g WHERE n = ?1 AND NOT EXISTS
-                 (SELECT 1 FROM tasks t WHERE t.id = g.id)",
-        )?;
+        let mut gone = conn.prepare_cached("SELECT id FROM gone WHERE n = ?1")?;
         let id = first(&mut gone, [n], |row| rows::id(row, 0))?.flatten();
-        Ok(id.map(|id| View::Gone(id, None)))
+        Ok(id.map(View::Deleted))
     }
 
     /// Up to `limit` live tasks with a row after `after`; the last row that was looked at.

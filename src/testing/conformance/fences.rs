@@ -134,6 +134,44 @@ pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
     kit.commit(&mut owner, &Message::complete()).await;
 }
 
+/// Writes of a deleted task change nothing of the next task with its id, also when the same node
+/// has claimed that one, under the same lease.
+pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut stale = kit.claimed(&node, "a").await;
+    kit.commit(&mut stale, &with_data(Message::checkpoint(), 1))
+        .await;
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.submit("a").await;
+    let mut owner = kit.claim(&node, "a").await;
+    assert!(owner.order > stale.order);
+    assert_eq!(owner.claim.lease, stale.claim.lease);
+    let order = kit.send("a", "c", Command::Pause).await;
+    for message in [
+        with_data(Message::checkpoint(), 1),
+        with_data(Message::release(), 1),
+        Message::complete(),
+        Message::kill(),
+    ] {
+        let mut write = kit.write(&stale, &message);
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Runnable,
+        };
+        settle(&mut write, order, applied);
+        let answer = kit.try_write(&stale, write).await;
+        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+    }
+    let record = kit.get("a").await;
+    assert_eq!((record.order, record.commands), (owner.order, 1));
+    let state = record.state.unwrap();
+    assert_eq!((state.code(), state.data), (Code::Runnable, None));
+    assert_eq!(kit.outcome("c").await, None);
+    kit.commit(&mut owner, &with_data(Message::complete(), 2))
+        .await;
+}
+
 /// A claim that was given back writes nothing more.
 pub async fn a_claim_that_was_given_back_is_gone(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

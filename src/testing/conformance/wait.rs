@@ -110,7 +110,7 @@ impl Watcher {
     /// Reads on until a task is told to be gone.
     pub(super) async fn gone(&mut self, text: &str) {
         self.until("the end of a task", |event| {
-            matches!(event, Event::Gone(gone) if gone.as_str() == text).then_some(())
+            matches!(event, Event::Gone { id, .. } if id.as_str() == text).then_some(())
         })
         .await;
     }

@@ -167,6 +167,111 @@ pub async fn it_tells_the_owner_of_a_deletion(harness: &dyn Harness) {
     watch.gone("a").await;
 }
 
+/// A task that is deleted and submitted again at once is two tasks: the owner of the first hears of
+/// its end, and of the second as another one, with its own claims and commands.
+pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    for _ in 0..5 {
+        let first = kit.claimed(&node, "a").await;
+        one(kit.registry().delete(vec![id("a")]).await).unwrap();
+        kit.submit("a").await;
+        let (mut gone, mut second) = (false, None);
+        watch
+            .until("the end of the first, and the second", |event| {
+                match event {
+                    Event::Gone {
+                        id: task, order, ..
+                    } if *task == id("a") => {
+                        gone |= *order == first.order;
+                    }
+                    Event::Task(view) if view.order > first.order => {
+                        assert!(gone, "the first comes first: {view:?}");
+                        second = Some(view.order);
+                    }
+                    _ => {}
+                }
+                (gone && second.is_some()).then_some(())
+            })
+            .await;
+        let claimed = kit.claim(&node, "a").await;
+        assert_eq!(Some(claimed.order), second);
+        let command = format!("c{}", claimed.order);
+        kit.send("a", &command, Command::Pause).await;
+        watch
+            .until("the command", |event| match event {
+                Event::Commands { order, .. } => {
+                    assert_eq!(*order, claimed.order);
+                    Some(())
+                }
+                Event::Gone { order, fence, .. } => {
+                    let is_over = *order == claimed.order
+                        && fence.is_none_or(|fence| claimed.claim.fence <= fence);
+                    assert!(!is_over, "the claim stands: {event:?}");
+                    None
+                }
+                _ => None,
+            })
+            .await;
+        one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    }
+}
+
+/// The owner of a deleted task hears of its end also when the next task with its id is of a kind
+/// that the owner does not watch.
+pub async fn an_owner_is_told_though_another_kind_has_the_id(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let kinds = Some(vec![task("a").kind]);
+    let watch = kit.coordinator().watch(&node, kinds).await.unwrap();
+    let mut watch = Watcher::new(watch);
+    watch.listed().await;
+    let mut other = task("a");
+    other.kind = "other".parse().unwrap();
+    for _ in 0..5 {
+        let first = kit.claimed(&node, "a").await;
+        one(kit.registry().delete(vec![id("a")]).await).unwrap();
+        kit.submit_task(other.clone()).await;
+        watch
+            .until("the end of the first", |event| match event {
+                Event::Gone {
+                    id: task, order, ..
+                } if *task == id("a") => (*order == first.order).then_some(()),
+                _ => None,
+            })
+            .await;
+        one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    }
+}
+
+/// What is reported of the end of a task does not end the claim after a retry.
+pub async fn an_end_names_the_claims_that_are_over(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&other).await;
+    watch.listed().await;
+    let mut first = kit.claimed(&node, "a").await;
+    kit.commit(&mut first, &Message::complete()).await;
+    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    let second = kit.claim(&node, "a").await;
+    kit.submit("last").await;
+    assert_eq!(first.order, second.order);
+    watch
+        .until("what comes last", |event| match event {
+            Event::Gone { order, fence, .. } => {
+                assert_eq!(*order, first.order);
+                let fence = fence.expect("it was not deleted");
+                assert!(fence >= first.claim.fence && fence < second.claim.fence);
+                None
+            }
+            Event::Task(view) => (view.id == id("last")).then_some(()),
+            _ => None,
+        })
+        .await;
+}
+
 /// A command for an unclaimed task is told to all, one for a claimed task to its owner, with what
 /// it says.
 pub async fn it_tells_of_commands(harness: &dyn Harness) {
@@ -185,9 +290,9 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
     let order = kit.send("a", "c2", Command::Kill).await;
     let told = watch
         .until("a command for the owner", |event| match event {
-            Event::Commands(task, commands) if *task == id("a") => {
-                commands.iter().find(|c| c.order == order).cloned()
-            }
+            Event::Commands {
+                id: task, commands, ..
+            } if *task == id("a") => commands.iter().find(|c| c.order == order).cloned(),
             _ => None,
         })
         .await;
@@ -198,8 +303,8 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
         .unwrap();
     others
         .until("the end", |event| {
-            assert!(!matches!(event, Event::Commands(..)), "{event:?}");
-            matches!(event, Event::Gone(task) if *task == id("a")).then_some(())
+            assert!(!matches!(event, Event::Commands { .. }), "{event:?}");
+            matches!(event, Event::Gone { id: task, .. } if *task == id("a")).then_some(())
         })
         .await;
 }
@@ -213,7 +318,9 @@ pub async fn a_new_watch_tells_waiting_commands(harness: &dyn Harness) {
     let mut watch = kit.watch(&node).await;
     let told = watch
         .until("a waiting command", |event| match event {
-            Event::Commands(task, commands) if *task == id("a") => Some(commands.clone()),
+            Event::Commands {
+                id: task, commands, ..
+            } if *task == id("a") => Some(commands.clone()),
             _ => None,
         })
         .await;
