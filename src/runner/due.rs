@@ -34,6 +34,7 @@ struct Entry {
     kind: KindId,
     priority: i32,
     commanded: bool,
+    sleeping: bool,
     ready: bool,
 }
 
@@ -105,7 +106,14 @@ impl DueIndex {
     /// Records a task as it is now.
     pub(super) fn upsert(&mut self, view: TaskView, now: Timestamp) {
         let due = view.due.map_or(NEVER, millis);
-        let wait = if view.commanded { i64::MIN } else { due };
+        // Only a wake-up is waited for. The due time of any other task is its place among the
+        // claimable ones, and may come from a clock that is ahead of this one.
+        let now_or_never = if due == NEVER { NEVER } else { i64::MIN };
+        let wait = match (view.commanded, view.sleeping) {
+            (true, _) => i64::MIN,
+            (false, true) => due,
+            (false, false) => now_or_never,
+        };
         self.insert(view, due, wait, now);
     }
 
@@ -127,6 +135,7 @@ impl DueIndex {
             kind,
             priority: view.priority,
             commanded: view.commanded,
+            sleeping: view.sleeping,
             ready: false,
         };
         let hash = self.hasher.hash_one(entry.id.as_str());
@@ -192,6 +201,7 @@ impl DueIndex {
             priority: entry.priority,
             order: entry.order,
             due,
+            sleeping: entry.sleeping,
             claimed_by: None,
             commanded: entry.commanded,
         })
@@ -256,8 +266,16 @@ mod tests {
             priority,
             order,
             due: due.map(|s| Timestamp::from_second(s).unwrap()),
+            sleeping: false,
             claimed_by: None,
             commanded: false,
+        }
+    }
+
+    fn sleeper(id: &str, due: i64, order: u64) -> TaskView {
+        TaskView {
+            sleeping: true,
+            ..view(id, Some(due), 0, order)
         }
     }
 
@@ -289,13 +307,26 @@ mod tests {
     #[test]
     fn a_sleeper_is_ready_when_it_is_due_and_not_before() {
         let mut index = DueIndex::default();
-        index.upsert(view("a", Some(10), 0, 1), at(0));
+        index.upsert(sleeper("a", 10, 1), at(0));
         index.upsert(view("b", None, 0, 2), at(0));
         assert_eq!(index.next_due(), Some(at(10)));
         assert_eq!(index.advance(at(9)), 0);
         assert_eq!(index.advance(at(10)), 1);
         assert_eq!(drain(&mut index), ["a"]);
         assert_eq!(index.len(), 1, "the paused one stays");
+    }
+
+    #[test]
+    fn a_runnable_task_is_ready_whatever_its_time_says() {
+        let mut index = DueIndex::default();
+        index.upsert(view("ahead", Some(3600), 0, 1), at(0));
+        index.upsert(view("now", Some(0), 0, 2), at(0));
+        index.upsert(sleeper("sleeper", 3600, 3), at(0));
+        assert_eq!((index.ready_len(), index.next_due()), (2, Some(at(3600))));
+        assert_eq!(drain(&mut index), ["now", "ahead"]);
+        let ahead = view("ahead", Some(3600), 0, 1);
+        index.put_off(ahead, at(1), at(0));
+        assert_eq!(index.advance(at(1)), 1, "put off, and ready after that");
     }
 
     #[test]

@@ -123,8 +123,13 @@ pub struct TaskView {
     pub priority: i32,
     /// Its place among all submits.
     pub order: u64,
-    /// From when on it can be claimed without a command; `None` for one that is paused.
+    /// Its place among the claimable tasks of one priority, earliest first: the wake-up of a
+    /// sleeping task, about the time since which any other could be claimed. `None` for one that is
+    /// paused.
     pub due: Option<Timestamp>,
+    /// Whether it sleeps: only then is `due` a time to wait for. Any other task that has a `due` can
+    /// be claimed at once, since that time may come from a clock that is ahead.
+    pub sleeping: bool,
     /// The lease that its claim hangs on, if it is claimed.
     pub claimed_by: Option<u64>,
     /// Whether commands wait for it.

@@ -104,6 +104,7 @@ impl Engine {
         TaskView {
             claimed_by: None,
             due: Some(self.now()),
+            sleeping: false,
             ..view
         }
     }
@@ -139,8 +140,8 @@ impl Engine {
         if let Some(until) = self.ignored.get(&view.id).copied() {
             if until <= now || view.commanded {
                 self.ignored.remove(&view.id);
-            } else {
-                view.due = view.due.map(|due| due.max(until));
+            } else if view.due.is_some_and(|due| !view.sleeping || due < until) {
+                return self.due.put_off(view, until, now);
             }
         }
         self.due.upsert(view, now);

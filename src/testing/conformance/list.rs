@@ -31,6 +31,7 @@ macro_rules! conformance_tests {
                 a_sleeper_is_claimed_when_it_is_due,
                 a_paused_task_is_claimed_when_it_is_commanded,
                 a_commanded_sleeper_is_claimed_early,
+                a_runnable_task_from_a_clock_ahead_runs_now,
                 claims_are_independent,
                 claiming_anew_answers_a_lost_claim,
                 many_claimers_have_one_winner,

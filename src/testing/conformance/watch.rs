@@ -1,6 +1,6 @@
 //! The watch of a node: a list, then every change, until the lease is gone.
 
-use windlass_statemachine::{Command, Message};
+use windlass_statemachine::{Code, Command, Message};
 
 use super::{
     Harness,
@@ -50,6 +50,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
             priority: record.task.priority,
             order: record.order,
             due: view.due,
+            sleeping: record.state.as_ref().unwrap().code() == Code::Sleeping,
             claimed_by: (name == "claimed").then_some(other.id),
             commanded: name == "commanded",
         };
