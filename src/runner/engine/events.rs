@@ -122,10 +122,14 @@ impl Engine {
             slot.latest = Some(Heard::View(view));
             return;
         }
-        let now = self.now();
+        let now = self.moment();
         let wanted = self.wants(&view.kind, view.labels.as_deref());
         // One that is not for this node is claimed anew as well, to be given back, unless it just was.
-        let left_alone = || self.ignored.get(&view.id).is_some_and(|until| *until > now);
+        let left_alone = || {
+            self.ignored
+                .get(&view.id)
+                .is_some_and(|until| *until > now.at)
+        };
         let own = self.is_own(&view) && (wanted || !left_alone());
         if own {
             // A claim of this node whose answer was lost.
@@ -138,9 +142,12 @@ impl Engine {
             return;
         }
         if let Some(until) = self.ignored.get(&view.id).copied() {
-            if until <= now || view.commanded {
+            if until <= now.at || view.commanded {
                 self.ignored.remove(&view.id);
-            } else if view.due.is_some_and(|due| !view.sleeping || due < until) {
+            } else if view
+                .due
+                .is_some_and(|due| !view.sleeping || due <= now.clock)
+            {
                 return self.due.put_off(view, until, now);
             }
         }
