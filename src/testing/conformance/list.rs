@@ -64,6 +64,7 @@ macro_rules! conformance_tests {
                 commands_queue_in_order,
                 orders_grow_across_retries,
                 the_same_id_is_the_same_command,
+                a_known_id_is_known_after_its_time,
                 an_id_of_another_task_is_refused,
                 items_are_independent,
                 outcomes_are_recorded,
