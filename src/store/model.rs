@@ -214,7 +214,8 @@ pub enum IfExists {
     /// Refuse: [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one.
     #[default]
     Refuse,
-    /// The same task (kind and props) is as good as submitted, live or ended; another is refused.
+    /// The same task is as good as submitted, live or ended; another is refused. The same is one of
+    /// the same kind whose props have the same value ([`Task::is_same_work`]).
     Same,
     /// Take the place of an ended one; a live one is refused.
     ReplaceFinished,

@@ -16,6 +16,7 @@ macro_rules! conformance_tests {
                 an_ended_id_is_refused,
                 the_same_task_exists,
                 another_task_is_not_the_same,
+                props_are_compared_as_values,
                 a_replacement_has_nothing_of_the_old,
                 two_items_with_one_id,
                 a_bad_item_does_not_touch_the_others,
