@@ -100,7 +100,8 @@ impl NewTask {
         self
     }
 
-    /// Submitting it again, with the same kind and props, is no error and makes no second task.
+    /// Submitting it again, with the same kind and props of the same value, is no error and makes no
+    /// second task ([`IfExists::Same`]).
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;

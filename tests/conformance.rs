@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use windlass::{
     TaskId, async_trait,
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     store::{
         StateStore, Store,
         memory::{MemoryStates, MemoryStore},
@@ -21,13 +21,22 @@ use windlass::{
 #[derive(Default)]
 struct Memory(std::sync::Mutex<Option<Arc<MemoryStore>>>);
 
-#[async_trait]
-impl Harness for Memory {
-    async fn store(&self) -> Store {
-        let clock = SystemClock::shared();
+impl Memory {
+    fn with(&self, clock: Arc<dyn Clock>) -> Store {
         let store = Arc::new(MemoryStore::new(clock.clone()));
         *self.0.lock().unwrap() = Some(store.clone());
         Store::from_parts(store.clone(), store, clock)
+    }
+}
+
+#[async_trait]
+impl Harness for Memory {
+    async fn store(&self) -> Store {
+        self.with(SystemClock::shared())
+    }
+
+    async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+        Some(self.with(clock))
     }
 
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
@@ -55,6 +64,11 @@ impl<H: Harness> Harness for Split<H> {
 
     async fn reopen(&self, store: Store) -> Option<Store> {
         let store = self.inner.reopen(store).await?;
+        Some(store.with_state_store(self.states.clone()))
+    }
+
+    async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+        let store = self.inner.store_with_clock(clock).await?;
         Some(store.with_state_store(self.states.clone()))
     }
 
@@ -92,6 +106,7 @@ mod sqlite_file {
     use tempfile::TempDir;
     use windlass::{
         TaskId, async_trait,
+        clock::Clock,
         store::{
             StateStore, Store,
             sqlite::{Options, SqliteStates},
@@ -129,6 +144,11 @@ mod sqlite_file {
     impl Harness for File {
         async fn store(&self) -> Store {
             open(&self.make()).await
+        }
+
+        async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+            let url = format!("sqlite:{}", self.make());
+            Some(Store::open_with_clock(&url, clock).await.unwrap())
         }
 
         async fn reopen(&self, store: Store) -> Option<Store> {

@@ -160,6 +160,7 @@ mod tests {
             priority: 0,
             order: 1,
             due: None,
+            sleeping: false,
             claimed_by: None,
             commanded: false,
         };

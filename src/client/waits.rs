@@ -49,8 +49,7 @@ impl Waits {
             let lives = nodes.iter().any(|n| n.spec.name == *owner);
             return (!lives).then(|| Self::Lost(owner.clone()));
         }
-        let is_due = state.due().is_some_and(|due| due <= now);
-        if !is_due && record.commands == 0 {
+        if !state.is_due(now) && record.commands == 0 {
             return None;
         }
         Self::for_room(record, nodes).err()
@@ -188,6 +187,17 @@ mod tests {
         let nodes = [nodes[1].clone(), full];
         assert_eq!(why(&task, &nodes), Some(Waits::Full(named("full"))));
         assert_eq!(why(&task, &[nodes[1].clone(), node("free")]), None);
+    }
+
+    #[test]
+    fn a_runnable_task_from_a_clock_ahead_has_a_reason_and_a_sleeper_has_none() {
+        let ahead = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1);
+        let mut task = record();
+        task.state = Ok(State::new(ahead));
+        assert_eq!(why(&task, &[]), Some(Waits::NoNode));
+        assert_eq!(why(&task, &[node("n")]), None, "it is taken at once");
+        task.state.as_mut().unwrap().status = Status::Sleeping { until: ahead };
+        assert_eq!(why(&task, &[]), None, "its wake-up is the reason");
     }
 
     #[test]

@@ -8,10 +8,12 @@ use std::{
     collections::{BTreeSet, HashMap, hash_map},
     hash::BuildHasher,
     sync::Arc,
+    time::Duration,
 };
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use jiff::Timestamp;
+use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
 
 use crate::store::TaskView;
@@ -26,28 +28,40 @@ const NEVER: i64 = i64::MAX;
 struct Entry {
     id: TaskId,
     due: i64,
-    /// When it is ready: at once for a commanded one, when it is due for others, or when it has
-    /// been put off to.
+    /// When it is ready: in milliseconds of the clock, or, for one that is put off, of the time that
+    /// has passed since the index was made.
     wait: i64,
     labels: Option<Arc<Labels>>,
     order: u64,
     kind: KindId,
     priority: i32,
     commanded: bool,
+    sleeping: bool,
+    put_off: bool,
     ready: bool,
+}
+
+/// One moment, by the clock and by the time that passes. Wake-ups follow the clock, which may be
+/// set; whatever is put off for a while does not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) clock: Timestamp,
+    pub(super) at: Instant,
 }
 
 /// The order in which tasks are claimed: commanded ones first (they are quick), then by priority,
 /// due time and submit order.
 type Rank = (Reverse<bool>, Reverse<i32>, i64, u64, u32);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DueIndex {
+    made: Instant,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_id: HashTable<u32>,
     hasher: DefaultHashBuilder,
     waiting: BTreeSet<(i64, u32)>,
+    put_off: BTreeSet<(i64, u32)>,
     ready: HashMap<KindId, BTreeSet<Rank>>,
     kinds: HashMap<Kind, KindId>,
     kind_list: Vec<Kind>,
@@ -60,6 +74,23 @@ fn millis(at: Timestamp) -> i64 {
         ms.saturating_add(1)
     } else {
         ms
+    }
+}
+
+impl Default for DueIndex {
+    fn default() -> Self {
+        Self {
+            made: Instant::now(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_id: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            waiting: BTreeSet::new(),
+            put_off: BTreeSet::new(),
+            ready: HashMap::new(),
+            kinds: HashMap::new(),
+            kind_list: Vec::new(),
+        }
     }
 }
 
@@ -109,23 +140,36 @@ impl DueIndex {
     }
 
     /// Records a task as it is now.
-    pub(super) fn upsert(&mut self, view: TaskView, now: Timestamp) {
-        let due = view.due.map_or(NEVER, millis);
-        let wait = if view.commanded { i64::MIN } else { due };
-        self.insert(view, due, wait, now);
+    pub(super) fn upsert(&mut self, view: TaskView, now: Moment) {
+        // Only a wake-up is waited for. The due time of any other task is its place among the
+        // claimable ones, and may come from a clock that is ahead of this one.
+        let wait = match view.due {
+            _ if view.commanded => i64::MIN,
+            None => NEVER,
+            Some(due) if view.sleeping => millis(due),
+            Some(_) => i64::MIN,
+        };
+        self.insert(view, wait, false, now);
     }
 
-    /// Records a task that is left to others until a time, though it may be due.
-    pub(super) fn put_off(&mut self, view: TaskView, until: Timestamp, now: Timestamp) {
-        let due = view.due.map_or(NEVER, millis);
-        self.insert(view, due, millis(until), now);
+    /// Records a task that is left to others for a while, though it may be due.
+    pub(super) fn put_off(&mut self, view: TaskView, until: Instant, now: Moment) {
+        // Up to the end of the millisecond, as for a wake-up.
+        let wait = self.passed(until).saturating_add(1);
+        self.insert(view, wait, true, now);
     }
 
-    fn insert(&mut self, view: TaskView, due: i64, wait: i64, now: Timestamp) {
+    /// Milliseconds from when the index was made to a moment.
+    fn passed(&self, at: Instant) -> i64 {
+        let passed = at.saturating_duration_since(self.made).as_millis();
+        i64::try_from(passed).unwrap_or(i64::MAX - 1)
+    }
+
+    fn insert(&mut self, view: TaskView, wait: i64, put_off: bool, now: Moment) {
         self.remove(&view.id);
         let kind = self.intern(view.kind);
         let entry = Entry {
-            due,
+            due: view.due.map_or(NEVER, millis),
             wait,
             id: view.id,
             labels: view.labels,
@@ -133,6 +177,8 @@ impl DueIndex {
             kind,
             priority: view.priority,
             commanded: view.commanded,
+            sleeping: view.sleeping,
+            put_off,
             ready: false,
         };
         let hash = self.hasher.hash_one(entry.id.as_str());
@@ -154,16 +200,21 @@ impl DueIndex {
         self.place(at, now);
     }
 
-    fn place(&mut self, at: u32, now: Timestamp) {
+    fn place(&mut self, at: u32, now: Moment) {
+        let passed = self.passed(now.at);
         let Some(entry) = self.entries[at as usize].as_mut() else {
             return;
         };
-        if entry.wait <= now.as_millisecond() {
+        let (reached, waiting) = match entry.put_off {
+            true => (passed, &mut self.put_off),
+            false => (now.clock.as_millisecond(), &mut self.waiting),
+        };
+        if entry.wait <= reached {
             entry.ready = true;
             let rank = rank(entry, at);
             self.ready.entry(entry.kind).or_default().insert(rank);
         } else if entry.wait != NEVER {
-            self.waiting.insert((entry.wait, at));
+            waiting.insert((entry.wait, at));
         }
     }
 
@@ -183,6 +234,8 @@ impl DueIndex {
             if let Some(set) = self.ready.get_mut(&entry.kind) {
                 set.remove(&rank(&entry, at));
             }
+        } else if entry.put_off {
+            self.put_off.remove(&(entry.wait, at));
         } else if entry.wait != NEVER {
             self.waiting.remove(&(entry.wait, at));
         }
@@ -198,30 +251,38 @@ impl DueIndex {
             priority: entry.priority,
             order: entry.order,
             due,
+            sleeping: entry.sleeping,
             claimed_by: None,
             commanded: entry.commanded,
         })
     }
 
-    /// Moves what has become due to the ready ones; answers how many.
-    pub(super) fn advance(&mut self, now: Timestamp) -> usize {
-        let now_ms = now.as_millisecond();
+    /// Moves what has become due to the ready ones, and returns how many.
+    pub(super) fn advance(&mut self, now: Moment) -> usize {
+        let clock = now.clock.as_millisecond();
+        let passed = self.passed(now.at);
         let mut moved = 0;
-        while let Some(&(due, at)) = self.waiting.first()
-            && due <= now_ms
+        while let Some(at) =
+            pop_due(&mut self.waiting, clock).or_else(|| pop_due(&mut self.put_off, passed))
         {
-            self.waiting.pop_first();
             self.place(at, now);
             moved += 1;
         }
         moved
     }
 
-    /// When the next task becomes due.
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.waiting
-            .first()
-            .and_then(|(due, _)| Timestamp::from_millisecond(*due).ok())
+    /// How long it is until the next task becomes due, unless the clock is set.
+    pub(super) fn next_due_in(&self, now: Moment) -> Option<Duration> {
+        let sleeper = self.waiting.first().map(|(due, _)| {
+            let left = due.saturating_sub(now.clock.as_millisecond());
+            // Not yet there as long as a part of a millisecond is missing.
+            Duration::from_millis(left.max(0).unsigned_abs())
+        });
+        let put_off = self.put_off.first().map(|(until, _)| {
+            let until = Duration::from_millis(until.unsigned_abs());
+            until.saturating_sub(now.at.saturating_duration_since(self.made))
+        });
+        sleeper.into_iter().chain(put_off).min()
     }
 
     /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
@@ -238,6 +299,15 @@ impl DueIndex {
         }
         best.and_then(|rank| self.remove_at(rank.4))
     }
+}
+
+/// Takes out the first of those whose time is reached.
+fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
+    let (due, _) = waiting.first()?;
+    if *due > reached {
+        return None;
+    }
+    waiting.pop_first().map(|(_, at)| at)
 }
 
 fn rank(entry: &Entry, at: u32) -> Rank {
@@ -262,13 +332,35 @@ mod tests {
             priority,
             order,
             due: due.map(|s| Timestamp::from_second(s).unwrap()),
+            sleeping: false,
             claimed_by: None,
             commanded: false,
         }
     }
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    fn sleeper(id: &str, due: i64, order: u64) -> TaskView {
+        TaskView {
+            sleeping: true,
+            ..view(id, Some(due), 0, order)
+        }
+    }
+
+    /// The clock's second, and as many since the index was made.
+    fn at(index: &DueIndex, second: u64) -> Moment {
+        Moment {
+            clock: Timestamp::from_second(second as i64).unwrap(),
+            at: after(index, second),
+        }
+    }
+
+    fn after(index: &DueIndex, second: u64) -> Instant {
+        index.made + Duration::from_secs(second)
+    }
+
+    fn next(index: &DueIndex, second: u64) -> Option<u64> {
+        let left = index.next_due_in(at(index, second))?;
+        // Something put off is due at the end of a millisecond.
+        Some(left.as_millis() as u64 / 1000)
     }
 
     fn drain(index: &mut DueIndex) -> Vec<String> {
@@ -286,7 +378,7 @@ mod tests {
             ("b", 0, 0, 9),
             ("a", 1, 5, 10),
         ] {
-            index.upsert(view(id, Some(due), priority, order), at(2));
+            index.upsert(view(id, Some(due), priority, order), at(&index, 2));
         }
         assert_eq!(drain(&mut index), ["a", "b", "c", "d"]);
         assert_eq!(index.len(), 0);
@@ -295,26 +387,63 @@ mod tests {
     #[test]
     fn a_sleeper_is_ready_when_it_is_due_and_not_before() {
         let mut index = DueIndex::default();
-        index.upsert(view("a", Some(10), 0, 1), at(0));
-        index.upsert(view("b", None, 0, 2), at(0));
-        assert_eq!(index.next_due(), Some(at(10)));
-        assert_eq!(index.advance(at(9)), 0);
-        assert_eq!(index.advance(at(10)), 1);
+        index.upsert(sleeper("a", 10, 1), at(&index, 0));
+        index.upsert(view("b", None, 0, 2), at(&index, 0));
+        assert_eq!(next(&index, 0), Some(10));
+        assert_eq!(index.advance(at(&index, 9)), 0);
+        assert_eq!(index.advance(at(&index, 10)), 1);
         assert_eq!(drain(&mut index), ["a"]);
         assert_eq!(index.len(), 1, "the paused one stays");
     }
 
     #[test]
+    fn a_runnable_task_is_ready_whatever_its_time_says() {
+        let mut index = DueIndex::default();
+        index.upsert(view("ahead", Some(3600), 0, 1), at(&index, 0));
+        index.upsert(view("now", Some(0), 0, 2), at(&index, 0));
+        index.upsert(sleeper("sleeper", 3600, 3), at(&index, 0));
+        assert_eq!((index.ready_len(), next(&index, 0)), (2, Some(3600)));
+        assert_eq!(drain(&mut index), ["now", "ahead"]);
+        let ahead = view("ahead", Some(3600), 0, 1);
+        index.put_off(ahead, after(&index, 1), at(&index, 0));
+        assert_eq!(index.advance(at(&index, 2)), 1, "put off, and ready then");
+    }
+
+    #[test]
+    fn setting_the_clock_moves_wake_ups_and_nothing_that_is_put_off() {
+        let mut index = DueIndex::default();
+        let start = at(&index, 7200);
+        index.put_off(
+            view("a", Some(0), 0, 1),
+            start.at + Duration::from_secs(2),
+            start,
+        );
+        index.upsert(sleeper("b", 7205, 2), start);
+        let set = |second: u64, passed: u64| Moment {
+            clock: at(&index, second).clock,
+            at: start.at + Duration::from_secs(passed),
+        };
+        let (back, then, forward) = (set(3600, 1), set(3601, 3), set(7205, 3));
+        assert_eq!(index.advance(back), 0);
+        assert!(index.next_due_in(back) <= Some(Duration::from_millis(1001)));
+        assert_eq!(index.advance(then), 1);
+        assert_eq!(drain(&mut index), ["a"]);
+        assert_eq!(index.next_due_in(then), Some(Duration::from_secs(3604)));
+        assert_eq!(index.advance(forward), 1);
+        assert_eq!(drain(&mut index), ["b"]);
+    }
+
+    #[test]
     fn a_command_makes_a_paused_task_ready() {
         let mut index = DueIndex::default();
-        index.upsert(view("a", None, 0, 1), at(0));
+        index.upsert(view("a", None, 0, 1), at(&index, 0));
         assert_eq!(index.ready_len(), 0);
         index.upsert(
             TaskView {
                 commanded: true,
                 ..view("a", None, 0, 1)
             },
-            at(0),
+            at(&index, 0),
         );
         assert_eq!(drain(&mut index), ["a"]);
     }
@@ -322,27 +451,28 @@ mod tests {
     #[test]
     fn one_that_is_put_off_waits_though_it_is_due_or_commanded() {
         let mut index = DueIndex::default();
-        index.put_off(view("a", Some(0), 0, 1), at(5), at(1));
+        let now = at(&index, 1);
+        index.put_off(view("a", Some(0), 0, 1), after(&index, 5), now);
         let commanded = TaskView {
             commanded: true,
             ..view("b", None, 0, 2)
         };
-        index.put_off(commanded, at(6), at(1));
-        assert_eq!((index.ready_len(), index.next_due()), (0, Some(at(5))));
-        assert_eq!(index.advance(at(6)), 2);
+        index.put_off(commanded, after(&index, 6), now);
+        assert_eq!((index.ready_len(), next(&index, 1)), (0, Some(4)));
+        assert_eq!(index.advance(at(&index, 7)), 2);
         assert_eq!(drain(&mut index), ["b", "a"], "the commanded one first");
     }
 
     #[test]
     fn a_kind_without_room_is_passed_over() {
         let mut index = DueIndex::default();
-        index.upsert(view("a", Some(0), 9, 1), at(1));
+        index.upsert(view("a", Some(0), 9, 1), at(&index, 1));
         index.upsert(
             TaskView {
                 kind: "other".parse().unwrap(),
                 ..view("b", Some(0), 0, 2)
             },
-            at(1),
+            at(&index, 1),
         );
         let taken = index.take(|kind, _| kind.as_str() == "other").unwrap();
         assert_eq!(taken.id.as_str(), "b");
@@ -353,7 +483,10 @@ mod tests {
     fn nothing_is_left_of_what_was_removed() {
         let mut index = DueIndex::default();
         for n in 0..1000 {
-            index.upsert(view(&format!("t{n}"), Some(n % 7), 0, n as u64), at(3));
+            index.upsert(
+                view(&format!("t{n}"), Some(n % 7), 0, n as u64),
+                at(&index, 3),
+            );
         }
         for n in 0..1000 {
             assert!(
@@ -362,10 +495,10 @@ mod tests {
             );
         }
         assert_eq!(
-            (index.len(), index.ready_len(), index.next_due()),
+            (index.len(), index.ready_len(), next(&index, 3)),
             (0, 0, None)
         );
-        index.upsert(view("again", Some(0), 0, 1), at(3));
+        index.upsert(view("again", Some(0), 0, 1), at(&index, 3));
         assert_eq!(index.entries.len(), 1000, "places are used again");
     }
 }

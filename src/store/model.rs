@@ -123,8 +123,13 @@ pub struct TaskView {
     pub priority: i32,
     /// Its place among all submits.
     pub order: u64,
-    /// From when on it can be claimed without a command; `None` for one that is paused.
+    /// Its place among the claimable tasks of one priority, earliest first: the wake-up of a
+    /// sleeping task, about the time since which any other could be claimed. `None` for one that is
+    /// paused.
     pub due: Option<Timestamp>,
+    /// Whether it sleeps: only then is `due` a time to wait for. Any other task that has a `due` can
+    /// be claimed at once, since that time may come from a clock that is ahead.
+    pub sleeping: bool,
     /// The lease that its claim hangs on, if it is claimed.
     pub claimed_by: Option<u64>,
     /// Whether commands wait for it.
@@ -225,7 +230,8 @@ pub enum IfExists {
     /// Refuse: [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one.
     #[default]
     Refuse,
-    /// The same task (kind and props) is as good as submitted, live or ended; another is refused.
+    /// The same task is as good as submitted, live or ended; another is refused. The same is one of
+    /// the same kind whose props have the same value ([`Task::is_same_work`]).
     Same,
     /// Take the place of an ended one; a live one is refused.
     ReplaceFinished,

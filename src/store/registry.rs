@@ -43,7 +43,8 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::Unavailable`].
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>>;
 
-    /// Sends commands; answers their orders.
+    /// Sends commands; answers their orders. An id that is known for this task returns its order,
+    /// whatever the task and the clock are by now: only a new command is checked.
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 //! [`Json`]: a JSON document kept as its text.
 
+mod same;
+
 use std::{
     fmt,
     hash::{Hash, Hasher},
@@ -87,6 +89,28 @@ impl Json {
     /// The text of the document.
     pub fn as_str(&self) -> &str {
         self.0.get()
+    }
+
+    /// Returns whether two documents have the same value. `==` compares their texts.
+    ///
+    /// The order of an object's names, spaces between the tokens, and escapes in strings do not
+    /// matter. Numbers are compared as they are written, so that no digit is lost: `1`, `1.0` and
+    /// `1e0` are three values, as they are for a handler that reads a whole number. Where a name
+    /// comes twice in an object, each value counts, in their order.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Json;
+    ///
+    /// let props = |text| Json::parse("props", text);
+    /// let one = props(r#"{"user":7,"name":"\u00e9"}"#)?;
+    /// assert!(one.same_value(&props(r#"{ "name": "é", "user": 7 }"#)?));
+    /// assert!(!one.same_value(&props(r#"{"name":"é","user":7.0}"#)?));
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn same_value(&self, other: &Self) -> bool {
+        same::same_value(self.as_str(), other.as_str())
     }
 
     /// The length of the document's text in bytes.

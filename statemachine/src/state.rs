@@ -218,13 +218,38 @@ impl State {
         self.status.code()
     }
 
-    /// When the task can next be claimed without a command: `None` for one that is paused or
-    /// finished, the time of its wake-up for one that sleeps, and since when it could for others.
+    /// Returns the place of the task among the claimable ones: the wake-up of a sleeping task, and
+    /// for a runnable one or one in `fault` the time since which it has had its state. `None` for a
+    /// paused or finished task. Only the wake-up is a time to wait for; [`is_due`](Self::is_due)
+    /// decides.
     pub fn due(&self) -> Option<Timestamp> {
         match self.status {
             Status::Runnable | Status::Fault => Some(self.since),
             Status::Sleeping { until } => Some(until),
             _ => None,
+        }
+    }
+
+    /// Returns whether the task can be claimed at `now` without a command. A runnable task and one in
+    /// `fault` always can: the clock that wrote their timestamps may have been ahead of this one.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{State, Status};
+    /// use jiff::{SignedDuration, Timestamp};
+    ///
+    /// let (now, hour) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
+    /// let mut state = State::new(now + hour);
+    /// assert!(state.is_due(now), "a runnable task waits for nothing");
+    /// state.status = Status::Sleeping { until: now + hour };
+    /// assert!(!state.is_due(now) && state.is_due(now + hour));
+    /// ```
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        match self.status {
+            Status::Runnable | Status::Fault => true,
+            Status::Sleeping { until } => until <= now,
+            _ => false,
         }
     }
 

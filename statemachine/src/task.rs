@@ -78,6 +78,25 @@ impl Task {
         }
     }
 
+    /// Returns whether another task is the same work: the same kind, and props of the same value
+    /// ([`Json::same_value`]). Labels, priority, start and retry policy do not matter.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Json, Task};
+    ///
+    /// let mut one = Task::new("a".parse()?, "report".parse()?);
+    /// one.props = Json::parse("props", r#"{"year":2030,"team":"x"}"#)?;
+    /// let mut again = one.clone();
+    /// again.props = Json::parse("props", r#"{"team": "x", "year": 2030}"#)?;
+    /// assert!(one.is_same_work(&again));
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn is_same_work(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.props.same_value(&other.props)
+    }
+
     /// Checks what the types alone do not: sizes, labels, the retry policy's numbers.
     ///
     /// # Errors

@@ -10,7 +10,10 @@
 mod check;
 mod common;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use common::{arbitrary, config, json, line, t, t0};
 use jiff::{SignedDuration, Timestamp};
@@ -38,8 +41,10 @@ enum Event {
     Refused,
     Fenced,
     Stop(StopReason),
-    /// Time passes (or goes back); timers that are due go off.
-    Pass(i64),
+    /// Time passes; timers that are due go off.
+    Pass(u64),
+    /// The clock is set forward or back: no time passes.
+    SetClock(i64),
     /// A timer that goes off too early, or was disarmed too late.
     Stale(Timer),
 }
@@ -69,7 +74,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Fenced),
         1 => prop::sample::select(vec![StopReason::Shutdown, StopReason::Drain, StopReason::StopTask])
             .prop_map(Event::Stop),
-        6 => prop_oneof![0..12i64, Just(30), Just(31), -3..0i64].prop_map(Event::Pass),
+        6 => prop_oneof![0..12u64, Just(30), Just(31)].prop_map(Event::Pass),
+        2 => prop_oneof![-3..40i64, Just(-3600), Just(3600)].prop_map(Event::SetClock),
         1 => prop::sample::select(vec![Timer::Wake, Timer::Grace]).prop_map(Event::Stale),
     ]
 }
@@ -149,12 +155,18 @@ struct World {
     /// How many outcomes a write has at the most.
     most: usize,
     now: Timestamp,
+    /// How much time has passed, whatever the clock says.
+    elapsed: Duration,
+    stop_grace: Duration,
+    /// Since when the handler knows of each command that waits, and of the stop.
+    told: BTreeMap<u64, Duration>,
+    stop_told: Option<Duration>,
     /// What the store has.
     durable: State,
     write: Option<Write>,
     handler: Handler,
     wake: Option<Timestamp>,
-    grace: Option<Timestamp>,
+    grace: Option<Duration>,
     /// Commands that were fed and are not settled in the store, oldest first.
     waiting: Vec<(u64, Command)>,
     fed: Vec<QueuedCommand>,
@@ -177,8 +189,12 @@ impl World {
         let order = state.last_command.as_ref().map_or(0, |c| c.order);
         Self {
             most: config.max_outcomes,
+            stop_grace: config.stop_grace,
             machine: Machine::new(config, state.clone(), abandoned),
             now: t0(),
+            elapsed: Duration::ZERO,
+            told: BTreeMap::new(),
+            stop_told: None,
             durable: state,
             write: None,
             handler: Handler::None,
@@ -244,12 +260,20 @@ impl World {
             }
             Event::Stop(reason) => {
                 self.stopping = true;
+                self.stop_told.get_or_insert(self.elapsed);
                 self.feed(Input::Stop(reason));
             }
-            Event::Pass(seconds) => self.pass(seconds),
+            Event::Pass(seconds) => self.pass(Duration::from_secs(seconds)),
+            Event::SetClock(by) => {
+                self.now += SignedDuration::from_secs(by);
+                self.go_off();
+            }
             Event::Stale(timer) => {
                 // If it is armed this is its going off, too early.
-                *self.slot(timer) = None;
+                match timer {
+                    Timer::Wake => self.wake = None,
+                    Timer::Grace => self.grace = None,
+                }
                 self.feed(Input::Timer(timer));
             }
             Event::Again(_)
@@ -294,23 +318,30 @@ impl World {
         assert_eq!(self.done.is_some(), dropped, "{:#?}", self.log);
     }
 
-    fn slot(&mut self, timer: Timer) -> &mut Option<Timestamp> {
-        match timer {
-            Timer::Wake => &mut self.wake,
-            Timer::Grace => &mut self.grace,
+    fn pass(&mut self, time: Duration) {
+        self.elapsed += time;
+        self.now += SignedDuration::try_from(time).unwrap();
+        self.go_off();
+    }
+
+    /// The timers that are due go off.
+    fn go_off(&mut self) {
+        if self.grace.is_some_and(|at| at <= self.elapsed) {
+            self.grace = None;
+            self.feed(Input::Timer(Timer::Grace));
+        }
+        if self.wake.is_some_and(|at| at <= self.now) {
+            self.wake = None;
+            self.feed(Input::Timer(Timer::Wake));
         }
     }
 
-    fn pass(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-        for timer in [Timer::Grace, Timer::Wake] {
-            let now = self.now;
-            let slot = self.slot(timer);
-            if slot.is_some_and(|at| at <= now) {
-                *slot = None;
-                self.feed(Input::Timer(timer));
-            }
-        }
+    /// Whether a grace is over for which the machine may abort the handler.
+    fn grace_is_over(&self) -> bool {
+        let over = |since: &Duration| *since + self.stop_grace <= self.elapsed;
+        let aborting = self.waiting.iter().filter(|(_, c)| c.aborts());
+        let mut told = aborting.filter_map(|(order, _)| self.told.get(order));
+        told.any(over) || self.stop_told.as_ref().is_some_and(over)
     }
 
     /// Feeds an input and carries the effects out; answers how many there were.
@@ -321,6 +352,7 @@ impl World {
         let mut out = Vec::new();
         let env = Env {
             now: self.now,
+            elapsed: self.elapsed,
             jitter: 0.5,
         };
         self.machine.input(input, env, &mut out);
@@ -358,14 +390,15 @@ impl World {
             Effect::Signal(signal) => {
                 assert_eq!(self.handler, Handler::Runs, "somebody hears it: {log}");
                 if let Signal::Command(command) = signal {
-                    assert_eq!(self.waiting.last().unwrap().1, command, "{log}");
+                    let last = self.waiting.last().unwrap();
+                    assert_eq!(last.1, command, "{log}");
+                    self.told.insert(last.0, self.elapsed);
                 }
             }
             Effect::Abort => {
                 assert_eq!(self.handler, Handler::Runs, "{log}");
-                let asked = self.waiting.iter().any(|(_, c)| c.aborts());
                 let hopeless = self.fenced || self.refusals > 2;
-                assert!(asked || self.stopping || hopeless, "nobody asked: {log}");
+                assert!(self.grace_is_over() || hopeless, "within the grace: {log}");
                 self.handler = Handler::Ending;
             }
             Effect::Persist(write) => self.persist(*write, &log),
@@ -376,12 +409,13 @@ impl World {
                     assert!(data.starts_with(&format!("\"{ticket}")), "durable: {log}");
                 }
             }
-            Effect::Arm(Timer::Wake, at) => {
+            Effect::ArmWake(at) => {
                 assert_eq!(self.durable.status, Status::Sleeping { until: at }, "{log}");
                 self.wake = Some(at);
             }
-            Effect::Arm(Timer::Grace, at) => {
+            Effect::ArmGrace(at) => {
                 assert_eq!(self.handler, Handler::Runs, "{log}");
+                assert!(at <= self.elapsed + self.stop_grace, "never longer: {log}");
                 self.grace = Some(at);
             }
             Effect::Disarm(Timer::Wake) => self.wake = None,
@@ -420,8 +454,10 @@ impl World {
                 let at = self
                     .grace
                     .unwrap_or_else(|| panic!("no grace: {:#?}", self.log));
-                self.now = self.now.max(at);
-                self.pass(0);
+                // The clock may be set back meanwhile: the grace is as long as it was.
+                self.now -= SignedDuration::from_hours(1);
+                self.elapsed = self.elapsed.max(at);
+                self.go_off();
             } else {
                 let Status::Sleeping { until } = self.durable.status else {
                     panic!("stuck: {:#?}", self.log);

@@ -52,7 +52,11 @@ fn read_everything(bytes: &[u8]) -> Result<(), TestCaseError> {
 /// Feeds one of every input to a machine of this state: it must answer, whatever the state is.
 fn run_a_machine(state: State, now: jiff::Timestamp) {
     let mut machine = Machine::new(config(Retry::default()), state, true);
-    let env = Env { now, jitter: 0.5 };
+    let env = Env {
+        now,
+        elapsed: std::time::Duration::ZERO,
+        jitter: 0.5,
+    };
     let mut out = Vec::new();
     let command = |order, command| {
         Input::Command(QueuedCommand {

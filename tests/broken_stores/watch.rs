@@ -49,8 +49,8 @@ pub(crate) fn broken(
                 (Defect::ASecondWatchMissesTasks, Event::Task(view)) => {
                     is_listing && known.as_ref().is_some_and(|k| !k.contains(&view.id))
                 }
-                (Defect::EndsAreNotDelivered, Event::Gone(..))
-                | (Defect::CommandsAreNotDelivered, Event::Commands(..))
+                (Defect::EndsAreNotDelivered, Event::Gone { .. })
+                | (Defect::CommandsAreNotDelivered, Event::Commands { .. })
                 | (Defect::NodeCommandsAreNotDelivered, Event::Node(_)) => true,
                 _ => false,
             };

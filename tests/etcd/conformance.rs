@@ -9,7 +9,7 @@ use std::sync::{
 use etcd_client::Client;
 use windlass::{
     TaskId, async_trait,
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     store::{
         StateStore, Store,
         etcd::{EtcdStates, EtcdStore, Options},
@@ -50,17 +50,19 @@ impl Etcd {
     }
 
     async fn fresh(&self) -> EtcdStore {
+        self.fresh_with(SystemClock::shared()).await
+    }
+
+    async fn fresh_with(&self, clock: Arc<dyn Clock>) -> EtcdStore {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         *self.namespace.lock().unwrap() = format!("ns{count}");
-        self.connect().await
+        self.connect(clock).await
     }
 
-    async fn connect(&self) -> EtcdStore {
+    async fn connect(&self, clock: Arc<dyn Clock>) -> EtcdStore {
         let options = Options::parse(&self.url()).unwrap();
-        EtcdStore::connect(options, SystemClock::shared())
-            .await
-            .unwrap()
+        EtcdStore::connect(options, clock).await.unwrap()
     }
 
     async fn damage(&self, task: &TaskId) {
@@ -82,9 +84,14 @@ impl Harness for Etcd {
         store(self.fresh().await)
     }
 
+    async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+        let store = Arc::new(self.fresh_with(clock.clone()).await);
+        Some(Store::from_parts(store.clone(), store, clock))
+    }
+
     async fn reopen(&self, old: Store) -> Option<Store> {
         drop(old);
-        Some(store(self.connect().await))
+        Some(store(self.connect(SystemClock::shared()).await))
     }
 
     /// A server grants no lease below two seconds.
@@ -106,7 +113,9 @@ impl StateHarness for Etcd {
 
     async fn reopen(&self, old: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
         drop(old);
-        Some(Arc::new(EtcdStates::of(&self.connect().await)))
+        Some(Arc::new(EtcdStates::of(
+            &self.connect(SystemClock::shared()).await,
+        )))
     }
 
     async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {

@@ -9,6 +9,7 @@
 
 mod balancing;
 mod claims;
+mod clock;
 mod commands;
 mod faults;
 mod handlers;

@@ -1,15 +1,39 @@
 //! What the tests share.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use windlass::{
     Client, Code, Command, NewTask, Outcome, Runner, TaskId,
+    clock::Clock,
     runner::Builder,
     store::Store,
     testing::{FaultyStore, TokioClock},
 };
+
+/// Tokio's time, until it is set forward or back.
+#[derive(Debug)]
+pub(crate) struct SettableClock {
+    runs: TokioClock,
+    offset: Mutex<SignedDuration>,
+}
+
+impl SettableClock {
+    /// Sets the clock forward, or back.
+    pub(crate) fn set_by(&self, offset: SignedDuration) {
+        *self.offset.lock().unwrap() += offset;
+    }
+}
+
+impl Clock for SettableClock {
+    fn now(&self) -> Timestamp {
+        self.runs.now() + *self.offset.lock().unwrap()
+    }
+}
 
 pub(crate) struct World {
     /// Fails on demand.
@@ -29,6 +53,20 @@ impl World {
             client: Client::new(&store),
             store,
         }
+    }
+
+    /// One whose nodes have a clock that can be set. The store's leases do not follow it.
+    pub(crate) async fn with_settable_clock() -> (Self, Arc<SettableClock>) {
+        let mut world = Self::new().await;
+        let clock = Arc::new(SettableClock {
+            runs: TokioClock::new(world.now()),
+            offset: Mutex::default(),
+        });
+        let (coordinator, registry) = (world.store.coordinator(), world.store.registry());
+        let store = Store::from_parts(coordinator.clone(), registry.clone(), clock.clone());
+        world.client = Client::new(&store);
+        world.store = store;
+        (world, clock)
     }
 
     pub(crate) fn node(&self, name: &str) -> Builder {

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
 
-    /// A task that is there already, with the same kind and props, is as good as submitted
+    /// A task that is there already, with the same kind and props (as values: spaces and the order of names do not matter), is as good as submitted
     #[arg(long)]
     pub(crate) idempotent: bool,
 

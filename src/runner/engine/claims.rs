@@ -1,8 +1,7 @@
 //! Claiming: which tasks, how many at a time, and what the answers mean.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
@@ -23,9 +22,9 @@ use crate::{
 const STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(2);
 /// Nothing is left to others for so long.
-const LONGEST_KEPT: SignedDuration = SignedDuration::from_secs(10);
+const LONGEST_KEPT: Duration = Duration::from_secs(10);
 /// How long a claim is not looked at again that was given back since it was not for this node.
-const LEFT_ALONE: SignedDuration = SignedDuration::from_secs(30);
+const LEFT_ALONE: Duration = Duration::from_secs(30);
 /// When a task that the balancer did not take is looked at again, about.
 const NOT_TAKEN: Duration = Duration::from_secs(1);
 /// How many tasks that were given back are remembered before those of the past are forgotten.
@@ -79,10 +78,10 @@ impl Engine {
 
     /// Claims what is due and what there is room for.
     pub(super) fn claim_pass(&mut self) {
-        let now = self.now();
+        let now = self.moment();
         self.due.advance(now);
         if self.ignored.len() >= self.forget_ignored_at {
-            self.ignored.retain(|_, (_, until)| *until > now);
+            self.ignored.retain(|_, (_, until)| *until > now.at);
             // Looked through again when as many have come, and not for each.
             self.forget_ignored_at = (self.ignored.len() * 2).max(IGNORED_AT_LEAST);
         }
@@ -106,7 +105,7 @@ impl Engine {
                         || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
                 });
                 let Some(view) = taken else { break };
-                if let Some(until) = self.left_to_others(&view, now) {
+                if let Some(until) = self.left_to_others(&view, now.at) {
                     self.due.put_off(view, until, now);
                     continue;
                 }
@@ -138,11 +137,7 @@ impl Engine {
 
     /// Until when this task is left to other nodes, if it is: to those that rank before this one,
     /// a moment each, and for a while when the balancer does not take it.
-    fn left_to_others(&mut self, view: &TaskView, now: Timestamp) -> Option<Timestamp> {
-        let later = |wait: Duration| {
-            let wait = SignedDuration::try_from(wait).unwrap_or_default();
-            now.checked_add(wait).ok()
-        };
+    fn left_to_others(&mut self, view: &TaskView, now: Instant) -> Option<Instant> {
         self.me.claims = u64::from(self.active);
         let cluster = Cluster {
             me: &self.me,
@@ -150,7 +145,7 @@ impl Engine {
         };
         if !self.parts.balancer.takes(&cluster, view) {
             self.waited.remove(&view.id);
-            return later(NOT_TAKEN.mul_f64(0.5 + fastrand::f64()));
+            return Some(now + NOT_TAKEN.mul_f64(0.5 + fastrand::f64()));
         }
         if self.others.is_empty() {
             self.waited.remove(&view.id);
@@ -166,22 +161,18 @@ impl Engine {
         // what has waited is looked at anew, with what a claim takes by now.
         let step = STEP.max(self.claim_takes() * 2);
         let wait = (step * before as u32).min(LONGEST_STEP);
-        let until = since.checked_add(SignedDuration::try_from(wait).unwrap_or_default());
-        match until {
-            Ok(until) if until > now => {
-                self.waited.insert(view.id.clone(), since);
-                if self.waited.len() >= self.forget_waited_at {
-                    let gone = now.checked_sub(LONGEST_KEPT).unwrap_or(Timestamp::MIN);
-                    self.waited.retain(|_, since| *since > gone);
-                    self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
-                }
-                Some(until)
-            }
-            _ => {
-                self.waited.remove(&view.id);
-                None
-            }
+        let until = since + wait;
+        if until <= now {
+            self.waited.remove(&view.id);
+            return None;
         }
+        self.waited.insert(view.id.clone(), since);
+        if self.waited.len() >= self.forget_waited_at {
+            self.waited
+                .retain(|_, since| now.duration_since(*since) < LONGEST_KEPT);
+            self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
+        }
+        Some(until)
     }
 
     /// How long a claim takes at present, about: as the last ones took, or as one that is under way
@@ -261,7 +252,10 @@ impl Engine {
             }
             match answer {
                 Ok(Some(claimed)) => self.begin(claimed, pending),
-                // Somebody else has it, or it is not due any more.
+                Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
+                    self.still_sleeping(view);
+                }
+                // Somebody else has it, or it can be claimed no more.
                 Ok(None) => self.pending_heard(&view.id, pending.latest),
                 Err(Error::Unavailable { reason, .. }) => {
                     warn!(task = %view.id, %reason, "could not be claimed; trying again");
@@ -280,6 +274,18 @@ impl Engine {
                     self.later(view, pending);
                 }
             }
+        }
+    }
+
+    /// Keeps a sleeping task that was due and could not be claimed. Mostly another node has it,
+    /// which the watch reports. But if the clock was set back since, the task sleeps on, and no event
+    /// follows.
+    fn still_sleeping(&mut self, view: TaskView) {
+        let now = self.moment();
+        if view.due.is_some_and(|due| due > now.clock) {
+            self.due.upsert(view, now);
+        } else {
+            self.put_back(view);
         }
     }
 
@@ -310,18 +316,16 @@ impl Engine {
     /// Lets a task wait for a moment before it is claimed. Told again before that by the watch, if
     /// anything about it changes.
     fn put_back(&mut self, view: TaskView) {
-        let now = self.now();
-        let wait = SignedDuration::from_millis(200 + fastrand::i64(0..800));
-        let until = now.checked_add(wait).unwrap_or(now);
-        self.due.put_off(view, until, now);
+        let now = self.moment();
+        let wait = Duration::from_millis(200 + fastrand::u64(0..800));
+        self.due.put_off(view, now.at + wait, now);
     }
 
     /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
     /// claims, and a task may have been deleted and submitted anew as another one.
     fn give_back(&mut self, claim: Claim, order: u64, mut state: State) {
         // The watch may yet tell of this claim; it is none whose answer was lost.
-        let now = self.now();
-        let until = now.checked_add(LEFT_ALONE).unwrap_or(now);
+        let until = Instant::now() + LEFT_ALONE;
         self.ignored.insert(claim.task.clone(), (order, until));
         state.version = state.version.saturating_add(1);
         let write = Write::giving_back(state);
@@ -392,12 +396,13 @@ impl Engine {
             kind,
             run: None,
             active: true,
-            timers: BTreeMap::new(),
+            timers: Default::default(),
             next_ticket: 0,
             asks: std::collections::VecDeque::new(),
             latest: pending.latest,
             stop_orders: pending.stop_orders,
             claimed_at: self.now(),
+            claimed: Instant::now(),
         };
         self.slots.insert(id, slot);
         let heard = pending.commands.into_iter();

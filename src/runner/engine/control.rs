@@ -76,8 +76,12 @@ impl Engine {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut tasks: Vec<RunningTask> = self.slots.values().map(Slot::describe).collect();
-        tasks.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.id.cmp(&b.id)));
+        let mut slots: Vec<&Slot> = self.slots.values().collect();
+        slots.sort_by(|a, b| {
+            let began = a.began().cmp(&b.began());
+            began.then_with(|| a.task.id.cmp(&b.task.id))
+        });
+        let tasks: Vec<RunningTask> = slots.into_iter().map(Slot::describe).collect();
         Snapshot {
             node: self.parts.node.clone(),
             lease: self.lease.as_ref().map(|l| l.id),

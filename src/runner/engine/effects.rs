@@ -1,7 +1,11 @@
 //! Feeding machines, and carrying out what they answer.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
     Code, Status, TaskId,
@@ -9,8 +13,9 @@ use windlass_statemachine::{
 };
 
 use super::{
-    Engine, Heard, In, STUCK_AFTER, SlotId, SlotTimer,
+    Engine, Heard, In, STUCK_AFTER, SlotId,
     slot::{Run, Slot},
+    timers::Wait,
 };
 use crate::{
     handler::{Ask, AskRunner, ContextParts, Signals, TaskContext},
@@ -22,6 +27,7 @@ impl Engine {
     pub(super) fn env(&self) -> Env {
         Env {
             now: self.now(),
+            elapsed: self.started.elapsed(),
             jitter: fastrand::f64(),
         }
     }
@@ -73,28 +79,37 @@ impl Engine {
                     let _ = answer.send(result);
                 }
             }
-            Effect::Arm(timer, at) => self.arm(id, SlotTimer::Machine(timer), at),
-            Effect::Disarm(timer) => self.disarm(id, SlotTimer::Machine(timer)),
+            Effect::ArmWake(at) => {
+                if let Some(slot) = self.slots.get_mut(&id) {
+                    self.timers.wake_at(id, &mut slot.timers, at);
+                }
+            }
+            Effect::ArmGrace(elapsed) => {
+                // A grace longer than the clock of the machine can count never ends.
+                if let Some(at) = self.started.checked_add(elapsed) {
+                    self.wait_until(id, Wait::Grace, at);
+                }
+            }
+            Effect::Disarm(Timer::Wake) => {
+                if let Some(slot) = self.slots.get_mut(&id) {
+                    self.timers.no_wake(id, &mut slot.timers);
+                }
+            }
+            Effect::Disarm(Timer::Grace) => self.no_wait(id, Wait::Grace),
             Effect::Done(end) => self.done(id, end),
         }
         None
     }
 
-    fn arm(&mut self, id: SlotId, timer: SlotTimer, at: jiff::Timestamp) {
-        let Some(slot) = self.slots.get_mut(&id) else {
-            return;
-        };
-        if let Some(before) = slot.timers.insert(timer, at) {
-            self.timers.remove(&(before, id, timer));
+    fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            self.timers.wait_until(id, &mut slot.timers, wait, at);
         }
-        self.timers.insert((at, id, timer));
     }
 
-    fn disarm(&mut self, id: SlotId, timer: SlotTimer) {
-        if let Some(slot) = self.slots.get_mut(&id)
-            && let Some(at) = slot.timers.remove(&timer)
-        {
-            self.timers.remove(&(at, id, timer));
+    fn no_wait(&mut self, id: SlotId, wait: Wait) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            self.timers.no_wait(id, &mut slot.timers, wait);
         }
     }
 
@@ -138,6 +153,7 @@ impl Engine {
             signals,
             parts,
             since: now,
+            began: Instant::now(),
         });
         self.running += 1;
     }
@@ -154,11 +170,7 @@ impl Engine {
         };
         if let Some(run) = &slot.run {
             run.abort.abort();
-            let at = self
-                .now()
-                .checked_add(STUCK_AFTER)
-                .unwrap_or(jiff::Timestamp::MAX);
-            self.arm(id, SlotTimer::Stuck, at);
+            self.wait_until(id, Wait::Stuck, Instant::now() + STUCK_AFTER);
         }
     }
 
@@ -187,7 +199,7 @@ impl Engine {
         let progress = slot.take_progress();
         slot.run = None;
         self.running -= 1;
-        self.disarm(id, SlotTimer::Stuck);
+        self.no_wait(id, Wait::Stuck);
         if let Some(progress) = progress {
             self.feed(id, Input::Progress(progress));
         }
@@ -288,7 +300,6 @@ impl Engine {
     }
 
     fn done(&mut self, id: SlotId, end: End) {
-        let now = self.now();
         let Some(slot) = self.slots.get(&id) else {
             return;
         };
@@ -296,9 +307,7 @@ impl Engine {
         if end == End::Dropped(Code::Runnable) && matches!(state.status, Status::Runnable) {
             // It was given back while it could run: others go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
-            let until = now
-                .checked_add(jiff::SignedDuration::from_secs(wait))
-                .unwrap_or(now);
+            let until = Instant::now() + Duration::from_secs(wait);
             self.ignored
                 .insert(slot.task.id.clone(), (slot.order, until));
         }
@@ -314,7 +323,7 @@ impl Engine {
         };
         let Slot {
             task,
-            timers,
+            mut timers,
             active,
             latest,
             stop_orders,
@@ -323,9 +332,7 @@ impl Engine {
         } = slot;
         self.unlisted.remove(&id);
         self.by_task.remove(&task.id);
-        for (timer, at) in timers {
-            self.timers.remove(&(at, id, timer));
-        }
+        self.timers.clear(id, &mut timers);
         if active {
             self.release_room(&task.kind);
         }

@@ -158,6 +158,7 @@ impl Engine {
         TaskView {
             claimed_by: None,
             due: Some(self.now()),
+            sleeping: false,
             ..view
         }
     }
@@ -171,12 +172,12 @@ impl Engine {
         if let Some(&slot) = self.by_task.get(&view.id) {
             return self.slot_heard(slot, Heard::View(view));
         }
-        let now = self.now();
+        let now = self.moment();
         let wanted = self.wants(&view.kind, view.labels.as_deref());
         // One that is not for this node is claimed anew as well, to be given back, unless it just was.
         let ignored = self.ignored.get(&view.id).copied();
         let ignored = ignored.filter(|(order, _)| *order == view.order);
-        let left_alone = || ignored.is_some_and(|(_, until)| until > now);
+        let left_alone = || ignored.is_some_and(|(_, until)| until > now.at);
         let own = self.is_own(&view) && (wanted || !left_alone());
         if own {
             // A claim of this node whose answer was lost.
@@ -189,8 +190,10 @@ impl Engine {
             return;
         }
         match ignored {
-            Some((_, until)) if until > now && !view.commanded => {
-                view.due = view.due.map(|due| due.max(until));
+            Some((_, until)) if until > now.at && !view.commanded => {
+                if (view.due).is_some_and(|due| !view.sleeping || due <= now.clock) {
+                    return self.due.put_off(view, until, now);
+                }
             }
             _ => {
                 self.ignored.remove(&view.id);

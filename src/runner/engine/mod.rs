@@ -9,9 +9,10 @@ mod control;
 mod effects;
 mod events;
 mod slot;
+mod timers;
 
 use std::{
-    collections::{self, BTreeSet, VecDeque},
+    collections::{self, VecDeque},
     sync::Arc,
     task::{Context, Waker},
     time::Duration,
@@ -30,10 +31,13 @@ use windlass_statemachine::{
     task::Labels,
 };
 
-use self::slot::{Slot, SlotTimer};
+use self::{
+    slot::Slot,
+    timers::{Gone, Timers, Wait},
+};
 use super::{
     config::{KindConfig, NodeConfig},
-    due::DueIndex,
+    due::{DueIndex, Moment},
     handle::{Control, RunningTask, Snapshot},
     input::{In, LeaseEvent, SlotId},
     lease::Wanted,
@@ -145,7 +149,9 @@ pub(super) struct Engine {
     by_task: HashMap<TaskId, SlotId>,
     next_slot: SlotId,
     next_run: u64,
-    timers: BTreeSet<(Timestamp, SlotId, SlotTimer)>,
+    timers: Timers,
+    /// What the machines count the time that passes from.
+    started: Instant,
     pending: HashMap<TaskId, PendingClaim>,
     /// The claims that are under way, and since when.
     claims_since: HashMap<u64, Instant>,
@@ -162,12 +168,12 @@ pub(super) struct Engine {
     /// The other live nodes, as they were a few seconds ago at the most.
     others: Vec<Peer>,
     /// Tasks that are left to nodes that rank before this one, and since when.
-    waited: HashMap<TaskId, Timestamp>,
+    waited: HashMap<TaskId, Instant>,
     forget_waited_at: usize,
     next_balance: Instant,
     /// Tasks that this node has just given back and leaves to others for a moment, with their
     /// orders: the next task with the id is another one.
-    ignored: HashMap<TaskId, (u64, Timestamp)>,
+    ignored: HashMap<TaskId, (u64, Instant)>,
     forget_ignored_at: usize,
     batch: Vec<(SlotId, Commit)>,
     effects: Vec<machine::Effect>,
@@ -220,7 +226,8 @@ impl Engine {
             by_task: HashMap::new(),
             next_slot: 0,
             next_run: 0,
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
+            started: Instant::now(),
             pending: HashMap::new(),
             claims_since: HashMap::new(),
             next_claim: 0,
@@ -244,6 +251,13 @@ impl Engine {
 
     fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            clock: self.now(),
+            at: Instant::now(),
+        }
     }
 
     /// Runs until the node has stopped: every task is given back (or lost with the lease).
@@ -294,18 +308,10 @@ impl Engine {
     }
 
     fn next_wait(&self) -> Duration {
-        let next = match (self.timers.first(), self.due.next_due()) {
-            (Some((timer, ..)), Some(due)) => Some((*timer).min(due)),
-            (Some((timer, ..)), None) => Some(*timer),
-            (None, due) => due,
-        };
-        let Some(next) = next else {
-            return LONGEST_WAIT;
-        };
-        let left = next.duration_since(self.now());
-        Duration::try_from(left)
-            .unwrap_or(Duration::ZERO)
-            .min(LONGEST_WAIT)
+        let now = self.moment();
+        let next = self.timers.next_in(now).into_iter();
+        let next = next.chain(self.due.next_due_in(now)).min();
+        next.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
     }
 
     fn input(&mut self, input: In) {
@@ -383,21 +389,20 @@ impl Engine {
     }
 
     fn run_timers(&mut self) {
-        let now = self.now();
-        while let Some(&(at, slot, timer)) = self.timers.first()
-            && at <= now
-        {
-            self.timers.pop_first();
+        let now = self.moment();
+        while let Some(gone) = self.timers.pop(now) {
+            let (Gone::Wake(slot) | Gone::Over(slot, _)) = gone;
             if let Some(slot) = self.slots.get_mut(&slot) {
-                slot.timers.remove(&timer);
+                slot.timers.gone(gone);
             }
-            match timer {
-                SlotTimer::Machine(Timer::Wake) if !self.has_room_for(slot) => {
+            match gone {
+                Gone::Wake(slot) if !self.has_room_for(slot) => {
                     // Every slot is taken: the sleeper waits its turn among the ready tasks.
                     self.feed(slot, Input::Stop(StopReason::Balance));
                 }
-                SlotTimer::Machine(timer) => self.feed(slot, Input::Timer(timer)),
-                SlotTimer::Stuck => self.stuck(slot),
+                Gone::Wake(slot) => self.feed(slot, Input::Timer(Timer::Wake)),
+                Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
+                Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
             }
         }
     }

@@ -1,29 +1,21 @@
 //! [`Slot`]: one claimed task of this node, with its machine and its handler.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, PoisonError},
 };
 
 use futures::future::AbortHandle;
 use jiff::Timestamp;
-use tokio::sync::oneshot;
-use windlass_statemachine::{Machine, Progress, Task, machine::Timer};
+use tokio::{sync::oneshot, time::Instant};
+use windlass_statemachine::{Machine, Progress, Task};
 
-use super::{Heard, KindEntry};
+use super::{Heard, KindEntry, timers};
 use crate::{
     handler::{ContextParts, Signals},
     runner::handle::RunningTask,
     store::Claim,
 };
-
-/// The timers of a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum SlotTimer {
-    Machine(Timer),
-    /// An aborted handler has not ended.
-    Stuck,
-}
 
 /// A handler that runs.
 pub(super) struct Run {
@@ -32,6 +24,7 @@ pub(super) struct Run {
     pub(super) signals: Signals,
     pub(super) parts: Arc<ContextParts>,
     pub(super) since: Timestamp,
+    pub(super) began: Instant,
 }
 
 pub(super) struct Slot {
@@ -44,7 +37,7 @@ pub(super) struct Slot {
     pub(super) run: Option<Run>,
     /// Whether it counts against the limits.
     pub(super) active: bool,
-    pub(super) timers: BTreeMap<SlotTimer, Timestamp>,
+    pub(super) timers: timers::Set,
     pub(super) next_ticket: u64,
     pub(super) asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
     /// What was heard of the task since it is here: it counts when the slot is gone.
@@ -52,6 +45,7 @@ pub(super) struct Slot {
     /// Node commands that are answered when the slot is gone.
     pub(super) stop_orders: Vec<u64>,
     pub(super) claimed_at: Timestamp,
+    pub(super) claimed: Instant,
 }
 
 impl Slot {
@@ -63,6 +57,11 @@ impl Slot {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// When the handler was started, or the task claimed if none runs.
+    pub(super) fn began(&self) -> Instant {
+        self.run.as_ref().map_or(self.claimed, |run| run.began)
     }
 
     pub(super) fn describe(&self) -> RunningTask {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::{join, join_all};
 use jiff::Timestamp;
 use tracing::warn;
-use windlass_statemachine::{Fence, NodeName, QueuedCommand, State, Status, Task, TaskId};
+use windlass_statemachine::{Fence, NodeName, QueuedCommand, State, Task, TaskId};
 
 use super::{
     Inner,
@@ -57,14 +57,6 @@ pub(super) fn told(queue: &[Stored]) -> Vec<QueuedCommand> {
     let mut commands: Vec<_> = readable.collect();
     commands.sort_by_key(|c| c.order);
     commands
-}
-
-fn is_due(state: &State, now: Timestamp) -> bool {
-    match state.status {
-        Status::Runnable | Status::Fault => true,
-        Status::Sleeping { until } => until <= now,
-        _ => false,
-    }
 }
 
 impl Inner {
@@ -203,7 +195,7 @@ impl Inner {
             }
             return Ok(None);
         }
-        if !ours && !is_due(&state, now) && bundle.queue.is_empty() {
+        if !ours && !state.is_due(now) && bundle.queue.is_empty() {
             Box::pin(self.park(id, &bundle, &state)).await;
             return Ok(None);
         }

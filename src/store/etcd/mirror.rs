@@ -329,6 +329,7 @@ impl Mirror {
                 Mark::Until(at) => Some(at),
                 Mark::Paused | Mark::Aside => None,
             },
+            sleeping: matches!(entry.mark, Mark::Until(_)),
             claimed_by: entry.owner.map(|owner| owner.lease),
             commanded: waiting.is_some(),
         }));

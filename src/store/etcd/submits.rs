@@ -84,7 +84,7 @@ impl Inner {
         }
         let live = found.task.is_some();
         let old = found.whole_task(id);
-        let same = old.is_ok_and(|old| old.kind == task.kind && old.props == task.props);
+        let same = if_exists == IfExists::Same && old.is_ok_and(|old| old.is_same_work(task));
         Some(match if_exists {
             IfExists::Same if same => match (found.aside(), found.state()) {
                 (None, Ok((state, _))) => Ok(Submitted::Existing(State::code(&state))),

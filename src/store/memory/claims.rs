@@ -1,7 +1,7 @@
 //! Claims.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, Status, TaskId};
+use windlass_statemachine::{Fence, TaskId};
 
 use super::world::{Owner, World};
 use crate::store::{Claim, Claimed, Error, Lease, What};
@@ -28,11 +28,7 @@ impl World {
             // has been counted by it, and is told again for a caller that never heard of it.
             Some(owner) => (owner.lease == lease.id, owner.abandoned),
             None => {
-                let due = match state.status {
-                    Status::Runnable | Status::Fault => true,
-                    Status::Sleeping { until } => until <= now,
-                    _ => false,
-                };
+                let due = state.is_due(now);
                 (due || !row.waiting.is_empty(), row.abandoned.is_some())
             }
         };

@@ -42,7 +42,7 @@ impl World {
             self.insert(task, now);
             return Ok(Submitted::New);
         };
-        let same = row.task.kind == task.kind && row.task.props == task.props;
+        let same = if_exists == IfExists::Same && row.task.is_same_work(&task);
         match (if_exists, row.has_ended()) {
             (IfExists::Same, _) if same => Ok(Submitted::Existing(row.state()?.code())),
             (IfExists::ReplaceFinished, true) => {

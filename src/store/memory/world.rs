@@ -121,6 +121,7 @@ impl Row {
             priority: task.priority,
             order: self.order,
             due: state.due(),
+            sleeping: state.code() == Code::Sleeping,
             claimed_by: self.owner.map(|o| o.lease),
             commanded: !self.waiting.is_empty(),
         })

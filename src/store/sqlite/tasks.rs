@@ -1,6 +1,6 @@
 //! Submitting, deleting and retrying tasks.
 
-use windlass_statemachine::{Code, State, Status, TaskId};
+use windlass_statemachine::{Code, Json, State, Status, TaskId};
 
 use super::{
     batch::{Batch, Sql},
@@ -54,15 +54,22 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     }
     task.check(limit)?;
     let existing = batch.first(
-        "SELECT t.n, s.code, t.kind = ?2 AND t.props = ?3, s.fence
+        "SELECT t.n, s.code, CASE WHEN t.kind = ?2 AND ?3 THEN t.props END, s.fence
          FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
-        (task.id.as_str(), task.kind.as_str(), task.props.as_str()),
+        (
+            task.id.as_str(),
+            task.kind.as_str(),
+            submit.if_exists == IfExists::Same,
+        ),
         |row| {
+            // Bytes that are no JSON text are nobody's props.
+            let props = row.get_ref(2)?.as_str_or_null().ok().flatten();
+            let props = props.and_then(|text| Json::parse("props", text).ok());
             Ok(Existing {
                 n: row.get(0)?,
                 // A code that nobody knows is no reason to throw the record away.
                 code: to_code(row.get(1)?).unwrap_or(Code::Fault),
-                same: row.get(2)?,
+                same: props.is_some_and(|props| props.same_value(&task.props)),
                 fence: row.get(3)?,
             })
         },

@@ -3,11 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Row, Statement};
-use windlass_statemachine::{Fence, Kind, QueuedCommand, TaskId, task::Labels};
+use windlass_statemachine::{Code, Fence, Kind, QueuedCommand, TaskId, task::Labels};
 
 use super::{
     batch::{Sql, first},
-    codes::time,
+    codes::{from_code, time},
     commands, rows,
 };
 use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
@@ -31,7 +31,7 @@ pub(super) struct Views {
 const REMEMBERED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
-     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence";
+     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code";
 
 impl Views {
     fn kind(&mut self, text: String) -> Option<Kind> {
@@ -78,6 +78,7 @@ impl Views {
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
             due: row.get::<_, Option<i64>>(5)?.map(time),
+            sleeping: row.get::<_, i64>(10)? == from_code(Code::Sleeping),
             claimed_by: row.get::<_, Option<i64>>(6)?.map(|lease| lease as u64),
             commanded: row.get::<_, i64>(7)? > 0,
         })))

@@ -1,14 +1,20 @@
 //! Claims: who may have a task, and when.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Code, Command, Fence, Message, Status};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, id, task, with_data},
+    kit::{Kit, SHORT, id, one, skip, task, with_data},
     wait::eventually,
 };
-use crate::store::{Error, What};
+use crate::{
+    store::{Error, What},
+    testing::ManualClock,
+};
 
 /// A claim brings all that is needed to start, and shows in the task's record and history.
 pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
@@ -127,6 +133,54 @@ pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
         Status::Sleeping { until },
         "it sleeps on until then"
     );
+}
+
+/// Only a wake-up is waited for: a runnable task runs at once, though its timestamps come from a
+/// clock that is ahead of the node's.
+pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) {
+    let now = Timestamp::now();
+    let hour = SignedDuration::from_hours(1);
+    let clock = Arc::new(ManualClock::new(now + hour));
+    let Some(store) = harness.store_with_clock(clock.clone()).await else {
+        return skip(
+            "a_runnable_task_from_a_clock_ahead_runs_now",
+            "no clock of the test's own",
+        );
+    };
+    let kit = Kit { store };
+    let node = kit.node("n").await;
+    // New, released by a node, and retried, all at the time of the clock ahead.
+    kit.submit("new").await;
+    let mut released = kit.claimed(&node, "released").await;
+    kit.commit(&mut released, &Message::release()).await;
+    kit.ended(&node, "retried", &Message::complete()).await;
+    one(kit.registry().retry(vec![id("retried")]).await).unwrap();
+    let mut asleep = task("asleep");
+    asleep.start_at = Some(now + hour + hour);
+    kit.submit_task(asleep).await;
+    kit.coordinator().leave(&node).await.unwrap();
+
+    clock.set(now);
+    let runner = crate::Runner::builder(&kit.store)
+        .node("behind")
+        .handler("demo", |_: crate::TaskContext| async {
+            Message::complete()
+        })
+        .start();
+    let runner = runner.await.unwrap();
+    for name in ["new", "released", "retried"] {
+        eventually(name, async || {
+            let code = kit.state(name).await.code();
+            (code == Code::Completed).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(
+        kit.state("asleep").await.code(),
+        Code::Sleeping,
+        "a wake-up is waited for"
+    );
+    runner.shutdown().await;
 }
 
 /// One call claims many; each answer is that of its own task.

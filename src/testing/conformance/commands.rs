@@ -1,5 +1,7 @@
 //! Commands: a queue per task; each ends in one outcome and none is lost.
 
+use std::{sync::Arc, time::Duration};
+
 use jiff::{Timestamp, ToSpan};
 use windlass_statemachine::{Code, Command, Message, Outcome};
 
@@ -7,7 +9,10 @@ use super::{
     Harness,
     kit::{Kit, command_of, field, id, one, settle, skip, task},
 };
-use crate::store::{Error, IfExists, Send, Submit, What};
+use crate::{
+    store::{Error, IfExists, Send, Submit, Submitted, What},
+    testing::ManualClock,
+};
 
 const APPLIED: Outcome = Outcome::Applied {
     from: Code::Runnable,
@@ -91,6 +96,56 @@ pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
     assert_eq!(again, order, "also when the task has ended");
     assert_eq!(kit.registry().commands(&id("a")).await.unwrap().len(), 1);
     assert_eq!(kit.outcome("c").await, Some(APPLIED));
+}
+
+/// A command that is sent again is the same command, also when its time has come meanwhile: only a
+/// new one is held against the clock.
+pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
+    const CASE: &str = "a_known_id_is_known_after_its_time";
+    let now = Timestamp::now();
+    let clock = Arc::new(ManualClock::new(now));
+    let Some(store) = harness.store_with_clock(clock.clone()).await else {
+        return skip(CASE, "no clock of the test's own");
+    };
+    let kit = Kit { store };
+    let (client, a) = (crate::Client::new(&kit.store), id("a"));
+    let sleep = Command::Sleep {
+        until: now + 1.minute(),
+    };
+    let mut starts = task("starts");
+    starts.start_at = Some(now + 1.minute());
+    kit.submit_task(starts.clone()).await;
+    kit.submit("a").await;
+    let order = kit.send("a", "c", sleep.clone()).await;
+
+    clock.advance(Duration::from_secs(3600));
+    assert_eq!(kit.send("a", "c", sleep.clone()).await, order);
+    let again = client.command_with_id(&a, command_of("c"), sleep.clone());
+    again.await.expect("a known command");
+    let elsewhere = kit.try_send("starts", "c", sleep.clone()).await;
+    assert_eq!(field(&elsewhere.unwrap_err()), "command id");
+    assert_eq!(kit.get("a").await.commands, 1);
+    let new = kit.try_send("a", "new", sleep.clone()).await.unwrap_err();
+    assert_eq!(field(&new), "until");
+    let new = client.command_with_id(&a, command_of("new"), sleep.clone());
+    assert!(matches!(new.await, Err(Error::Invalid(_))));
+
+    let same = Submit {
+        task: starts,
+        if_exists: IfExists::Same,
+    };
+    let known = kit.try_submit(same).await.unwrap();
+    assert_eq!(known, Submitted::Existing(Code::Sleeping));
+
+    // Also when it has its outcome, and its task has ended.
+    let node = kit.node("n").await;
+    let claimed = kit.claim(&node, "a").await;
+    let mut write = kit.write(&claimed, &Message::kill());
+    settle(&mut write, order, APPLIED);
+    kit.try_write(&claimed, write).await.unwrap();
+    assert_eq!(kit.send("a", "c", sleep.clone()).await, order);
+    let again = client.command_with_id(&a, command_of("c"), sleep);
+    again.await.expect("a known command");
 }
 
 /// An id that was used for another task is refused.

@@ -61,13 +61,23 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use windlass_statemachine::TaskId;
 
-use crate::store::{StateStore, Store};
+use crate::{
+    clock::Clock,
+    store::{StateStore, Store},
+};
 
 /// Makes the stores that the suite is run on.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// A fresh, empty namespace that follows the system's clock (or one that runs like it).
     async fn store(&self) -> Store;
+
+    /// Returns a fresh, empty namespace that follows `clock`; `None` when the store has a clock that
+    /// cannot be replaced.
+    async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+        drop(clock);
+        None
+    }
 
     /// Closes the store and opens the same data again, as another process would; `None` when there
     /// is nothing that outlives the store.

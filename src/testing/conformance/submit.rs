@@ -109,6 +109,57 @@ pub async fn the_same_task_exists(harness: &dyn Harness) {
     assert_eq!(ended, Submitted::Existing(Code::Completed));
 }
 
+/// Props are compared as values: the order of the names, spaces and escapes do not matter. Numbers
+/// are compared digit by digit.
+pub async fn props_are_compared_as_values(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut first = task("a");
+    let text = r#"{"big":18446744073709551617,"list":[1,{"x":null,"y":"\u00e9"}],"pi":3.10}"#;
+    first.props = Json::parse("props", text).unwrap();
+    kit.submit_task(first.clone()).await;
+    let submit = async |text: &str| {
+        let mut again = first.clone();
+        again.props = Json::parse("props", text).unwrap();
+        kit.try_submit(Submit {
+            task: again,
+            if_exists: IfExists::Same,
+        })
+        .await
+    };
+    let node = kit.node("n").await;
+    for code in [Code::Runnable, Code::Completed] {
+        for same in [
+            "{ \"pi\": 3.10, \"list\": [1, {\"y\": \"é\", \"x\": null}],\n\"big\": 18446744073709551617 }",
+            r#"{"list":[1,{"y":"\u00E9","x":null}],"p\u0069":3.10,"big":18446744073709551617}"#,
+        ] {
+            let answer = submit(same).await.unwrap();
+            assert_eq!(answer, Submitted::Existing(code), "{same}");
+        }
+        for other in [
+            r#"{"big":18446744073709551616,"list":[1,{"x":null,"y":"é"}],"pi":3.10}"#,
+            r#"{"big":18446744073709551617,"list":[{"x":null,"y":"é"},1],"pi":3.10}"#,
+            r#"{"big":18446744073709551617,"list":[1,{"x":null,"y":"é"}]}"#,
+            "null",
+        ] {
+            let refused = submit(other).await.unwrap_err();
+            assert!(
+                matches!(
+                    (&refused, code),
+                    (Error::AlreadyExists { .. }, Code::Runnable)
+                        | (Error::AlreadyFinished(_), Code::Completed)
+                ),
+                "{other}: {refused:?}"
+            );
+        }
+        if code == Code::Runnable {
+            let mut claimed = kit.claim(&node, "a").await;
+            kit.commit(&mut claimed, &Message::complete()).await;
+        }
+    }
+    let kept = kit.get("a").await.task.props;
+    assert_eq!(kept.as_str(), text, "as it was submitted first");
+}
+
 /// Another kind or other props make another task, which is refused also with `Same`.
 pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

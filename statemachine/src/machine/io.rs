@@ -28,8 +28,11 @@ pub struct Config {
 /// What comes from outside with every input, so that the machine needs no clock and no dice.
 #[derive(Debug, Clone, Copy)]
 pub struct Env {
-    /// The time.
+    /// The time of day: for wake-ups and for what is recorded. It may be set forward and back.
     pub now: Timestamp,
+    /// The time that has passed since a moment of the caller's choice, which is the same for every
+    /// input of a machine. It never goes back: every wait but a wake-up is measured with it.
+    pub elapsed: Duration,
     /// A random number from 0 (included) to 1 (excluded).
     pub jitter: f64,
 }
@@ -57,7 +60,7 @@ pub enum StopReason {
 pub enum Timer {
     /// The wake-up of a sleep that is too short to give the claim back for.
     Wake,
-    /// The end of the grace that a handler has.
+    /// The end of the grace that a handler has. Setting the clock does not move it.
     Grace,
 }
 
@@ -183,8 +186,10 @@ pub enum Effect {
         /// The error says why it was refused.
         result: Result<(), String>,
     },
-    /// Set a timer (again).
-    Arm(Timer, Timestamp),
+    /// Set [`Timer::Wake`] (again) to this time of day.
+    ArmWake(Timestamp),
+    /// Set [`Timer::Grace`] (again) to when [`Env::elapsed`] reaches this.
+    ArmGrace(Duration),
     /// The timer is of no use any more.
     Disarm(Timer),
     /// The machine is done: nothing more comes of it.

@@ -27,6 +27,7 @@ mod settle;
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
@@ -72,7 +73,7 @@ struct InFlight {
 struct Waiting {
     command: QueuedCommand,
     /// When the handler's grace for it ends; `None` while the handler has not been told.
-    deadline: Option<Timestamp>,
+    deadline: Option<Duration>,
 }
 
 /// One claimed task. See the [module](self) for the flow.
@@ -88,7 +89,7 @@ pub struct Machine {
     next_checkpoint: Option<(u64, Json)>,
     /// The handler's return that waits for the write under way.
     returned: Option<Cause>,
-    stop: Option<(StopReason, Timestamp)>,
+    stop: Option<(StopReason, Duration)>,
     progress: Option<Progress>,
     abandoned: bool,
     refusals: u32,
@@ -180,7 +181,7 @@ impl Machine {
             Input::Fenced(reason) => self.lose(reason, out),
             Input::Stop(reason) => self.stop(reason, env, out),
             Input::StopNow(reason) => {
-                self.stop = Some((reason, env.now));
+                self.stop = Some((reason, env.elapsed));
                 if self.phase == Phase::Running {
                     out.push(Effect::Signal(Signal::Stop(reason)));
                     self.abort(out);
@@ -215,7 +216,7 @@ impl Machine {
                 });
             }
             Status::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
-                out.push(Effect::Arm(Timer::Wake, until));
+                out.push(Effect::ArmWake(until));
             }
             // Due: it wakes. Otherwise it is given back; so is a finished task that a store hands
             // out, though nobody should claim one.
@@ -286,9 +287,9 @@ impl Machine {
             && let Some(front) = self.queue.front()
             && match front.command.command {
                 Command::Checkpoint => {
-                    checkpoint.is_some() || front.deadline.is_some_and(|d| d <= env.now)
+                    checkpoint.is_some() || front.deadline.is_some_and(|d| d <= env.elapsed)
                 }
-                Command::Run => front.deadline.is_some_and(|d| d <= env.now),
+                Command::Run => front.deadline.is_some_and(|d| d <= env.elapsed),
                 _ => false,
             }
             && let Some(front) = self.queue.pop_front()
@@ -333,7 +334,7 @@ impl Machine {
         }
         self.last_order = command.order;
         let told = self.phase == Phase::Running;
-        let deadline = told.then(|| self.grace_from(env.now));
+        let deadline = told.then(|| self.grace_from(env.elapsed));
         if told {
             out.push(Effect::Signal(Signal::Command(command.command.clone())));
         }
@@ -348,9 +349,8 @@ impl Machine {
         }
     }
 
-    fn grace_from(&self, now: Timestamp) -> Timestamp {
-        let grace = SignedDuration::try_from(self.config.stop_grace).unwrap_or(SignedDuration::MAX);
-        now.checked_add(grace).unwrap_or(Timestamp::MAX)
+    fn grace_from(&self, elapsed: Duration) -> Duration {
+        elapsed.saturating_add(self.config.stop_grace)
     }
 
     /// Arms the grace timer for whatever ends first.
@@ -358,7 +358,7 @@ impl Machine {
         let command = self.queue.front().and_then(|w| w.deadline);
         let stop = self.stop.map(|(_, deadline)| deadline);
         if let Some(at) = command.into_iter().chain(stop).min() {
-            out.push(Effect::Arm(Timer::Grace, at));
+            out.push(Effect::ArmGrace(at));
         }
     }
 
@@ -366,7 +366,7 @@ impl Machine {
         match timer {
             Timer::Wake if self.phase == Phase::Idle => self.go_on(env, out),
             Timer::Grace if self.phase == Phase::Running => {
-                let over = |deadline: Option<Timestamp>| deadline.is_some_and(|d| d <= env.now);
+                let over = |deadline: Option<Duration>| deadline.is_some_and(|d| d <= env.elapsed);
                 if over(self.stop.map(|(_, d)| d)) {
                     return self.abort(out);
                 }
@@ -393,7 +393,7 @@ impl Machine {
 
     fn stop(&mut self, reason: StopReason, env: Env, out: &mut Vec<Effect>) {
         if self.stop.is_none() {
-            self.stop = Some((reason, self.grace_from(env.now)));
+            self.stop = Some((reason, self.grace_from(env.elapsed)));
         }
         match self.phase {
             Phase::Running => {

@@ -46,6 +46,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
 pub(crate) struct Rig {
     pub(crate) machine: Machine,
     pub(crate) now: Timestamp,
+    elapsed: Duration,
     pub(crate) jitter: f64,
     /// The last write that came out.
     pub(crate) write: Option<Write>,
@@ -67,6 +68,7 @@ impl Rig {
         Self {
             machine: Machine::new(config, state, abandoned),
             now: t0(),
+            elapsed: Duration::ZERO,
             jitter: 0.5,
             write: None,
             order,
@@ -82,6 +84,15 @@ impl Rig {
 
     pub(crate) fn at(&mut self, second: i64) -> &mut Self {
         self.now = t(second);
+        // The clock may be set back; the time that has passed does not shrink.
+        let passed = u64::try_from(second).unwrap_or(0);
+        self.elapsed = self.elapsed.max(Duration::from_secs(passed));
+        self
+    }
+
+    /// Sets the clock; no time passes.
+    pub(crate) fn clock_set_to(&mut self, second: i64) -> &mut Self {
+        self.now = t(second);
         self
     }
 
@@ -89,6 +100,7 @@ impl Rig {
         let mut out = Vec::new();
         let env = Env {
             now: self.now,
+            elapsed: self.elapsed,
             jitter: self.jitter,
         };
         self.machine.input(input, env, &mut out);
@@ -185,7 +197,8 @@ pub(crate) fn line(effect: &Effect) -> String {
             Ok(()) => format!("checkpoint {ticket} ok"),
             Err(why) => format!("checkpoint {ticket} refused: {why}"),
         },
-        Effect::Arm(which, at) => format!("arm {} {}", timer(which), offset(*at)),
+        Effect::ArmWake(at) => format!("arm wake {}", offset(*at)),
+        Effect::ArmGrace(at) => format!("arm grace +{}s", at.as_secs_f64()),
         Effect::Disarm(which) => format!("disarm {}", timer(which)),
         Effect::Done(End::Dropped(code)) => format!("done {code}"),
         Effect::Done(End::Lost) => "lost".into(),

@@ -136,3 +136,23 @@ fn a_stop_when_the_handler_has_returned_aborts_nobody() {
         ["checkpoint 1 ok", "write runnable: run release; drop"]
     );
 }
+
+#[test]
+fn setting_the_clock_changes_no_grace() {
+    for clock in [-3600, 3600] {
+        let mut rig = Rig::running();
+        assert_eq!(rig.stop(), ["signal Shutdown", "arm grace +30s"]);
+        rig.at(10).clock_set_to(clock);
+        assert_eq!(rig.grace(), ["arm grace +30s"], "20 s are left");
+        rig.at(30).clock_set_to(clock);
+        assert_eq!(rig.grace(), ["abort"], "its time has passed");
+
+        let mut rig = Rig::running();
+        let told = rig.at(5).command(Command::Kill);
+        assert_eq!(told, ["signal kill", "arm grace +35s"]);
+        rig.clock_set_to(clock);
+        assert_eq!(rig.grace(), ["arm grace +35s"]);
+        rig.at(35).clock_set_to(clock);
+        assert_eq!(rig.grace(), ["abort"]);
+    }
+}

@@ -1,0 +1,172 @@
+//! [`Timers`]: what the slots wait for. A wake-up follows the clock, which may be set; every other
+//! wait is for time that passes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::SlotId;
+use crate::runner::due::Moment;
+
+/// A wait of a slot for time that passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Wait {
+    /// The handler's grace ends.
+    Grace,
+    /// An aborted handler has not ended.
+    Stuck,
+}
+
+/// A timer that went off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    Wake(SlotId),
+    Over(SlotId, Wait),
+}
+
+/// The timers of one slot, kept by the slot.
+#[derive(Debug, Default)]
+pub(super) struct Set {
+    wake: Option<Timestamp>,
+    waits: BTreeMap<Wait, Instant>,
+}
+
+/// The timers of all slots, in order.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    wakes: BTreeSet<(Timestamp, SlotId)>,
+    waits: BTreeSet<(Instant, SlotId, Wait)>,
+}
+
+impl Timers {
+    /// Sets the wake-up of a slot, in place of the one that it had.
+    pub(super) fn wake_at(&mut self, slot: SlotId, set: &mut Set, at: Timestamp) {
+        self.no_wake(slot, set);
+        set.wake = Some(at);
+        self.wakes.insert((at, slot));
+    }
+
+    /// Drops the wake-up of a slot.
+    pub(super) fn no_wake(&mut self, slot: SlotId, set: &mut Set) {
+        if let Some(at) = set.wake.take() {
+            self.wakes.remove(&(at, slot));
+        }
+    }
+
+    /// Sets a wait of a slot, in place of the one that it had.
+    pub(super) fn wait_until(&mut self, slot: SlotId, set: &mut Set, wait: Wait, at: Instant) {
+        self.no_wait(slot, set, wait);
+        set.waits.insert(wait, at);
+        self.waits.insert((at, slot, wait));
+    }
+
+    /// Drops a wait of a slot.
+    pub(super) fn no_wait(&mut self, slot: SlotId, set: &mut Set, wait: Wait) {
+        if let Some(at) = set.waits.remove(&wait) {
+            self.waits.remove(&(at, slot, wait));
+        }
+    }
+
+    /// Drops every timer of a slot.
+    pub(super) fn clear(&mut self, slot: SlotId, set: &mut Set) {
+        self.no_wake(slot, set);
+        for (wait, at) in std::mem::take(&mut set.waits) {
+            self.waits.remove(&(at, slot, wait));
+        }
+    }
+
+    /// Takes out the first timer whose time has come.
+    pub(super) fn pop(&mut self, now: Moment) -> Option<Gone> {
+        if let Some(&(at, slot, wait)) = self.waits.first()
+            && at <= now.at
+        {
+            self.waits.pop_first();
+            return Some(Gone::Over(slot, wait));
+        }
+        let (at, slot) = *self.wakes.first()?;
+        (at <= now.clock).then(|| {
+            self.wakes.pop_first();
+            Gone::Wake(slot)
+        })
+    }
+
+    /// Returns how long it is until the next timer, unless the clock is set.
+    pub(super) fn next_in(&self, now: Moment) -> Option<Duration> {
+        let wake = self.wakes.first().map(|(at, _)| {
+            Duration::try_from(at.duration_since(now.clock)).unwrap_or(Duration::ZERO)
+        });
+        let wait = self.waits.first();
+        let wait = wait.map(|(at, ..)| at.saturating_duration_since(now.at));
+        wake.into_iter().chain(wait).min()
+    }
+}
+
+impl Set {
+    /// Forgets a timer that went off.
+    pub(super) fn gone(&mut self, gone: Gone) {
+        match gone {
+            Gone::Wake(_) => self.wake = None,
+            Gone::Over(_, wait) => {
+                self.waits.remove(&wait);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn a_wake_up_follows_the_clock_and_a_wait_does_not() {
+        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (start, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
+        let moment = |clock_set: i64, passed: u64| Moment {
+            clock: clock + SignedDuration::from_secs(clock_set),
+            at: start + Duration::from_secs(passed),
+        };
+        timers.wake_at(1, &mut set, clock + SignedDuration::from_secs(60));
+        timers.wait_until(1, &mut set, Wait::Grace, start + Duration::from_secs(2));
+        assert_eq!(timers.next_in(moment(0, 0)), Some(Duration::from_secs(2)));
+        assert_eq!(timers.pop(moment(-3600, 1)), None);
+        assert_eq!(
+            timers.pop(moment(3600, 1)),
+            Some(Gone::Wake(1)),
+            "the clock leapt, and no time has passed"
+        );
+        assert_eq!(timers.pop(moment(3600, 1)), None, "the grace is not over");
+        assert_eq!(
+            timers.pop(moment(-3600, 2)),
+            Some(Gone::Over(1, Wait::Grace))
+        );
+        assert_eq!(timers.next_in(moment(0, 2)), None);
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_was_set_again_or_dropped() {
+        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (now, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
+        for second in 1..4 {
+            let at = now + Duration::from_secs(second);
+            timers.wake_at(
+                7,
+                &mut set,
+                clock + SignedDuration::from_secs(second as i64),
+            );
+            timers.wait_until(7, &mut set, Wait::Stuck, at);
+            timers.wait_until(7, &mut set, Wait::Grace, at);
+        }
+        assert_eq!((timers.wakes.len(), timers.waits.len()), (1, 2));
+        timers.no_wait(7, &mut set, Wait::Grace);
+        assert_eq!((timers.wakes.len(), timers.waits.len()), (1, 1));
+        timers.clear(7, &mut set);
+        assert_eq!((timers.wakes.len(), timers.waits.len()), (0, 0));
+        assert!(set.wake.is_none() && set.waits.is_empty());
+    }
+}
