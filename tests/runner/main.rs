@@ -17,3 +17,4 @@ mod limits;
 mod nodes;
 mod support;
 mod validation;
+mod waiting;
