@@ -1,16 +1,22 @@
 //! Waiting: for a task to end, for a command's outcome, for many tasks to come to rest.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use tokio::time::sleep;
-use windlass_statemachine::{CommandId, Outcome, TaskId};
+use windlass_statemachine::{Code, CommandId, Outcome, TaskId};
 
 use super::{Client, Done};
-use crate::store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What};
+use crate::store::{Change, ChangeStream, Error, Filter, Page, What};
 
 /// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long it is from one look for a matching task to the next, at least.
+const LOOK_APART: Duration = Duration::from_millis(50);
 
 /// A store that is down for a moment is asked again, for some seconds.
 struct Retries {
@@ -127,36 +133,101 @@ impl Client {
             .await
     }
 
-    /// Waits until no task that is meant is runnable, claimed or in fault: all have ended, or are
-    /// paused, or sleep, or are set aside.
+    /// Waits until no matching task is runnable, claimed or in fault: each has ended, is paused,
+    /// sleeps, or is quarantined. Reads live tasks only, and only when the one that was last seen to
+    /// be busy has changed.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     pub async fn wait_idle(&self, filter: &Filter) -> Result<(), Error> {
-        self.until(
-            |change| {
-                !matches!(
-                    change.what,
-                    What::Claimed { .. } | What::Checkpointed { .. }
-                )
-            },
-            || async {
-                let mut page = Page::default();
-                loop {
-                    let records = self.list(filter, page).await?;
-                    let Some(last) = records.last() else {
-                        return Ok(Some(()));
-                    };
-                    page.after = last.order;
-                    if records.iter().any(is_busy) {
-                        return Ok(None);
-                    }
-                }
-            },
-        )
+        self.until_none(|| self.busy(filter)).await
+    }
+
+    /// Waits until no task matches. Looks again only when the first matching task has changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    pub async fn wait_none(&self, filter: &Filter) -> Result<(), Error> {
+        self.until_none(|| self.first(filter)).await
+    }
+
+    /// Looks for a task until there is none; each time after the one that was found has changed.
+    async fn until_none<Fut>(&self, look: impl Fn() -> Fut) -> Result<(), Error>
+    where
+        Fut: Future<Output = Result<Option<TaskId>, Error>>,
+    {
+        let found: Mutex<Option<TaskId>> = Mutex::default();
+        let found = || found.lock().unwrap_or_else(PoisonError::into_inner);
+        let matters = |change: &Change| {
+            let of_it = found().as_ref() == Some(&change.task);
+            of_it && ends_a_wait(&change.what)
+        };
+        let (found, look) = (&found, &look);
+        self.until(matters, || async move {
+            // A task that changes all the time is not looked for each time.
+            if found().is_some() {
+                sleep(LOOK_APART).await;
+            }
+            let next = look().await?;
+            let none = next.is_none();
+            *found() = next;
+            Ok(none.then_some(()))
+        })
         .await
     }
+
+    async fn first(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
+        let first = Page { after: 0, limit: 1 };
+        let found = self.list(filter, first).await?;
+        Ok(found.into_iter().next().map(|record| record.task.id))
+    }
+
+    /// A matching task that is runnable, in fault or claimed.
+    async fn busy(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
+        let with = |codes: &[Code]| {
+            let asked = |code: &Code| filter.states.is_empty() || filter.states.contains(code);
+            let states: Vec<Code> = codes.iter().copied().filter(asked).collect();
+            (!states.is_empty()).then(|| Filter {
+                states,
+                ..filter.clone()
+            })
+        };
+        if let Some(active) = with(&[Code::Runnable, Code::Fault])
+            && let Some(found) = self.first(&active).await?
+        {
+            return Ok(Some(found));
+        }
+        let Some(mut claimed) = with(&LIVE) else {
+            return Ok(None);
+        };
+        let nodes = match &filter.node {
+            Some(node) => vec![node.clone()],
+            None => {
+                let nodes = self.nodes().await?.into_iter();
+                nodes.map(|node| node.spec.name).collect()
+            }
+        };
+        for node in nodes {
+            claimed.node = Some(node);
+            if let Some(found) = self.first(&claimed).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The states of tasks that have not ended.
+const LIVE: [Code; 4] = [Code::Runnable, Code::Sleeping, Code::Paused, Code::Fault];
+
+/// Whether a task may match no more after this.
+fn ends_a_wait(what: &What) -> bool {
+    !matches!(
+        what,
+        What::Claimed { .. } | What::Checkpointed { .. } | What::Commanded { .. }
+    )
 }
 
 fn may_end(what: &What) -> bool {
@@ -165,11 +236,4 @@ fn may_end(what: &What) -> bool {
         What::Deleted | What::Quarantined => true,
         _ => false,
     }
-}
-
-fn is_busy(record: &TaskRecord) -> bool {
-    use windlass_statemachine::Code;
-    record.state.as_ref().is_ok_and(|state| {
-        matches!(state.code(), Code::Runnable | Code::Fault) || record.node.is_some()
-    })
 }

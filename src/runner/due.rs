@@ -5,7 +5,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap, hash_map},
+    collections::{BTreeSet, HashMap},
     hash::BuildHasher,
     sync::Arc,
     time::Duration,
@@ -64,7 +64,9 @@ pub(super) struct DueIndex {
     put_off: BTreeSet<(i64, u32)>,
     ready: HashMap<KindId, BTreeSet<Rank>>,
     kinds: HashMap<Kind, KindId>,
-    kind_list: Vec<Kind>,
+    /// Each kind, and how many tasks are of it.
+    kind_list: Vec<Option<(Kind, u32)>>,
+    free_kinds: Vec<KindId>,
 }
 
 fn millis(at: Timestamp) -> i64 {
@@ -90,6 +92,7 @@ impl Default for DueIndex {
             ready: HashMap::new(),
             kinds: HashMap::new(),
             kind_list: Vec::new(),
+            free_kinds: Vec::new(),
         }
     }
 }
@@ -105,11 +108,7 @@ impl DueIndex {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self {
-            kinds: std::mem::take(&mut self.kinds),
-            kind_list: std::mem::take(&mut self.kind_list),
-            ..Self::default()
-        };
+        *self = Self::default();
     }
 
     fn find(&self, id: &TaskId) -> Option<u32> {
@@ -128,15 +127,42 @@ impl DueIndex {
         entry.map(|entry| entry.order)
     }
 
+    /// The number of a kind, for one task more of it.
     fn intern(&mut self, kind: Kind) -> KindId {
-        match self.kinds.entry(kind) {
-            hash_map::Entry::Occupied(known) => *known.get(),
-            hash_map::Entry::Vacant(new) => {
-                let id = self.kind_list.len() as KindId;
-                self.kind_list.push(new.key().clone());
-                *new.insert(id)
+        if let Some(&known) = self.kinds.get(&kind) {
+            if let Some(Some((_, tasks))) = self.kind_list.get_mut(known as usize) {
+                *tasks += 1;
             }
+            return known;
         }
+        let entry = Some((kind.clone(), 1));
+        let id = match self.free_kinds.pop() {
+            Some(id) => {
+                self.kind_list[id as usize] = entry;
+                id
+            }
+            None => {
+                self.kind_list.push(entry);
+                (self.kind_list.len() - 1) as KindId
+            }
+        };
+        self.kinds.insert(kind, id);
+        id
+    }
+
+    /// Gives up the number of a kind for one task of it; forgets the kind with the last.
+    fn release(&mut self, id: KindId) -> Option<Kind> {
+        let slot = self.kind_list.get_mut(id as usize)?;
+        let (kind, tasks) = slot.as_mut()?;
+        *tasks -= 1;
+        if *tasks > 0 {
+            return Some(kind.clone());
+        }
+        let (kind, _) = slot.take()?;
+        self.kinds.remove(&kind);
+        self.ready.remove(&id);
+        self.free_kinds.push(id);
+        Some(kind)
     }
 
     /// Records a task as it is now.
@@ -240,13 +266,14 @@ impl DueIndex {
             self.waiting.remove(&(entry.wait, at));
         }
         self.free.push(at);
+        let kind = self.release(entry.kind)?;
         let due = match entry.due {
             NEVER => None,
             ms => Timestamp::from_millisecond(ms).ok(),
         };
         Some(TaskView {
             id: entry.id,
-            kind: self.kind_list[entry.kind as usize].clone(),
+            kind,
             labels: entry.labels,
             priority: entry.priority,
             order: entry.order,
@@ -292,7 +319,8 @@ impl DueIndex {
         for (kind, set) in &self.ready {
             if let Some(first) = set.first()
                 && best.is_none_or(|best| *first < best)
-                && room(&self.kind_list[*kind as usize], first.0.0)
+                && let Some(Some((kind, _))) = self.kind_list.get(*kind as usize)
+                && room(kind, first.0.0)
             {
                 best = Some(*first);
             }
@@ -477,6 +505,31 @@ mod tests {
         let taken = index.take(|kind, _| kind.as_str() == "other").unwrap();
         assert_eq!(taken.id.as_str(), "b");
         assert!(index.take(|kind, _| kind.as_str() == "other").is_none());
+    }
+
+    #[test]
+    fn a_kind_is_forgotten_with_its_last_task() {
+        let mut index = DueIndex::default();
+        let of = |kind: u32, id: u32, due: Option<i64>| TaskView {
+            kind: format!("kind{kind}").parse().unwrap(),
+            ..view(&format!("t{id}"), due, 0, u64::from(id))
+        };
+        for n in 0..10_000 {
+            index.upsert(of(n, 0, Some(0)), at(&index, 1));
+            index.upsert(of(n, 1, None), at(&index, 1));
+            let taken = index.take(|_, _| true).unwrap();
+            assert_eq!(taken.kind.as_str(), format!("kind{n}"));
+            assert_eq!(index.kinds.len(), 1, "the other task has it");
+            assert!(index.remove(&"t1".parse().unwrap()).is_some());
+        }
+        assert!(index.kinds.is_empty() && index.ready.is_empty());
+        assert!(index.kind_list.len() < 3, "numbers are used again");
+        // Another view of a task may be of another kind.
+        for n in 0..100 {
+            index.upsert(of(n, 0, Some(0)), at(&index, 1));
+        }
+        assert_eq!((index.kinds.len(), index.ready.len()), (1, 1));
+        assert_eq!(drain(&mut index), ["t0"]);
     }
 
     #[test]

@@ -337,6 +337,12 @@ impl Filter {
         *self == Self::default()
     }
 
+    /// Whether only live tasks can match, so that a store need not read those that have ended.
+    pub(crate) fn is_live_only(&self) -> bool {
+        let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
+        live || self.node.is_some()
+    }
+
     /// Whether this record is meant.
     pub fn matches(&self, record: &TaskRecord) -> bool {
         let state = record.state.as_ref().ok();

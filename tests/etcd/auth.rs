@@ -8,14 +8,14 @@ use windlass::{
     Client, Code, NewTask, Runner,
     clock::SystemClock,
     store::{
-        Coordinator, NodeStatus, Store,
+        Coordinator, Filter, NodeStatus, Page, Store,
         etcd::{EtcdStore, Options},
     },
 };
 
 use crate::{
     server::Server,
-    support::{raw, secs, spec, steps, until},
+    support::{obeys, raw, secs, spec, steps, until},
 };
 
 /// Turns users on: `root`, and `w` who may use the namespace.
@@ -41,8 +41,12 @@ async fn as_root(server: &Server) -> Raw {
 }
 
 async fn as_worker(server: &Server) -> (Store, Client) {
+    as_user(server, "w").await
+}
+
+async fn as_user(server: &Server, name: &str) -> (Store, Client) {
     let mut options = Options::parse(&server.url("ns")).unwrap();
-    options.user = Some(("w".to_owned(), "secret".to_owned()));
+    options.user = Some((name.to_owned(), "secret".to_owned()));
     let clock = SystemClock::shared();
     let store = EtcdStore::connect(options, clock.clone()).await.unwrap();
     let store = std::sync::Arc::new(store);
@@ -178,4 +182,57 @@ async fn a_role_that_is_gone_for_a_while_is_waited_out() {
         root.user_grant_role("w", "windlass").await.unwrap();
     })
     .await;
+}
+
+/// A list of live tasks does not read what has ended: a user that may not read it gets the list.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_what_lives_reads_nothing_that_has_ended() {
+    let server = Server::start();
+    let mut root = with_users(&server).await;
+    root.role_add("live").await.unwrap();
+    for (from, to) in [("/ns/", "/ns/finished/"), ("/ns/finished0", "/ns0")] {
+        let but_finished = Permission::new(PermissionType::Readwrite, from).with_range_end(to);
+        root.role_grant_permission("live", but_finished)
+            .await
+            .unwrap();
+    }
+    root.user_add("l", "secret", None).await.unwrap();
+    root.user_grant_role("l", "live").await.unwrap();
+
+    let (store, client) = as_worker(&server).await;
+    let node = Runner::builder(&store)
+        .node("n")
+        .handler("steps", steps)
+        .handler("obeys", obeys);
+    let node = node.start().await.unwrap();
+    let ended = NewTask::new("steps").props(&1).id("ended");
+    let ended = client.submit(ended).await.unwrap();
+    client.wait(&ended).await.unwrap();
+    let live = client
+        .submit(NewTask::new("obeys").id("live"))
+        .await
+        .unwrap();
+    until("it runs", async || {
+        client.get(&live).await.unwrap().node.is_some()
+    })
+    .await;
+
+    let (_store, of_live) = as_user(&server, "l").await;
+    let names = async |filter: Filter| {
+        let page = of_live.list(&filter, Page::default()).await;
+        page.map(|page| page.into_iter().map(|r| r.task.id).collect::<Vec<_>>())
+    };
+    let states = Filter {
+        states: vec![Code::Runnable, Code::Sleeping],
+        ..Filter::default()
+    };
+    let of_node = Filter {
+        node: Some("n".parse().unwrap()),
+        ..Filter::default()
+    };
+    assert_eq!(names(states).await.unwrap(), vec![live.clone()]);
+    assert_eq!(names(of_node).await.unwrap(), [live]);
+    let all = names(Filter::default()).await;
+    assert!(all.is_err(), "what has ended is out of reach: {all:?}");
+    node.shutdown().await;
 }

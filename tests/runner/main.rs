@@ -18,3 +18,4 @@ mod nodes;
 mod replaced;
 mod support;
 mod validation;
+mod waiting;

@@ -2,13 +2,8 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
-use tokio::time::{sleep, timeout};
 use tracing::info;
-use windlass::{
-    Client, Code, KindConfig, Retry, Runner, runner,
-    store::{Filter, Page},
-};
+use windlass::{Client, Code, KindConfig, Retry, Runner, runner, store::Filter};
 
 use crate::{
     args,
@@ -184,23 +179,7 @@ pub(crate) fn signals(error: std::io::Error) -> Failure {
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 
-/// Waits until no task is meant any more.
+/// Waits until no task matches any more. A node does not end because its store is away.
 async fn idle(client: &Client, filter: &Filter) -> Result<(), windlass::store::Error> {
-    let first = Page { after: 0, limit: 1 };
-    // A node does not end because its store is away.
-    let follow = || patiently(Duration::MAX, || client.changes(None));
-    let mut changes = follow().await?;
-    loop {
-        match client.list(filter, first).await {
-            Ok(tasks) if tasks.is_empty() => return Ok(()),
-            Err(e) if !e.is_retryable() => return Err(e),
-            Ok(_) | Err(_) => {}
-        }
-        // Not more often than it can matter to anyone, and now and then should a change be missed.
-        sleep(Duration::from_millis(100)).await;
-        match timeout(Duration::from_secs(2), changes.next()).await {
-            Ok(Some(Ok(_))) | Err(_) => {}
-            Ok(Some(Err(_)) | None) => changes = follow().await?,
-        }
-    }
+    patiently(Duration::MAX, || client.wait_none(filter)).await
 }

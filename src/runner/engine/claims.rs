@@ -73,6 +73,9 @@ impl Engine {
         self.active = self.active.saturating_sub(1);
         if let Some(of_kind) = self.active_by_kind.get_mut(kind) {
             *of_kind = of_kind.saturating_sub(1);
+            if *of_kind == 0 {
+                self.active_by_kind.remove(kind);
+            }
         }
     }
 

@@ -12,6 +12,10 @@ const MAX_PAGE: u32 = 10_000;
 /// How often a list is begun anew when the history is compacted under it.
 const ROUNDS: usize = 3;
 
+/// The folders of all tasks, and of those that live.
+const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/"];
+const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
+
 impl Inner {
     pub(super) async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
         let read = self.read(id).await;
@@ -29,7 +33,12 @@ impl Inner {
         }
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut meant = Vec::new();
-        for (id, bundle) in self.all(prefix).await? {
+        // What has ended is below a folder of its own.
+        let folders = match filter.is_live_only() {
+            true => LIVE,
+            false => ALL,
+        };
+        for (id, bundle) in self.all(prefix, folders).await? {
             let record = bundle.record(&id)?;
             if record.order > page.after && filter.matches(&record) {
                 meant.push(record);
@@ -42,7 +51,7 @@ impl Inner {
 
     pub(super) async fn counts(&self) -> Result<Vec<Count>, Error> {
         let mut counts = BTreeMap::<(Kind, Option<Code>), (u64, u64)>::new();
-        for (id, bundle) in self.all("").await? {
+        for (id, bundle) in self.all("", ALL).await? {
             let record = bundle.record(&id)?;
             let state = record.state.ok().map(|state| state.code());
             let (tasks, claimed) = counts.entry((record.task.kind, state)).or_default();
@@ -60,10 +69,10 @@ impl Inner {
     }
 
     /// Every task whose id begins so, with all that belongs to it at one revision.
-    async fn all(&self, prefix: &str) -> Result<HashMap<TaskId, Bundle>, Error> {
+    async fn all(&self, prefix: &str, folders: &[&str]) -> Result<HashMap<TaskId, Bundle>, Error> {
         let mut round = 1;
         loop {
-            match self.try_all(prefix).await {
+            match self.try_all(prefix, folders).await {
                 Ok(all) => return Ok(all),
                 Err(Fault::Compacted) if round < ROUNDS => round += 1,
                 Err(fault) => return Err(fault.into_error("list the tasks")),
@@ -71,14 +80,18 @@ impl Inner {
         }
     }
 
-    async fn try_all(&self, prefix: &str) -> Result<HashMap<TaskId, Bundle>, Fault> {
+    async fn try_all(
+        &self,
+        prefix: &str,
+        folders: &[&str],
+    ) -> Result<HashMap<TaskId, Bundle>, Fault> {
         let mut all: HashMap<TaskId, Bundle> = HashMap::new();
         let mut revision = 0;
         let new = || Bundle {
             fences: self.fences.clone(),
             ..Bundle::default()
         };
-        for folder in ["tasks/", "finished/", "state/", "parked/"] {
+        for folder in folders.iter().copied() {
             let from = format!("{}{folder}{prefix}", self.keys.root());
             let end = end_of(&from);
             revision = self

@@ -35,6 +35,8 @@ impl World {
         }
         let rows = self.by_order.range(page.after.saturating_add(1)..);
         let rows = rows.filter_map(|(_, id)| self.tasks.get(id));
+        let live_only = filter.is_live_only();
+        let rows = rows.filter(|row| !(live_only && row.has_ended()));
         let records = rows.map(|row| self.record_of(row));
         let meant = records.filter(|record| filter.matches(record));
         Ok(meant.take(page.limit as usize).collect())

@@ -16,6 +16,10 @@ pub(super) const RECORD: &str = "t.n, t.id, t.kind, t.priority, t.labels, t.star
 pub(super) const RECORD_TABLES: &str =
     "tasks t JOIN states s ON s.n = t.n LEFT JOIN leases l ON l.id = s.owner";
 
+/// The same tables, from the states on: for what has an index there.
+pub(super) const RECORD_BY_STATE: &str =
+    "CROSS JOIN tasks t ON t.n = s.n LEFT JOIN leases l ON l.id = s.owner";
+
 /// The text in a column; bytes that are no text are told as such.
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
     Ok(match row.get_ref(column)? {

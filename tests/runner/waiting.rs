@@ -1,0 +1,102 @@
+//! Waiting for many tasks: how often the store is asked.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use windlass::{Code, Message, NewTask, TaskContext, store::Filter, testing::Operation};
+
+use crate::support::{World, secs};
+
+/// A node with a handler that runs until it is told to end, and one that ends at once.
+async fn world() -> (World, Arc<Notify>, windlass::Runner) {
+    let world = World::new().await;
+    let ends = Arc::new(Notify::new());
+    let end = ends.clone();
+    let node = world
+        .node("n")
+        .handler("slow", move |_: TaskContext| {
+            let ends = ends.clone();
+            async move {
+                ends.notified().await;
+                Message::complete()
+            }
+        })
+        .handler("quick", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    (world, end, node)
+}
+
+/// Works through many quick tasks while something is waited for, and returns how often the store was
+/// read meanwhile.
+async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
+    let mut wait = std::pin::pin!(wait);
+    let work = async {
+        for n in 0..300 {
+            let quick = NewTask::new("quick").id(format!("q{n}"));
+            world.client.submit(quick).await.unwrap();
+        }
+        // Without a look of its own at the registry, which would count.
+        tokio::time::sleep(secs(4)).await;
+    };
+    let before = world.faults.calls(Operation::Read);
+    tokio::select! {
+        _ = &mut wait => panic!("the slow task runs"),
+        () = work => {}
+    }
+    world.faults.calls(Operation::Read) - before
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
+    let (world, end, _node) = world().await;
+    let all = Filter::default();
+    let of_states = Filter {
+        states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
+        ..Filter::default()
+    };
+    for idle in [true, false] {
+        world.running("slow").await;
+        let reads = match idle {
+            true => reads_meanwhile(&world, world.client.wait_idle(&all)).await,
+            false => reads_meanwhile(&world, world.client.wait_none(&of_states)).await,
+        };
+        // The changes are followed, and one task is looked for.
+        assert!(reads <= 3, "{reads} reads while 300 tasks ended");
+        let counts = world.client.counts().await.unwrap();
+        let done = counts.iter().filter(|c| c.state == Some(Code::Completed));
+        assert!(done.map(|c| c.tasks).sum::<u64>() >= 300, "{counts:?}");
+        for n in 0..300 {
+            let quick = format!("q{n}").parse().unwrap();
+            world.client.delete(&quick).await.unwrap();
+        }
+        let ended = async {
+            end.notify_one();
+            match idle {
+                true => world.client.wait_idle(&all).await,
+                false => world.client.wait_none(&of_states).await,
+            }
+        };
+        ended.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_tasks_are_idle_and_match() {
+    let (world, _end, _node) = world().await;
+    let later = world.now() + jiff::SignedDuration::from_hours(1);
+    let parked = NewTask::new("quick").start_at(later);
+    let id = world.client.submit(parked).await.unwrap();
+    world.client.wait_idle(&Filter::default()).await.unwrap();
+    let asleep = Filter {
+        states: vec![Code::Sleeping],
+        ..Filter::default()
+    };
+    let before = world.faults.calls(Operation::Read);
+    world.client.wait_none(&asleep).await.unwrap();
+    // It looks again now and then should a change be missed: every five seconds.
+    let reads = world.faults.calls(Operation::Read) - before;
+    assert!((2..=3600 / 5 + 3).contains(&reads), "{reads} reads");
+    assert_eq!(world.code(&id).await, Code::Completed);
+}
