@@ -11,7 +11,7 @@ use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{
     Client,
-    store::{self, Store},
+    store::{self, Store, sqlite::SqliteStore},
 };
 
 use crate::{
@@ -168,14 +168,14 @@ impl Global {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when there is no such file.
+    /// As [`open`](Self::open), and when there is no such file or only its log.
     pub(crate) async fn existing(&self) -> Result<Client, Failure> {
         if let Some(path) = self
             .store
             .as_deref()
             .and_then(|s| s.strip_prefix("sqlite:"))
             && !path.is_empty()
-            && matches!(std::path::Path::new(path).try_exists(), Ok(false))
+            && !SqliteStore::exists(path)?
         {
             return Err(Failure::Store(format!(
                 "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"

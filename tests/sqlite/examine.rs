@@ -11,6 +11,10 @@ use crate::support::*;
 async fn examine(store: &SqliteStore, repair: bool) -> Vec<Finding> {
     let mut how = Examination::default();
     how.repair = repair;
+    examine_as(store, how).await
+}
+
+async fn examine_as(store: &SqliteStore, how: Examination) -> Vec<Finding> {
     Registry::examine(store, &how).await.unwrap()
 }
 
@@ -221,5 +225,45 @@ async fn a_clock_that_was_ahead_is_told() {
         (3500..=3600).contains(&seconds.unwrap()),
         "{}",
         finding.found
+    );
+}
+
+/// A quick check counts the rows of an index, and compares none.
+#[tokio::test]
+async fn a_full_check_finds_an_index_that_contradicts_its_table() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let insert = "INSERT INTO commands (ord, id, n, sent_at, command, outcome)
+         SELECT 900, 'c', n, 0, '{}', '{}' FROM tasks";
+    file.raw().execute_batch(insert).unwrap();
+    let index = "name = 'commands_of_task'";
+    let schema = |sql: &str| {
+        let raw = file.raw();
+        raw.pragma_update(None, "writable_schema", true).unwrap();
+        raw.execute_batch(sql).unwrap();
+    };
+    schema(&format!(
+        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
+         DELETE FROM sqlite_schema WHERE {index}"
+    ));
+    let change = "UPDATE commands SET n = n + 1";
+    file.raw().execute_batch(change).unwrap();
+    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+    drop(store);
+
+    let store = file.open().await;
+    let mut how = Examination::default();
+    let quick = examine_as(&store, how.clone()).await;
+    assert_eq!(of(&quick, "integrity").verdict, Verdict::Ok, "{quick:#?}");
+    how.full = true;
+    let full = examine_as(&store, how).await;
+    let finding = of(&full, "integrity");
+    assert_eq!(finding.verdict, Verdict::Error, "{full:#?}");
+    assert!(
+        finding
+            .found
+            .contains("missing from index commands_of_task"),
+        "{finding:?}"
     );
 }

@@ -10,6 +10,7 @@
 
 mod examine;
 mod faults;
+mod files;
 mod leases;
 mod migration;
 mod opening;

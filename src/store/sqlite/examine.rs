@@ -24,10 +24,10 @@ const LARGE_WAL: u64 = 256 << 20;
 impl SqliteStore {
     pub(super) async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let inner = &self.0;
-        let clock = inner.lease_clock.clone();
+        let (clock, full) = (inner.lease_clock.clone(), how.full);
         // Before anything is written: with the next write, leases that are over end.
         let read = inner.readers.run("examine the store", move |conn| {
-            Ok((first(conn, &clock)?, stray(conn)?))
+            Ok((first(conn, &clock, full)?, stray(conn)?))
         });
         let (mut findings, strays) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
@@ -63,7 +63,7 @@ fn version(conn: &Connection) -> Sql<i64> {
 }
 
 /// The file itself, the clock, the nodes.
-fn first(conn: &Connection, clock: &LeaseClock) -> Result<Vec<Finding>, Stop> {
+fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![Finding::ok(
         "version",
         format!(
@@ -73,20 +73,39 @@ fn first(conn: &Connection, clock: &LeaseClock) -> Result<Vec<Finding>, Stop> {
             rusqlite::version()
         ),
     )];
-    let mut check = conn.prepare("PRAGMA quick_check(5)")?;
-    let wrong: Sql<Vec<String>> = check.query_map((), |row| row.get(0))?.collect();
-    let damaged = "stop every program that uses the file, copy it with its -wal, and restore a \
-                   backup, or save what can be read: sqlite3 FILE .recover | sqlite3 new.db";
-    findings.push(match wrong {
-        Ok(lines) if lines == ["ok"] => Finding::ok("integrity", "the file is whole"),
-        Ok(lines) => Finding::new("integrity", Verdict::Error, lines.join("; "), damaged),
-        Err(e) => Finding::new("integrity", Verdict::Error, e.to_string(), damaged),
-    });
+    findings.push(integrity(conn, full)?);
     let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     findings.push(journal(&mode));
     findings.push(clocks(conn)?);
     findings.push(stale(conn, clock)?);
     Ok(findings)
+}
+
+/// The quick check reads every page. The full one also compares each index with its table.
+fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
+    let (check, whole) = if full {
+        (
+            "PRAGMA integrity_check(5)",
+            "the file is whole (full check)",
+        )
+    } else {
+        (
+            "PRAGMA quick_check(5)",
+            "the file is whole (quick check; --full also compares the indexes)",
+        )
+    };
+    let lines = conn
+        .prepare(check)?
+        .query_map((), |row| row.get(0))
+        .and_then(Iterator::collect::<Sql<Vec<String>>>);
+    let damaged = "stop every program that uses the file, copy it with its -wal, and restore a \
+                   backup, or save what can be read: sqlite3 FILE .recover | sqlite3 new.db";
+    let wrong = match lines {
+        Ok(lines) if lines == ["ok"] => return Ok(Finding::ok("integrity", whole)),
+        Ok(lines) => lines.join("; "),
+        Err(error) => error.to_string(),
+    };
+    Ok(Finding::new("integrity", Verdict::Error, wrong, damaged))
 }
 
 fn journal(mode: &str) -> Finding {

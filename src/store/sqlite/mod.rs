@@ -38,6 +38,7 @@ mod commits;
 mod coordinator;
 mod errors;
 mod examine;
+mod file;
 mod moving;
 mod nodes;
 mod open;
@@ -174,6 +175,17 @@ impl SqliteStore {
             })))
         })
         .await
+    }
+
+    /// Returns whether there is a file at `path`, without opening or creating one. A symbolic link
+    /// to a file that does not exist is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] when the path cannot be looked at, is a folder, or when only the log of
+    /// the file is left: the file itself is then missing, and what is in the log must not be lost.
+    pub fn exists(path: impl AsRef<Path>) -> Result<bool, Error> {
+        file::exists(path.as_ref())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opening files: what a file must be, and how connections are set up.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,7 +12,7 @@ use super::{
     Options, Synchronous,
     batch::Sql,
     errors::{self, Stop},
-    schema,
+    file, schema,
 };
 use crate::store::Error;
 
@@ -24,7 +24,7 @@ const CHECKPOINT_PAGES: i64 = 10_000;
 
 /// Opens the file for writing, makes it if there is none, and brings it to the newest version.
 pub(super) fn writer(path: &Path, options: &Options) -> Result<(Arc<Path>, Connection), Error> {
-    let path = usable(path)?;
+    let path: Arc<Path> = file::locate(path)?.into();
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
     let file = path.display().to_string();
     schema::migrate(&mut conn, &file, schema::MIGRATIONS).map_err(|e| stop(&path, e))?;
@@ -39,31 +39,6 @@ fn stop(path: &Path, stop: Stop) -> Error {
     match stop {
         Stop::Sql(error) => errors::opening(path, &error),
         Stop::Told(error) => error,
-    }
-}
-
-/// Says what is wrong with a path before SQLite says "unable to open database file".
-fn usable(path: &Path) -> Result<Arc<Path>, Error> {
-    let unusable = |text| Err(Error::Unusable(text));
-    // Names that are special to SQLite (":memory:", "file:…") are names of files here.
-    let path: PathBuf = match std::path::absolute(path) {
-        Ok(path) => path,
-        Err(error) => return unusable(format!("'{}' is no path: {error}", path.display())),
-    };
-    let file = path.display();
-    if path.is_dir() {
-        let inside = path.join("windlass.db");
-        return unusable(format!(
-            "'{file}' is a folder; name a file in it, '{}' for example",
-            inside.display()
-        ));
-    }
-    match path.parent() {
-        Some(folder) if !folder.is_dir() => unusable(format!(
-            "'{file}' cannot be made: there is no folder '{}'; make it first",
-            folder.display()
-        )),
-        _ => Ok(path.into()),
     }
 }
 
