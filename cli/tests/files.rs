@@ -2,9 +2,14 @@
 
 mod live;
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
-use live::Place;
+use serde_json::json;
+
+use live::{Place, Running, until_gone};
 
 /// Whether this machine lets a test make namespaces of its own (root, or a permissive container).
 fn may_unshare(kind: &str) -> bool {
@@ -68,4 +73,32 @@ fn a_log_whose_file_is_missing_is_refused_by_every_command() {
     let left: Vec<_> = fs::read_dir(place.path("")).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing was created: {left:?}");
     assert_eq!(fs::read_to_string(log).unwrap(), "what was acknowledged");
+}
+
+#[test]
+fn a_worker_whose_file_goes_away_stops_its_commands_and_ends() {
+    let place = Place::new();
+    let props = json!({"shell": "echo $$ > pid.new; mv pid.new pid; exec sleep 600", "cwd": place.path("")});
+    let props = props.to_string();
+    let submit = ["submit", "exec", "--id", "t", "--props", &props];
+    assert_eq!(place.run(&submit).0, 0);
+    let mut worker = place.windlass(&["worker"]);
+    let said = fs::File::create(place.path("said")).unwrap();
+    worker.stdout(Stdio::null()).stderr(said);
+    let worker = Running::of(worker.spawn().unwrap());
+    let pids = place.pids("pid");
+
+    fs::rename(place.path("s.db"), place.path("moved.db")).unwrap();
+    assert_eq!(worker.wait(), Some(4));
+    until_gone(&pids);
+    let said = place.read("said");
+    assert!(
+        said.contains("was moved, deleted or replaced") && said.contains("start again"),
+        "{said}"
+    );
+    // The log is still there, so that nobody starts with an empty store.
+    let (code, _, err) = place.run(&["submit", "k"]);
+    assert_eq!(code, 4, "{err}");
+    fs::rename(place.path("moved.db"), place.path("s.db")).unwrap();
+    assert_eq!(place.get("t")["state"], "runnable");
 }

@@ -11,6 +11,7 @@
 mod examine;
 mod faults;
 mod files;
+mod gone;
 mod leases;
 mod migration;
 mod opening;

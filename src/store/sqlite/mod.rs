@@ -153,12 +153,12 @@ impl SqliteStore {
     ) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {
-            let (path, conn) = open::writer(&path, &options)?;
-            let hub = Hub::start(path.clone(), options.busy_timeout)?;
+            let (files, conn) = open::writer(&path, &options)?;
+            let hub = Hub::start(files.clone(), options.busy_timeout)?;
             let lease_clock = LeaseClock::new();
             let writer = Writer::start(writer::Setup {
                 conn,
-                path: path.clone(),
+                files: files.clone(),
                 clock,
                 lease_clock: lease_clock.clone(),
                 limits: options.limits,
@@ -166,8 +166,8 @@ impl SqliteStore {
                 committed: hub.ringer(),
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(path.clone(), options.busy_timeout)),
-                path,
+                readers: Arc::new(Readers::new(files.clone(), options.busy_timeout)),
+                path: files.path().clone(),
                 limits: options.limits,
                 lease_clock,
                 writer,

@@ -12,7 +12,8 @@ use super::{
     Options, Synchronous,
     batch::Sql,
     errors::{self, Stop},
-    file, schema,
+    file::{self, OpenFiles, Opening},
+    schema,
 };
 use crate::store::Error;
 
@@ -22,9 +23,13 @@ const STATEMENTS: usize = 128;
 /// pages are written twice: twice the throughput of SQLite's default of 1,000.
 const CHECKPOINT_PAGES: i64 = 10_000;
 
-/// Opens the file for writing, makes it if there is none, and brings it to the newest version.
-pub(super) fn writer(path: &Path, options: &Options) -> Result<(Arc<Path>, Connection), Error> {
-    let path: Arc<Path> = file::locate(path)?.into();
+/// Opens the file for writing, creates it if there is none, and migrates it to the newest version.
+pub(super) fn writer(
+    path: &Path,
+    options: &Options,
+) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    let path: Arc<Path> = file::prepare(path)?.into();
+    let opening = Opening::at(path.clone())?;
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
     let file = path.display().to_string();
     schema::migrate(&mut conn, &file, schema::MIGRATIONS).map_err(|e| stop(&path, e))?;
@@ -32,7 +37,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<(Arc<Path>, Conne
     // The writer waits in a way of its own.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
-    Ok((path, conn))
+    Ok((Arc::new(opening.opened()?), conn))
 }
 
 fn stop(path: &Path, stop: Stop) -> Error {
@@ -43,9 +48,7 @@ fn stop(path: &Path, stop: Stop) -> Error {
 }
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     keep_plans(&conn)?;
     conn.busy_timeout(options.busy_timeout)?;
@@ -108,10 +111,13 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
     Ok(())
 }
 
-/// A connection that only reads, to a file that a [`writer`] has opened.
-pub(super) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Stop> {
+/// Opens a connection that only reads, to the files that a [`writer`] has open.
+pub(super) fn reader(files: &OpenFiles, busy_timeout: Duration) -> Result<Connection, Stop> {
+    files.check()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = Connection::open_with_flags(files.path(), flags)?;
+    // Nothing of another file is read that has come in the place of this one.
+    files.check()?;
     keep_plans(&conn)?;
     conn.busy_timeout(busy_timeout)?;
     conn.pragma_update(None, "query_only", true)?;
