@@ -4,12 +4,14 @@ mod live;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Command, Stdio},
 };
 
 use serde_json::json;
 
-use live::{Place, Running, until_gone};
+use live::{Place, Running, until, until_gone};
 
 /// Whether this machine lets a test make namespaces of its own (root, or a permissive container).
 fn may_unshare(kind: &str) -> bool {
@@ -101,4 +103,32 @@ fn a_worker_whose_file_goes_away_stops_its_commands_and_ends() {
     assert_eq!(code, 4, "{err}");
     fs::rename(place.path("moved.db"), place.path("s.db")).unwrap();
     assert_eq!(place.get("t")["state"], "runnable");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn no_umask_lets_other_users_read_the_tasks() {
+    let place = Place::new();
+    // The default store, so that its folder is created, too.
+    let mut worker = Command::new("sh");
+    worker
+        .args(["-c", "umask 0; exec \"$0\" worker"])
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .env("XDG_DATA_HOME", place.path("data"))
+        .env_remove("WINDLASS_STORE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let worker = Running::of(worker.spawn().unwrap());
+    let folder = place.path("data/windlass");
+    let parts = ["windlass.db", "windlass.db-wal", "windlass.db-shm"].map(|name| folder.join(name));
+    until("the files are there", || parts.iter().all(|p| p.exists()));
+    assert_eq!(mode(&folder), 0o700);
+    for part in parts {
+        assert_eq!(mode(&part), 0o600, "{}", part.display());
+    }
+    worker.kill();
 }

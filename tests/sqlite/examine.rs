@@ -267,3 +267,36 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
         "{finding:?}"
     );
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_other_users_can_read_is_a_warning() {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let findings = examine(&store, false).await;
+    assert_eq!(of(&findings, "permissions").verdict, Verdict::Ok);
+
+    let log = format!("{}-wal", file.path().display());
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
+    let findings = examine(&store, false).await;
+    let finding = of(&findings, "permissions");
+    assert_eq!(finding.verdict, Verdict::Warning, "{finding:?}");
+    assert!(finding.found.contains("0640"), "{finding:?}");
+    let command = finding.found.split("chmod").nth(1).unwrap();
+    assert!(
+        command.contains("go-rwx") && command.contains(&log),
+        "{finding:?}"
+    );
+
+    // The command that it names is right.
+    let shell = finding.found.split("run: ").nth(1).unwrap();
+    let ran = std::process::Command::new("sh")
+        .args(["-c", shell])
+        .status();
+    assert!(ran.unwrap().success());
+    let findings = examine(&store, false).await;
+    assert_eq!(of(&findings, "permissions").verdict, Verdict::Ok);
+}

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -158,4 +158,40 @@ async fn an_empty_log_without_a_file_holds_nothing() {
     fs::write(beside(&file.path(), "-wal"), "").unwrap();
     assert!(!SqliteStore::exists(file.path()).unwrap());
     submit(&file.open().await, "t").await;
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn only_its_owner_can_read_a_new_file_and_its_log() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    for ending in ["", "-wal", "-shm"] {
+        let part = beside(&file.path(), ending);
+        assert_eq!(mode(&part), 0o600, "{}", part.display());
+    }
+    drop(store);
+    let alone = file.folder().join("states.db");
+    let _states = SqliteStates::open(&alone, Options::default())
+        .await
+        .unwrap();
+    for ending in ["", "-wal", "-shm"] {
+        assert_eq!(mode(&beside(&alone, ending)), 0o600);
+    }
+}
+
+/// Its owner may share a file on purpose.
+#[tokio::test]
+async fn the_mode_of_a_file_that_exists_stays() {
+    let file = file();
+    fs::write(file.path(), "").unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o660)).unwrap();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    for ending in ["", "-wal", "-shm"] {
+        assert_eq!(mode(&beside(&file.path(), ending)), 0o660);
+    }
 }

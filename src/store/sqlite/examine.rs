@@ -10,7 +10,7 @@ use super::{
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    nodes, process, schema,
+    file, nodes, process, schema,
 };
 use crate::store::{
     Error,
@@ -53,6 +53,7 @@ impl SqliteStore {
         }
         findings.extend(strays.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
+        findings.push(permissions(&inner.path));
         findings.push(space(&inner.path));
         Ok(findings)
     }
@@ -292,9 +293,44 @@ fn mib(bytes: u64) -> String {
 }
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    std::fs::metadata(name).map_or(0, |file| file.len())
+    std::fs::metadata(file::beside(path, ending)).map_or(0, |file| file.len())
+}
+
+/// Whether other users can read the tasks.
+#[cfg(unix)]
+fn permissions(path: &Path) -> Finding {
+    use std::os::unix::fs::PermissionsExt;
+
+    let open = ["", "-wal", "-shm"].into_iter().filter_map(|ending| {
+        let part = file::beside(path, ending);
+        let mode = std::fs::metadata(&part).ok()?.permissions().mode() & 0o7777;
+        (mode & 0o077 != 0).then_some((part, mode))
+    });
+    let open: Vec<_> = open.collect();
+    let Some((first, mode)) = open.first() else {
+        return Finding::ok("permissions", "only the owner can read the file");
+    };
+    let names: Vec<String> = open.iter().map(|(part, _)| quoted(part)).collect();
+    let found = format!(
+        "'{}' has mode {mode:04o}; run: chmod go-rwx {}",
+        first.display(),
+        names.join(" ")
+    );
+    let advice = "other users can read or write props, results and errors of tasks; run the chmod \
+                  above, unless the file is shared on purpose";
+    Finding::new("permissions", Verdict::Warning, found, advice)
+}
+
+/// The path as one word of a shell.
+#[cfg(unix)]
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(not(unix))]
+fn permissions(_: &Path) -> Finding {
+    let found = "not known on this system";
+    Finding::new("permissions", Verdict::Unknown, found, "")
 }
 
 /// The log of the file, which is written back on request.

@@ -17,7 +17,8 @@ use crate::store::Error;
 const MAX_LINKS: usize = 40;
 
 /// Returns the one path by which the file is opened, after checking that it is safe to open. Creates
-/// an empty file if there is none.
+/// an empty file if there is none, which only its owner can read and write. SQLite gives its other
+/// files the same mode.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
     // Closing a file ends all locks that the process holds on it. So no other call goes on to open
     // a file before the call that creates it has closed it.
@@ -44,7 +45,11 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
 }
 
 fn create(path: &Path) -> Result<(), Error> {
-    match fs::File::create_new(path) {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(Error::Unusable(format!(
