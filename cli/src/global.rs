@@ -11,7 +11,7 @@ use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{
     Client,
-    store::{self, Store},
+    store::{self, Store, sqlite::SqliteStore},
 };
 
 use crate::{
@@ -94,6 +94,15 @@ fn not_opened(url: &str, error: store::Error) -> Failure {
     }
 }
 
+/// Creates the folder, which only its owner can enter, and its parents where they do not exist.
+fn private_folder(path: &std::path::Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 impl Global {
     /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
     /// from this level on.
@@ -145,7 +154,7 @@ impl Global {
             return Err(Failure::Usage(text.into()));
         };
         let dir = dirs.data_dir();
-        std::fs::create_dir_all(dir).map_err(|e| {
+        private_folder(dir).map_err(|e| {
             let dir = dir.display();
             Failure::Store(format!(
                 "store: the folder {dir} cannot be made: {e}; give --store sqlite:PATH"
@@ -168,14 +177,14 @@ impl Global {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when there is no such file.
+    /// As [`open`](Self::open), and when there is no such file or only its log.
     pub(crate) async fn existing(&self) -> Result<Client, Failure> {
         if let Some(path) = self
             .store
             .as_deref()
             .and_then(|s| s.strip_prefix("sqlite:"))
             && !path.is_empty()
-            && matches!(std::path::Path::new(path).try_exists(), Ok(false))
+            && !SqliteStore::exists(path)?
         {
             return Err(Failure::Store(format!(
                 "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"

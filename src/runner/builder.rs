@@ -1,6 +1,10 @@
 //! [`Builder`]: putting a node together.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -227,6 +231,7 @@ impl Builder {
         };
         let retention = config.retention;
         let peers_changed = Arc::new(Notify::new());
+        let failure = Arc::new(OnceLock::new());
         let engine = Engine::new(Parts {
             coordinator: coordinator.clone(),
             clock: store.clock().clone(),
@@ -238,6 +243,7 @@ impl Builder {
             balancer,
             until: until_rx,
             wanted,
+            failure: failure.clone(),
             peers_changed: peers_changed.clone(),
             tx: tx.clone(),
             rx,
@@ -256,6 +262,7 @@ impl Builder {
             node,
             tx,
             ended: Some(ended),
+            failure,
         })
     }
 }

@@ -30,4 +30,6 @@ pub(super) enum In {
 pub(super) enum LeaseEvent {
     Gained(Lease),
     Lost,
+    /// The store is gone for good.
+    StoreGone(Error),
 }

@@ -191,6 +191,12 @@ impl Keeper {
                     error!(%node, lease = lease.id, %why, "the lease is lost");
                     return false;
                 }
+                Ok(Err(e @ Error::StoreGone(_))) => {
+                    // The node stops, and then tells this to leave.
+                    let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
+                    self.told_to_leave().await;
+                    return true;
+                }
                 Ok(Err(e)) => {
                     next = Instant::now() + backoff(&mut wait, self.ttl / 6);
                     last = e.to_string();
@@ -230,6 +236,10 @@ impl Keeper {
                 Ok(held) => {
                     info!(node = %self.spec.name, lease = held.0.id, "joined again with a new lease");
                     return Some(held);
+                }
+                Err(e @ Error::StoreGone(_)) => {
+                    let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
+                    return None;
                 }
                 Err(e) => {
                     if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {

@@ -11,7 +11,10 @@ mod lease;
 mod maintain;
 mod spawn;
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -26,7 +29,7 @@ pub use self::{
     handle::{RunningTask, Snapshot},
 };
 use self::{handle::Control, input::In};
-use crate::store::Store;
+use crate::store::{Error, Store};
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
 ///
@@ -72,6 +75,7 @@ pub struct Runner {
     node: NodeName,
     tx: mpsc::UnboundedSender<In>,
     ended: Option<JoinHandle<()>>,
+    failure: Arc<OnceLock<Error>>,
 }
 
 impl Runner {
@@ -88,6 +92,12 @@ impl Runner {
     /// Whether the node has stopped.
     pub fn is_stopped(&self) -> bool {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Returns why the node stops, or has stopped, by itself: its store is gone
+    /// ([`Error::StoreGone`]). `None` while it works, and when it was told to stop.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
     }
 
     /// What the node is doing; `None` when it has stopped.
@@ -137,7 +147,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// When the process cannot listen for signals.
+    /// When the process cannot listen for signals, and when the node has stopped by itself: the
+    /// error then holds the [`failure`](Self::failure).
     pub async fn run_until_signal(self) -> std::io::Result<()> {
         self.run_until(std::future::pending()).await.map(drop)
     }
@@ -147,7 +158,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// When the process cannot listen for signals.
+    /// When the process cannot listen for signals, and when the node has stopped by itself: the
+    /// error then holds the [`failure`](Self::failure).
     pub async fn run_until(
         mut self,
         done: impl Future<Output = ()>,
@@ -156,7 +168,7 @@ impl Runner {
         let mut told = None;
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
-                _ = ended => return Ok(None),
+                _ = ended => return self.outcome(None),
                 () = done => {}
                 name = signals.next() => {
                     info!(node = %self.node, signal = name, "shutting down; a second signal aborts");
@@ -167,7 +179,7 @@ impl Runner {
         self.tell(Control::Shutdown);
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
-                _ = ended => return Ok(told),
+                _ = ended => return self.outcome(told),
                 name = signals.next() => {
                     warn!(node = %self.node, signal = name, "another signal: aborting");
                     told = Some(name);
@@ -176,6 +188,14 @@ impl Runner {
         }
         self.abort().await;
         Ok(told)
+    }
+
+    /// How a node that has ended has ended.
+    fn outcome(&self, told: Option<&'static str>) -> std::io::Result<Option<&'static str>> {
+        match self.failure() {
+            Some(error) => Err(std::io::Error::other(error)),
+            None => Ok(told),
+        }
     }
 
     fn tell(&self, control: Control) {

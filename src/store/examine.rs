@@ -17,6 +17,9 @@ pub struct Examination {
     /// Mend what can be mended safely: what belongs to nothing is deleted, claims of nodes that
     /// certainly are no more end, a log is written back. What is claimed or cannot be read stays.
     pub repair: bool,
+    /// Read the whole file of a SQLite store and compare each index with its table, instead of the
+    /// quick check, which only counts the rows of an index. Takes as long as reading the file.
+    pub full: bool,
     /// Compact the history of an etcd up to now. Whoever shares it loses its history too.
     pub compact: bool,
     /// The quota of the members of an etcd in bytes, where they do not tell it.

@@ -11,6 +11,10 @@ use crate::support::*;
 async fn examine(store: &SqliteStore, repair: bool) -> Vec<Finding> {
     let mut how = Examination::default();
     how.repair = repair;
+    examine_as(store, how).await
+}
+
+async fn examine_as(store: &SqliteStore, how: Examination) -> Vec<Finding> {
     Registry::examine(store, &how).await.unwrap()
 }
 
@@ -222,4 +226,77 @@ async fn a_clock_that_was_ahead_is_told() {
         "{}",
         finding.found
     );
+}
+
+/// A quick check counts the rows of an index, and compares none.
+#[tokio::test]
+async fn a_full_check_finds_an_index_that_contradicts_its_table() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let insert = "INSERT INTO commands (ord, id, n, sent_at, command, outcome)
+         SELECT 900, 'c', n, 0, '{}', '{}' FROM tasks";
+    file.raw().execute_batch(insert).unwrap();
+    let index = "name = 'commands_of_task'";
+    let schema = |sql: &str| {
+        let raw = file.raw();
+        raw.pragma_update(None, "writable_schema", true).unwrap();
+        raw.execute_batch(sql).unwrap();
+    };
+    schema(&format!(
+        "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
+         DELETE FROM sqlite_schema WHERE {index}"
+    ));
+    let change = "UPDATE commands SET n = n + 1";
+    file.raw().execute_batch(change).unwrap();
+    schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
+    drop(store);
+
+    let store = file.open().await;
+    let mut how = Examination::default();
+    let quick = examine_as(&store, how.clone()).await;
+    assert_eq!(of(&quick, "integrity").verdict, Verdict::Ok, "{quick:#?}");
+    how.full = true;
+    let full = examine_as(&store, how).await;
+    let finding = of(&full, "integrity");
+    assert_eq!(finding.verdict, Verdict::Error, "{full:#?}");
+    assert!(
+        finding
+            .found
+            .contains("missing from index commands_of_task"),
+        "{finding:?}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_other_users_can_read_is_a_warning() {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "t").await;
+    let findings = examine(&store, false).await;
+    assert_eq!(of(&findings, "permissions").verdict, Verdict::Ok);
+
+    let log = format!("{}-wal", file.path().display());
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o640)).unwrap();
+    let findings = examine(&store, false).await;
+    let finding = of(&findings, "permissions");
+    assert_eq!(finding.verdict, Verdict::Warning, "{finding:?}");
+    assert!(finding.found.contains("0640"), "{finding:?}");
+    let command = finding.found.split("chmod").nth(1).unwrap();
+    assert!(
+        command.contains("go-rwx") && command.contains(&log),
+        "{finding:?}"
+    );
+
+    // The command that it names is right.
+    let shell = finding.found.split("run: ").nth(1).unwrap();
+    let ran = std::process::Command::new("sh")
+        .args(["-c", shell])
+        .status();
+    assert!(ran.unwrap().success());
+    let findings = examine(&store, false).await;
+    assert_eq!(of(&findings, "permissions").verdict, Verdict::Ok);
 }

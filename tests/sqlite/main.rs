@@ -10,6 +10,8 @@
 
 mod examine;
 mod faults;
+mod files;
+mod gone;
 mod leases;
 mod migration;
 mod opening;

@@ -1,15 +1,13 @@
 //! `windlass copy`: all tasks of one store into another.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use tokio::time::sleep;
 use windlass::store::{
     Error, Store,
     copy::{Left, Report, Transfer},
+    sqlite::SqliteStore,
 };
 
 use crate::{
@@ -66,7 +64,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if let Some(path) = args.from.strip_prefix("sqlite:")
         && !path.is_empty()
-        && !Path::new(path).exists()
+        && !SqliteStore::exists(path).map_err(|e| Failure::from(e).about("from"))?
     {
         return Err(Failure::Usage(format!(
             "from: there is no file '{path}'; look at its name"

@@ -19,12 +19,18 @@ is 1 when there is an error (with --strict: or a warning).
 Examples:
   windlass doctor
   windlass doctor --repair
+  windlass doctor --full
   windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
 pub(crate) struct Args {
     /// Mend what can be mended safely: delete what belongs to no task, end claims of nodes that are no
     /// more, write the log of a file back; what is claimed or cannot be read stays
     #[arg(long)]
     repair: bool,
+
+    /// Check the file of a SQLite store in full: compare each index with its table (takes as long as
+    /// reading the file)
+    #[arg(long)]
+    full: bool,
 
     /// Compact the history of etcd up to now; whoever else uses that etcd loses the history too
     #[arg(long)]
@@ -78,6 +84,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let mut how = Examination::default();
     how.repair = args.repair;
+    how.full = args.full;
     how.compact = args.compact;
     how.quota = args.quota;
     let findings = client.store().registry().examine(&how).await?;

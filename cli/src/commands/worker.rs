@@ -25,7 +25,10 @@ environment. The last is a folder for the command's own progress: it is kept fro
 attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
 
 ctrl-c or SIGTERM gives every task back: its command gets SIGTERM, and SIGKILL after the grace.
-A second one kills the commands at once.";
+A second one kills the commands at once.
+
+When the file of the store is moved, deleted or replaced, the worker stops its commands and ends
+with exit code 4.";
 
 /// What `worker` takes.
 #[derive(Debug, clap::Args)]
@@ -174,8 +177,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// Signals cannot be listened for.
+/// Why a node ended by itself: its store is gone, or signals cannot be listened for.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    if let Some(error) = cause.map(windlass::store::Error::clone) {
+        return error.into();
+    }
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 

@@ -135,6 +135,10 @@ fn ended(output: Output) -> (i32, String, String) {
 pub(crate) struct Running(Child);
 
 impl Running {
+    pub(crate) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }

@@ -272,6 +272,7 @@ impl Engine {
                 Err(Error::Fenced(_)) => {
                     debug!(task = %view.id, "not claimed: the lease is gone");
                 }
+                Err(error @ Error::StoreGone(_)) => self.store_gone(error),
                 Err(e) => {
                     error!(task = %view.id, error = %e, "could not be claimed; trying again");
                     self.later(view, pending);

@@ -268,6 +268,9 @@ impl Engine {
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
+        if let Err(error @ Error::StoreGone(_)) = answer {
+            return self.store_gone(error);
+        }
         if !self.slots.contains_key(&id) {
             // A claim that was not for this node was given back, or the task was lost meanwhile.
             if let Err(error) = answer {

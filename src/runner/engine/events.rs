@@ -58,6 +58,9 @@ impl Engine {
         if self.lease.is_none() {
             return;
         }
+        if let Some(error @ Error::StoreGone(_)) = why {
+            return self.store_gone(error);
+        }
         let why = why.map_or_else(|| "the stream ended".to_owned(), |e| e.to_string());
         warn!(node = %self.parts.node, why, "the watch broke off; watching again");
         self.start_watch(Duration::from_millis(200 + fastrand::u64(0..800)));

@@ -13,7 +13,7 @@ mod timers;
 
 use std::{
     collections::{self, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Waker},
     time::Duration,
 };
@@ -46,7 +46,7 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     handler::StatefulHandler,
-    store::{Commit, Coordinator, Lease, NodeStatus, TaskView},
+    store::{Commit, Coordinator, Error, Lease, NodeStatus, TaskView},
 };
 
 /// A kind that this node has a handler for.
@@ -67,6 +67,8 @@ pub(super) struct Parts {
     pub(super) balancer: Arc<dyn Balancer>,
     pub(super) until: watch::Receiver<Instant>,
     pub(super) wanted: watch::Sender<Wanted>,
+    /// Why the node has stopped by itself.
+    pub(super) failure: Arc<OnceLock<Error>>,
     /// Told when the other nodes are to be looked at again.
     pub(super) peers_changed: Arc<Notify>,
     pub(super) tx: mpsc::UnboundedSender<In>,
@@ -318,6 +320,7 @@ impl Engine {
         match input {
             In::Lease(LeaseEvent::Gained(lease)) => self.lease_gained(lease),
             In::Lease(LeaseEvent::Lost) => self.lease_lost(),
+            In::Lease(LeaseEvent::StoreGone(error)) => self.store_gone(error),
             In::Events(epoch, events, _permit) if epoch == self.watch_epoch => {
                 for event in events {
                     self.event(event);
@@ -358,6 +361,18 @@ impl Engine {
             error!(node = %self.parts.node, tasks = self.slots.len(),
                 "stopped every handler: the lease is lost; whichever node has one goes on with the tasks");
         }
+        self.forget_lease();
+    }
+
+    /// Stops the node: the store is gone for good, so that nothing can be stored any more.
+    pub(super) fn store_gone(&mut self, error: Error) {
+        if self.parts.failure.set(error).is_err() {
+            return;
+        }
+        error!(node = %self.parts.node, tasks = self.slots.len(),
+            "the store is gone: stopped every handler, the node ends");
+        self.mode = Mode::Stopping;
+        self.pending.clear();
         self.forget_lease();
     }
 

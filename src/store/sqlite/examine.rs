@@ -10,7 +10,7 @@ use super::{
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    nodes, process, schema,
+    file, nodes, process, schema,
 };
 use crate::store::{
     Error,
@@ -24,10 +24,10 @@ const LARGE_WAL: u64 = 256 << 20;
 impl SqliteStore {
     pub(super) async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let inner = &self.0;
-        let clock = inner.lease_clock.clone();
+        let (clock, full) = (inner.lease_clock.clone(), how.full);
         // Before anything is written: with the next write, leases that are over end.
         let read = inner.readers.run("examine the store", move |conn| {
-            Ok((first(conn, &clock)?, stray(conn)?))
+            Ok((first(conn, &clock, full)?, stray(conn)?))
         });
         let (mut findings, strays) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
@@ -53,6 +53,7 @@ impl SqliteStore {
         }
         findings.extend(strays.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
+        findings.push(permissions(&inner.path));
         findings.push(space(&inner.path));
         Ok(findings)
     }
@@ -63,7 +64,7 @@ fn version(conn: &Connection) -> Sql<i64> {
 }
 
 /// The file itself, the clock, the nodes.
-fn first(conn: &Connection, clock: &LeaseClock) -> Result<Vec<Finding>, Stop> {
+fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![Finding::ok(
         "version",
         format!(
@@ -73,20 +74,39 @@ fn first(conn: &Connection, clock: &LeaseClock) -> Result<Vec<Finding>, Stop> {
             rusqlite::version()
         ),
     )];
-    let mut check = conn.prepare("PRAGMA quick_check(5)")?;
-    let wrong: Sql<Vec<String>> = check.query_map((), |row| row.get(0))?.collect();
-    let damaged = "stop every program that uses the file, copy it with its -wal, and restore a \
-                   backup, or save what can be read: sqlite3 FILE .recover | sqlite3 new.db";
-    findings.push(match wrong {
-        Ok(lines) if lines == ["ok"] => Finding::ok("integrity", "the file is whole"),
-        Ok(lines) => Finding::new("integrity", Verdict::Error, lines.join("; "), damaged),
-        Err(e) => Finding::new("integrity", Verdict::Error, e.to_string(), damaged),
-    });
+    findings.push(integrity(conn, full)?);
     let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     findings.push(journal(&mode));
     findings.push(clocks(conn)?);
     findings.push(stale(conn, clock)?);
     Ok(findings)
+}
+
+/// The quick check reads every page. The full one also compares each index with its table.
+fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
+    let (check, whole) = if full {
+        (
+            "PRAGMA integrity_check(5)",
+            "the file is whole (full check)",
+        )
+    } else {
+        (
+            "PRAGMA quick_check(5)",
+            "the file is whole (quick check; --full also compares the indexes)",
+        )
+    };
+    let lines = conn
+        .prepare(check)?
+        .query_map((), |row| row.get(0))
+        .and_then(Iterator::collect::<Sql<Vec<String>>>);
+    let damaged = "stop every program that uses the file, copy it with its -wal, and restore a \
+                   backup, or save what can be read: sqlite3 FILE .recover | sqlite3 new.db";
+    let wrong = match lines {
+        Ok(lines) if lines == ["ok"] => return Ok(Finding::ok("integrity", whole)),
+        Ok(lines) => lines.join("; "),
+        Err(error) => error.to_string(),
+    };
+    Ok(Finding::new("integrity", Verdict::Error, wrong, damaged))
 }
 
 fn journal(mode: &str) -> Finding {
@@ -273,9 +293,44 @@ fn mib(bytes: u64) -> String {
 }
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    std::fs::metadata(name).map_or(0, |file| file.len())
+    std::fs::metadata(file::beside(path, ending)).map_or(0, |file| file.len())
+}
+
+/// Whether other users can read the tasks.
+#[cfg(unix)]
+fn permissions(path: &Path) -> Finding {
+    use std::os::unix::fs::PermissionsExt;
+
+    let open = ["", "-wal", "-shm"].into_iter().filter_map(|ending| {
+        let part = file::beside(path, ending);
+        let mode = std::fs::metadata(&part).ok()?.permissions().mode() & 0o7777;
+        (mode & 0o077 != 0).then_some((part, mode))
+    });
+    let open: Vec<_> = open.collect();
+    let Some((first, mode)) = open.first() else {
+        return Finding::ok("permissions", "only the owner can read the file");
+    };
+    let names: Vec<String> = open.iter().map(|(part, _)| quoted(part)).collect();
+    let found = format!(
+        "'{}' has mode {mode:04o}; run: chmod go-rwx {}",
+        first.display(),
+        names.join(" ")
+    );
+    let advice = "other users can read or write props, results and errors of tasks; run the chmod \
+                  above, unless the file is shared on purpose";
+    Finding::new("permissions", Verdict::Warning, found, advice)
+}
+
+/// The path as one word of a shell.
+#[cfg(unix)]
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(not(unix))]
+fn permissions(_: &Path) -> Finding {
+    let found = "not known on this system";
+    Finding::new("permissions", Verdict::Unknown, found, "")
 }
 
 /// The log of the file, which is written back on request.

@@ -38,6 +38,7 @@ mod commits;
 mod coordinator;
 mod errors;
 mod examine;
+mod file;
 mod moving;
 mod nodes;
 mod open;
@@ -152,12 +153,12 @@ impl SqliteStore {
     ) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {
-            let (path, conn) = open::writer(&path, &options)?;
-            let hub = Hub::start(path.clone(), options.busy_timeout)?;
+            let (files, conn) = open::writer(&path, &options)?;
+            let hub = Hub::start(files.clone(), options.busy_timeout)?;
             let lease_clock = LeaseClock::new();
             let writer = Writer::start(writer::Setup {
                 conn,
-                path: path.clone(),
+                files: files.clone(),
                 clock,
                 lease_clock: lease_clock.clone(),
                 limits: options.limits,
@@ -165,8 +166,8 @@ impl SqliteStore {
                 committed: hub.ringer(),
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(path.clone(), options.busy_timeout)),
-                path,
+                readers: Arc::new(Readers::new(files.clone(), options.busy_timeout)),
+                path: files.path().clone(),
                 limits: options.limits,
                 lease_clock,
                 writer,
@@ -174,6 +175,17 @@ impl SqliteStore {
             })))
         })
         .await
+    }
+
+    /// Returns whether there is a file at `path`, without opening or creating one. A symbolic link
+    /// to a file that does not exist is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] when the path cannot be looked at, is a folder, or when only the log of
+    /// the file is left: the file itself is then missing, and what is in the log must not be lost.
+    pub fn exists(path: impl AsRef<Path>) -> Result<bool, Error> {
+        file::exists(path.as_ref())
     }
 }
 

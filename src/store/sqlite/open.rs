@@ -1,7 +1,7 @@
 //! Opening files: what a file must be, and how connections are set up.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use super::{
     Options, Synchronous,
     batch::Sql,
     errors::{self, Stop},
+    file::{self, OpenFiles, Opening},
     schema,
 };
 use crate::store::Error;
@@ -22,9 +23,13 @@ const STATEMENTS: usize = 128;
 /// pages are written twice: twice the throughput of SQLite's default of 1,000.
 const CHECKPOINT_PAGES: i64 = 10_000;
 
-/// Opens the file for writing, makes it if there is none, and brings it to the newest version.
-pub(super) fn writer(path: &Path, options: &Options) -> Result<(Arc<Path>, Connection), Error> {
-    let path = usable(path)?;
+/// Opens the file for writing, creates it if there is none, and migrates it to the newest version.
+pub(super) fn writer(
+    path: &Path,
+    options: &Options,
+) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    let path: Arc<Path> = file::prepare(path)?.into();
+    let opening = Opening::at(path.clone())?;
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
     let file = path.display().to_string();
     schema::migrate(&mut conn, &file, schema::MIGRATIONS).map_err(|e| stop(&path, e))?;
@@ -32,7 +37,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<(Arc<Path>, Conne
     // The writer waits in a way of its own.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
-    Ok((path, conn))
+    Ok((Arc::new(opening.opened()?), conn))
 }
 
 fn stop(path: &Path, stop: Stop) -> Error {
@@ -42,35 +47,8 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-/// Says what is wrong with a path before SQLite says "unable to open database file".
-fn usable(path: &Path) -> Result<Arc<Path>, Error> {
-    let unusable = |text| Err(Error::Unusable(text));
-    // Names that are special to SQLite (":memory:", "file:…") are names of files here.
-    let path: PathBuf = match std::path::absolute(path) {
-        Ok(path) => path,
-        Err(error) => return unusable(format!("'{}' is no path: {error}", path.display())),
-    };
-    let file = path.display();
-    if path.is_dir() {
-        let inside = path.join("windlass.db");
-        return unusable(format!(
-            "'{file}' is a folder; name a file in it, '{}' for example",
-            inside.display()
-        ));
-    }
-    match path.parent() {
-        Some(folder) if !folder.is_dir() => unusable(format!(
-            "'{file}' cannot be made: there is no folder '{}'; make it first",
-            folder.display()
-        )),
-        _ => Ok(path.into()),
-    }
-}
-
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     keep_plans(&conn)?;
     conn.busy_timeout(options.busy_timeout)?;
@@ -133,10 +111,13 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
     Ok(())
 }
 
-/// A connection that only reads, to a file that a [`writer`] has opened.
-pub(super) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Stop> {
+/// Opens a connection that only reads, to the files that a [`writer`] has open.
+pub(super) fn reader(files: &OpenFiles, busy_timeout: Duration) -> Result<Connection, Stop> {
+    files.check()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = Connection::open_with_flags(files.path(), flags)?;
+    // Nothing of another file is read that has come in the place of this one.
+    files.check()?;
     keep_plans(&conn)?;
     conn.busy_timeout(busy_timeout)?;
     conn.pragma_update(None, "query_only", true)?;

@@ -1,7 +1,6 @@
 //! [`Readers`]: a few connections that only read, and what is read with them.
 
 use std::{
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,6 +15,7 @@ use super::{
     changes,
     codes::{from_code, time, to_code},
     errors::{self, Stop},
+    file::OpenFiles,
     open, rows,
 };
 use crate::store::{
@@ -27,16 +27,16 @@ const READERS: usize = 4;
 
 /// Connections for reading. Reads never wait for the writer, nor it for them.
 pub(super) struct Readers {
-    path: Arc<Path>,
+    files: Arc<OpenFiles>,
     busy_timeout: Duration,
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
 }
 
 impl Readers {
-    pub(super) fn new(path: Arc<Path>, busy_timeout: Duration) -> Self {
+    pub(super) fn new(files: Arc<OpenFiles>, busy_timeout: Duration) -> Self {
         Self {
-            path,
+            files,
             busy_timeout,
             idle: Mutex::default(),
             permits: Semaphore::new(READERS),
@@ -57,7 +57,7 @@ impl Readers {
         match task.await.map_err(|e| failed(e.to_string()))? {
             Ok(value) => Ok(value),
             Err(Stop::Told(error)) => Err(error),
-            Err(Stop::Sql(error)) => Err(errors::running(&self.path, operation, &error)),
+            Err(Stop::Sql(error)) => Err(errors::running(self.files.path(), operation, &error)),
         }
     }
 
@@ -65,8 +65,11 @@ impl Readers {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let conn = idle().pop();
         let conn = match conn {
-            Some(conn) => conn,
-            None => open::reader(&self.path, self.busy_timeout)?,
+            Some(conn) => {
+                self.files.check()?;
+                conn
+            }
+            None => open::reader(&self.files, self.busy_timeout)?,
         };
         let result = conn
             .unchecked_transaction()

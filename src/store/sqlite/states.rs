@@ -49,10 +49,10 @@ impl SqliteStates {
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {
-            let (path, conn) = open::writer(&path, &options)?;
+            let (files, conn) = open::writer(&path, &options)?;
             let writer = Writer::start(Setup {
                 conn,
-                path: path.clone(),
+                files: files.clone(),
                 clock: SystemClock::shared(),
                 lease_clock: LeaseClock::new(),
                 limits: options.limits,
@@ -60,8 +60,8 @@ impl SqliteStates {
                 committed: Box::new(|| {}),
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(path.clone(), options.busy_timeout)),
-                path,
+                readers: Arc::new(Readers::new(files.clone(), options.busy_timeout)),
+                path: files.path().clone(),
                 limits: options.limits,
                 writer,
             })))

@@ -215,6 +215,11 @@ impl Feed {
         self.changes.is_closed()
     }
 
+    /// Ends with an error. A reader whose queue is full gets it from its next call to the store.
+    pub(super) fn fail(self, error: &Error) {
+        let _ = self.changes.try_send(Err(error.clone()));
+    }
+
     /// Tells the next that is to be told.
     pub(super) fn advance(&mut self, conn: &Connection) -> Sql<Progress> {
         if self.changes.capacity() < 2 {

@@ -6,14 +6,13 @@
 //! watches it sleeps for good.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
@@ -21,6 +20,7 @@ use rusqlite::Connection;
 use super::{
     batch::Sql,
     errors::Stop,
+    file::OpenFiles,
     open,
     subscriber::{Feed, Progress, Watch},
     views::Views,
@@ -32,6 +32,8 @@ const POLL: Duration = Duration::from_millis(5);
 /// How soon a reader whose queue was full is looked at again, at first and at last.
 const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
+/// How often it is checked that the files are still there.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// How long to wait after a failure of the store.
 const FAILED: Duration = Duration::from_millis(200);
 
@@ -56,14 +58,15 @@ struct Bell {
 }
 
 impl Hub {
-    pub(super) fn start(path: Arc<Path>, busy_timeout: Duration) -> Result<Self, Error> {
+    pub(super) fn start(files: Arc<OpenFiles>, busy_timeout: Duration) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
         let bell = Arc::new(Bell {
             watching: AtomicBool::new(false),
             rung: AtomicBool::new(false),
         });
         let mut thread = Thread {
-            path,
+            files,
+            checked: None,
             busy_timeout,
             conn: None,
             bell: bell.clone(),
@@ -111,7 +114,9 @@ impl Drop for Hub {
 }
 
 struct Thread {
-    path: Arc<Path>,
+    files: Arc<OpenFiles>,
+    /// When it was last checked that they are still there.
+    checked: Option<Instant>,
     busy_timeout: Duration,
     conn: Option<Connection>,
     bell: Arc<Bell>,
@@ -159,6 +164,23 @@ impl Thread {
         }
     }
 
+    /// Whether the files are gone. Then there is nothing more to follow: every watch ends, and every
+    /// feed ends with the reason.
+    fn is_gone(&mut self) -> bool {
+        if self.checked.is_some_and(|at| at.elapsed() < CHECK_EVERY) {
+            return false;
+        }
+        self.checked = Some(Instant::now());
+        let Err(error @ Error::StoreGone(_)) = self.files.check() else {
+            return false;
+        };
+        self.watches.clear();
+        self.feeds.drain(..).for_each(|feed| feed.fail(&error));
+        self.conn = None;
+        self.checked = None;
+        true
+    }
+
     /// Tells everybody what is new; answers how long to sleep then.
     fn turn(&mut self) -> Sql<Option<Duration>> {
         self.watches.retain(|watch| !watch.is_closed());
@@ -170,9 +192,12 @@ impl Thread {
             self.views = Views::default();
             return Ok(None);
         }
+        if self.is_gone() {
+            return Ok(None);
+        }
         let conn = match self.conn.take() {
             Some(conn) => conn,
-            None => match open::reader(&self.path, self.busy_timeout) {
+            None => match open::reader(&self.files, self.busy_timeout) {
                 Ok(conn) => conn,
                 Err(Stop::Sql(error)) => return Err(error),
                 Err(Stop::Told(error)) => {

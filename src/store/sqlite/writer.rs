@@ -4,7 +4,6 @@
 //! disk. Each is answered when the transaction is durable, or when it is known to have failed.
 
 use std::{
-    path::Path,
     sync::{Arc, mpsc},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -16,7 +15,9 @@ use tokio::sync::oneshot;
 use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
-    errors, nodes,
+    errors::{self, Stop},
+    file::OpenFiles,
+    nodes,
 };
 use crate::{
     clock::Clock,
@@ -83,7 +84,7 @@ enum Message {
 /// What the thread works with.
 pub(super) struct Setup {
     pub(super) conn: Connection,
-    pub(super) path: Arc<Path>,
+    pub(super) files: Arc<OpenFiles>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lease_clock: LeaseClock,
     pub(super) limits: Limits,
@@ -211,6 +212,10 @@ impl Thread {
 
     /// Nobody wrote for a while: has a lease ended meanwhile?
     fn idle(&mut self) {
+        // It reports by itself that the files are gone; every job is refused from then on.
+        if self.setup.files.check().is_err() {
+            return;
+        }
         let Setup {
             conn, lease_clock, ..
         } = &self.setup;
@@ -218,15 +223,18 @@ impl Thread {
         let reaped = match ended {
             Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
             Ok(false) => return,
-            Err(e) => Err(e),
+            Err(e) => Err(Stop::Sql(e)),
         };
-        match reaped {
-            Ok(()) => (self.setup.committed)(),
-            Err(error) if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
+        let error = match reaped {
+            Ok(()) => return (self.setup.committed)(),
+            Err(stop) => self.error("look for ended leases", &stop),
+        };
+        match error {
+            error if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
                 self.warned = Some(Instant::now());
                 tracing::warn!(%error, "cannot look for ended leases; it goes on trying");
             }
-            Err(error) => tracing::debug!(%error, "cannot look for ended leases"),
+            error => tracing::debug!(%error, "cannot look for ended leases"),
         }
     }
 
@@ -235,7 +243,7 @@ impl Thread {
             Ok(()) => self.answer(jobs, None),
             // One job's trouble (it is too large for the disk, it meets a damaged page) is not
             // that of the others: each gets a transaction of its own.
-            Err((error, Phase::Work)) if jobs.len() > 1 => {
+            Err((Stop::Sql(error), Phase::Work)) if jobs.len() > 1 => {
                 tracing::debug!(%error, "a batch failed; its jobs are run one by one");
                 for job in jobs {
                     self.serve(vec![job]);
@@ -245,21 +253,37 @@ impl Thread {
         }
     }
 
-    fn answer(&self, jobs: Vec<Box<dyn Job>>, failed: Option<&rusqlite::Error>) {
-        let Some(error) = failed else {
+    fn answer(&self, jobs: Vec<Box<dyn Job>>, failed: Option<&Stop>) {
+        let Some(stop) = failed else {
             (self.setup.committed)();
             jobs.into_iter().for_each(|job| job.answer(None));
             return;
         };
-        tracing::warn!(%error, "a write failed");
-        let tell = |operation| errors::running(&self.setup.path, operation, error);
+        match stop {
+            Stop::Sql(error) => tracing::warn!(%error, "a write failed"),
+            // The files have reported it.
+            Stop::Told(error) => tracing::debug!(%error, "a write was refused"),
+        }
+        let tell = |operation| self.error(operation, stop);
         jobs.into_iter().for_each(|job| job.answer(Some(&tell)));
     }
 
-    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (rusqlite::Error, Phase)> {
+    fn error(&self, operation: &'static str, stop: &Stop) -> Error {
+        match stop {
+            Stop::Sql(error) => errors::running(self.setup.files.path(), operation, error),
+            Stop::Told(error) => error.clone(),
+        }
+    }
+
+    /// Runs the jobs in one transaction. The files are checked twice: before the transaction, so that
+    /// nothing is written to a file that was moved away; and after the commit, so that nothing is
+    /// acknowledged that was written to such a file.
+    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
         let conn = &setup.conn;
-        begin(conn, setup.busy_timeout).map_err(|e| (e, Phase::Begin))?;
+        let check = |phase| setup.files.check().map_err(|e| (Stop::Told(e), phase));
+        check(Phase::Begin)?;
+        begin(conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
         let work = |jobs: &mut [Box<dyn Job>]| {
             let now = setup.clock.now();
             let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
@@ -267,9 +291,11 @@ impl Thread {
             jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
             Ok(std::mem::take(&mut batch.lost))
         };
-        let result = work(jobs).map_err(|e| (e, Phase::Work)).and_then(|lost| {
+        let worked = work(jobs).map_err(|e| (Stop::Sql(e), Phase::Work));
+        let result = worked.and_then(|lost| {
             let commit = conn.execute_batch("COMMIT");
-            commit.map_err(|e| (e, Phase::Commit))?;
+            commit.map_err(|e| (e.into(), Phase::Commit))?;
+            check(Phase::Commit)?;
             for (node, lease, claims) in lost {
                 tracing::warn!(
                     node,

@@ -1,0 +1,134 @@
+//! The program and the file of its store: names, logs, modes, and a file that goes away.
+
+mod live;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::json;
+
+use live::{Place, Running, until, until_gone};
+
+/// Whether this machine lets a test make namespaces of its own (root, or a permissive container).
+fn may_unshare(kind: &str) -> bool {
+    let made = Command::new("unshare").args([kind, "true"]).status();
+    let may = made.is_ok_and(|status| status.success());
+    if !may {
+        eprintln!("NOT TESTED HERE: this machine forbids `unshare {kind}`; run it as root");
+    }
+    may
+}
+
+/// What `docker run -v /srv/jobs.db:/jobs.db` makes.
+#[test]
+fn a_file_that_is_mounted_by_itself_is_refused() {
+    if !may_unshare("--mount") {
+        return;
+    }
+    let place = Place::new();
+    assert_eq!(place.run(&["submit", "k", "--id", "t"]).0, 0);
+    let mounted = place.write("with space/mounted.db", "");
+    let script = "mount --bind s.db \"$1\" && exec \"$2\" --store \"sqlite:$1\" list";
+    let ran = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(&mounted)
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(4), "{err}");
+    assert!(
+        err.contains("mounted by itself") && err.contains("mount the folder"),
+        "{err}"
+    );
+    assert!(err.contains(&mounted.display().to_string()), "{err}");
+    assert_eq!(place.list(&[]).len(), 1);
+}
+
+/// The log may hold acknowledged tasks. A new file beside it would make SQLite delete it.
+#[test]
+fn a_log_whose_file_is_missing_is_refused_by_every_command() {
+    let place = Place::new();
+    let log = place.write("s.db-wal", "what was acknowledged");
+    let target = format!("sqlite:{}", place.path("copy.db").display());
+    let source = format!("sqlite:{}", place.path("s.db").display());
+    for args in [
+        &["list"][..],
+        &["get", "t"],
+        &["doctor"],
+        &["submit", "k"],
+        &["worker", "--until-idle"],
+        &["copy", "--from", &source, "--to", &target],
+    ] {
+        let (code, _, err) = place.run(args);
+        assert_eq!(code, 4, "{args:?}: {err}");
+        assert!(
+            err.contains("the file is missing") && err.contains("s.db-wal"),
+            "{args:?}: {err}"
+        );
+    }
+    let left: Vec<_> = fs::read_dir(place.path("")).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing was created: {left:?}");
+    assert_eq!(fs::read_to_string(log).unwrap(), "what was acknowledged");
+}
+
+#[test]
+fn a_worker_whose_file_goes_away_stops_its_commands_and_ends() {
+    let place = Place::new();
+    let props = json!({"shell": "echo $$ > pid.new; mv pid.new pid; exec sleep 600", "cwd": place.path("")});
+    let props = props.to_string();
+    let submit = ["submit", "exec", "--id", "t", "--props", &props];
+    assert_eq!(place.run(&submit).0, 0);
+    let mut worker = place.windlass(&["worker"]);
+    let said = fs::File::create(place.path("said")).unwrap();
+    worker.stdout(Stdio::null()).stderr(said);
+    let worker = Running::of(worker.spawn().unwrap());
+    let pids = place.pids("pid");
+
+    fs::rename(place.path("s.db"), place.path("moved.db")).unwrap();
+    assert_eq!(worker.wait(), Some(4));
+    until_gone(&pids);
+    let said = place.read("said");
+    assert!(
+        said.contains("was moved, deleted or replaced") && said.contains("start again"),
+        "{said}"
+    );
+    // The log is still there, so that nobody starts with an empty store.
+    let (code, _, err) = place.run(&["submit", "k"]);
+    assert_eq!(code, 4, "{err}");
+    fs::rename(place.path("moved.db"), place.path("s.db")).unwrap();
+    assert_eq!(place.get("t")["state"], "runnable");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn no_umask_lets_other_users_read_the_tasks() {
+    let place = Place::new();
+    // The default store, so that its folder is created, too.
+    let mut worker = Command::new("sh");
+    worker
+        .args(["-c", "umask 0; exec \"$0\" worker"])
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .env("XDG_DATA_HOME", place.path("data"))
+        .env_remove("WINDLASS_STORE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let worker = Running::of(worker.spawn().unwrap());
+    let folder = place.path("data/windlass");
+    let parts = ["windlass.db", "windlass.db-wal", "windlass.db-shm"].map(|name| folder.join(name));
+    until("the files are there", || parts.iter().all(|p| p.exists()));
+    assert_eq!(mode(&folder), 0o700);
+    for part in parts {
+        assert_eq!(mode(&part), 0o600, "{}", part.display());
+    }
+    worker.kill();
+}

@@ -1,0 +1,378 @@
+//! The database file on the disk: by which name it is opened, and whether it is safe to open.
+//!
+//! SQLite finds the log (`PATH-wal`) and the index of the log (`PATH-shm`) by the name of the file.
+//! A file that is opened by two names has two logs, and each process overwrites what the other has
+//! acknowledged. A log whose file is missing is deleted by SQLite.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use crate::store::Error;
+
+/// How many symbolic links a path follows, as in Linux.
+const MAX_LINKS: usize = 40;
+
+/// Returns the one path by which the file is opened, after checking that it is safe to open. Creates
+/// an empty file if there is none, which only its owner can read and write. SQLite gives its other
+/// files the same mode.
+pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
+    // Closing a file ends all locks that the process holds on it. So no other call goes on to open
+    // a file before the call that creates it has closed it.
+    static PREPARING: Mutex<()> = Mutex::new(());
+    let _one = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
+    let real = resolve(path)?;
+    let found = match look(&real)? {
+        Some(found) => found,
+        None => {
+            create(&real)?;
+            look(&real)?.ok_or_else(|| {
+                Error::unavailable("create the file", "it was deleted at the same moment")
+            })?
+        }
+    };
+    if !found.is_file() {
+        return Err(not_opened(
+            &real,
+            "it is not a regular file; choose another path",
+        ));
+    }
+    has_one_name(&real, &found)?;
+    Ok(real)
+}
+
+fn create(path: &Path) -> Result<(), Error> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::Unusable(format!(
+            "could not create '{}': {error}; check that its folder can be written by this user: \
+             SQLite keeps two more files beside it",
+            path.display()
+        ))),
+    }
+}
+
+/// Returns whether there is a file at `path`.
+pub(super) fn exists(path: &Path) -> Result<bool, Error> {
+    let absolute = std::path::absolute(path).ok();
+    let folder = absolute.as_deref().and_then(Path::parent);
+    if folder.is_some_and(|folder| matches!(folder.try_exists(), Ok(false))) {
+        return Ok(false);
+    }
+    let real = resolve(path)?;
+    Ok(look(&real)?.is_some())
+}
+
+/// The path of a file that belongs to a database: `PATH-wal` for `-wal`.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn not_opened(path: &Path, reason: impl std::fmt::Display) -> Error {
+    Error::Unusable(format!("could not open '{}': {reason}", path.display()))
+}
+
+/// Makes the path absolute and follows its symbolic links, also one to a file that does not exist.
+fn resolve(path: &Path) -> Result<PathBuf, Error> {
+    let unusable = |text| Err(Error::Unusable(text));
+    // Names that are special to SQLite (":memory:", "file:…") are names of files here.
+    let path: PathBuf = match std::path::absolute(path) {
+        Ok(path) => path,
+        Err(error) => return unusable(format!("'{}' is no path: {error}", path.display())),
+    };
+    let file = path.display();
+    if path.is_dir() {
+        let inside = path.join("windlass.db");
+        return unusable(format!(
+            "'{file}' is a folder; name a file in it, '{}' for example",
+            inside.display()
+        ));
+    }
+    if let Some(folder) = path.parent()
+        && !folder.is_dir()
+    {
+        return unusable(format!(
+            "'{file}' cannot be made: there is no folder '{}'; make it first",
+            folder.display()
+        ));
+    }
+    follow(&path).map_err(|error| {
+        let advice = "check the folders and the symbolic links of this path";
+        not_opened(&path, format!("{error}; {advice}"))
+    })
+}
+
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match path.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+        // The file does not exist, but its folder does.
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            break;
+        };
+        let folder = folder.canonicalize()?;
+        let file = folder.join(name);
+        match fs::read_link(&file) {
+            Ok(target) => path = folder.join(target),
+            Err(_) => return Ok(file),
+        }
+    }
+    Err(io::Error::other("the path has too many symbolic links"))
+}
+
+fn length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// Looks at the file, and refuses one whose log is there without it: SQLite deletes such a log.
+///
+/// The logs are looked at first. A process that creates a store makes the file before the logs, and
+/// never removes the file.
+fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
+    let (wal, journal) = (beside(path, "-wal"), beside(path, "-journal"));
+    let (in_wal, in_journal) = (length(&wal), length(&journal));
+    let found = match fs::metadata(path) {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            let advice = "check that this user can read its folder";
+            return Err(not_opened(path, format!("{error}; {advice}")));
+        }
+    };
+    let (what, log) = match &found {
+        None if in_wal > 0 => ("missing", &wal),
+        None if in_journal > 0 => ("missing", &journal),
+        // A new file has a page before it has a log.
+        Some(file) if file.is_file() && file.len() == 0 && in_wal > 0 => ("empty", &wal),
+        _ => return Ok(found),
+    };
+    Err(not_opened(
+        path,
+        format!(
+            "the file is {what}, but its log '{}' may hold acknowledged tasks; put back the very \
+             file that the log belongs to (not an older copy), or move the log away to start with \
+             an empty store",
+            log.display()
+        ),
+    ))
+}
+
+/// Refuses a file that other programs may open by another name.
+#[cfg(unix)]
+fn has_one_name(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
+    use std::os::unix::fs::MetadataExt;
+
+    let links = found.nlink();
+    if links > 1 {
+        let folder = path.parent().unwrap_or(path).display();
+        return Err(not_opened(
+            path,
+            format!(
+                "the file has {links} names (hard links), and each name has a log of its own, so \
+                 that acknowledged tasks are lost; remove the other names (find them with: find \
+                 '{folder}' -xdev -inum {})",
+                found.ino()
+            ),
+        ));
+    }
+    let mounted = match fs::read("/proc/self/mountinfo") {
+        // The device alone says nothing here: on an overlay, files have other devices than folders.
+        Ok(mounts) => is_mount_point(&mounts, path),
+        Err(_) => path
+            .parent()
+            .and_then(|folder| fs::metadata(folder).ok())
+            .is_some_and(|folder| folder.dev() != found.dev()),
+    };
+    if mounted {
+        return Err(not_opened(
+            path,
+            "the file is mounted by itself, so that its log does not lie beside it and \
+             acknowledged tasks are lost; mount the folder of the file instead (docker run -v \
+             /host/folder:/data, then sqlite:/data/FILE)",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn has_one_name(_path: &Path, _found: &fs::Metadata) -> Result<(), Error> {
+    Ok(())
+}
+
+/// Whether `/proc/self/mountinfo` names this path as a mount point.
+#[cfg(unix)]
+fn is_mount_point(mounts: &[u8], path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut points = mounts
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    points.any(|point| OsStr::from_bytes(&unescaped(point)) == path.as_os_str())
+}
+
+/// Replaces the escapes of `/proc/self/mountinfo`: a backslash and three octal digits.
+#[cfg(unix)]
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        rest = match escaped {
+            Some(code) if byte == b'\\' => {
+                plain.push(code);
+                &after[3..]
+            }
+            _ => {
+                plain.push(byte);
+                after
+            }
+        };
+    }
+    plain
+}
+
+/// Which file it is, whatever its name. The numbers are not used again while the file is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    use std::os::unix::fs::MetadataExt;
+
+    let found = fs::metadata(path)?;
+    Ok(Some(Identity {
+        device: found.dev(),
+        inode: found.ino(),
+    }))
+}
+
+/// Where files have no such numbers, only a missing file is noticed.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    fs::metadata(path).map(|_| None)
+}
+
+/// A file that is about to be opened.
+pub(super) struct Opening {
+    path: Arc<Path>,
+    identity: Option<Identity>,
+}
+
+impl Opening {
+    /// Notes which file is at `path`, before it is opened. The file exists.
+    pub(super) fn at(path: Arc<Path>) -> Result<Self, Error> {
+        let found = identity(&path);
+        let identity = found.map_err(|e| Error::unavailable("open the file", e))?;
+        Ok(Self { path, identity })
+    }
+
+    /// Returns the files that a connection has opened, and that it keeps open.
+    pub(super) fn opened(self) -> Result<OpenFiles, Error> {
+        let log = |ending| {
+            let path = beside(&self.path, ending);
+            match identity(&path) {
+                Ok(identity) => Ok((path, identity)),
+                Err(e) => Err(Error::unavailable("open the log of the file", e)),
+            }
+        };
+        let files = OpenFiles {
+            files: [
+                (self.path.to_path_buf(), self.identity),
+                log("-wal")?,
+                log("-shm")?,
+            ],
+            path: self.path,
+            gone: OnceLock::new(),
+        };
+        files.check()?;
+        Ok(files)
+    }
+}
+
+/// The files of an open store: the database, its log, and the index of its log. While a connection
+/// has them open, SQLite replaces none of them.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    path: Arc<Path>,
+    files: [(PathBuf, Option<Identity>); 3],
+    /// Why every call fails from now on.
+    gone: OnceLock<String>,
+}
+
+impl OpenFiles {
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    /// Checks that the open files are still those that their names lead to. Once one is not, the
+    /// check fails for good. Three calls of `stat`, about a microsecond each.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if let Some(reason) = self.gone.get() {
+            return Err(Error::StoreGone(reason.clone()));
+        }
+        for (path, opened) in &self.files {
+            let what = match identity(path) {
+                Ok(found) if found == *opened => continue,
+                Ok(_) => "another file has taken its place",
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
+                Err(error) => return Err(Error::unavailable("look at the file", error)),
+            };
+            let reason = self.gone.get_or_init(|| self.reason(path, what));
+            return Err(Error::StoreGone(reason.clone()));
+        }
+        Ok(())
+    }
+
+    fn reason(&self, path: &Path, what: &str) -> String {
+        let file = self.path.display();
+        let reason = format!(
+            "could not go on with '{file}': '{}' was moved, deleted or replaced while it was open \
+             ({what}), and nothing is acknowledged any more; stop every program that uses the \
+             file, put '{file}' and '{file}-wal' back together, and start again",
+            path.display()
+        );
+        tracing::error!("{reason}");
+        reason
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_found_by_their_path() {
+        let mounts = b"22 1 0:20 / / rw,relatime - ext4 /dev/vda rw\n\
+            36 22 0:20 /srv/jobs.db /data/jobs.db rw - ext4 /dev/vda rw\n\
+            37 22 0:20 /x /with\\040space\\134/a\\012b.db rw shared:1 - ext4 /dev/vda rw\n";
+        for mounted in ["/data/jobs.db", "/with space\\/a\nb.db", "/"] {
+            assert!(is_mount_point(mounts, Path::new(mounted)), "{mounted}");
+        }
+        for other in ["/srv/jobs.db", "/data", "/data/jobs.db-wal", "", "rw"] {
+            assert!(!is_mount_point(mounts, Path::new(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        assert_eq!(unescaped(b"a\\9z\\04"), b"a\\9z\\04");
+        assert_eq!(unescaped(b"\\134040"), b"\\040");
+    }
+}
