@@ -101,8 +101,7 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
     );
     for task in place.list(&["--state", "completed"]) {
         let claims = task["claims"].as_u64().unwrap() as usize;
-        let script = task["props"]["shell"].as_str().unwrap();
-        let line = script.split('\'').nth(1).unwrap();
+        let line = task["props"]["args"][0].as_str().unwrap();
         assert!(starts[line] <= claims, "{line}");
     }
     let before = place.read("starts").lines().count();
@@ -163,6 +162,67 @@ fn a_name_that_is_no_text_is_told_by_line() {
     assert_eq!(code, 2);
     assert!(
         err.contains("standard input: line 2: the line: is not UTF-8 text at byte 2"),
+        "{err}"
+    );
+}
+
+#[test]
+fn input_lines_are_never_executed() {
+    let place = Place::new();
+    let lines = "$(touch canary)\n`touch canary`\n'; touch canary; '\n\"; touch canary; \"\n-n\n";
+    for each in [
+        "echo \"{}\" >> shown",
+        "sh -c 'echo {}' >> shown",
+        "echo `echo {}` >> shown",
+        "cat >> shown <<EOF\n{}\nEOF",
+        "echo \\{}",
+    ] {
+        let (code, _, err) = place.run_with(&["run", "--each", each, "--shell"], lines.as_bytes());
+        assert!(!place.path("canary").exists(), "{each}");
+        assert_eq!(code, 2, "{each}: {err}");
+        assert!(err.contains("write {} without quotes, or \"$1\""), "{err}");
+    }
+    let words = ["run", "--each", "sh -c 'echo {}'"];
+    let (code, _, err) = place.run_with(&words, lines.as_bytes());
+    assert!(!place.path("canary").exists() && code == 2, "{err}");
+    assert!(!place.path("s.db").exists(), "nothing is submitted");
+
+    for each in [
+        "printf '%s\\n' {} >> shown",
+        "printf '%s\\n' >> shown",
+        "printf '%s\\n' \"$1\" >> shown",
+        "printf '%s\\n' \"$(printf %s \"$1\")\" >> shown",
+    ] {
+        let args = ["run", "--each", each, "--shell", "-j", "1"];
+        let (code, _, err) = place.run_with(&args, lines.as_bytes());
+        assert_eq!(code, 0, "{each}: {err}");
+        let shown = place.read("shown");
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&shown), sorted(lines), "{each}");
+        fs::remove_file(place.path("shown")).unwrap();
+        assert!(!place.path("canary").exists(), "{each}");
+    }
+    // Names that end with NUL may hold anything else.
+    let names = b"a\nb\0 \0\t\r\n\0-rf\0";
+    let each = "printf '%s\\0' {} >> shown";
+    let args = ["run", "--each", each, "--shell", "-0", "-j", "1"];
+    let (code, _, err) = place.run_with(&args, names);
+    assert_eq!(code, 0, "{err}");
+    let sorted = |text: &str| {
+        let mut names: Vec<String> = text.split('\0').map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let names = String::from_utf8(names.to_vec()).unwrap();
+    assert_eq!(sorted(&place.read("shown")), sorted(&names));
+    let (code, _, err) = place.run_with(&["run", "--each", "echo {}", "--shell"], b"a\0b\n");
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("line 1: props.shell: or one of 'args' has a NUL"),
         "{err}"
     );
 }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `source` | where the lines come from, how often they can be read |
 //! | `entry` | what task a line is |
+//! | `script` | where a line stands in a script for sh |
 //! | `batch` | submitting them, and following what becomes of them |
 //! | `report` | progress, failures, the summary |
 
 mod batch;
 mod entry;
 mod report;
+mod script;
 mod source;
 
 use std::{path::PathBuf, time::Duration};
@@ -41,6 +43,11 @@ A line of tasks.jsonl is a task, with the fields of one or with those of a comma
   {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
   {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
 
+A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
+here-document is an error that says what to write instead. Most commands take a line that begins
+with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
+executes the line.
+
 Started again, with the same input (and in the same folder), it goes on where it was: what has
 completed is not run again, and what has failed only with --retry-failed. A task's identity is its
 id, or else its batch, its command and its line: equal lines are one task (to run one twice, give
@@ -62,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COMMAND")]
     each: Option<String>,
 
-    /// Have sh run the command of --each; {} is the line, quoted for it
+    /// Run the command of --each with sh, which gets the line as "$1"; {} outside of quotes is "$1"
     #[arg(long, requires = "each")]
     shell: bool,
 
