@@ -119,14 +119,13 @@ impl NodeArgs {
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
-/// The folders of the tasks of the store that is meant.
+/// The folders of the tasks of the store.
 ///
 /// # Errors
 ///
-/// When there is no place for them.
-pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
-    let folders = Folders::of_store(&global.store_url()?, client)
-        .map_err(|e| Failure::Store(format!("the folder of the tasks cannot be made: {e}")))?;
+/// When there is no place for them, or the store does not say which it is.
+pub(crate) async fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
+    let folders = Folders::of_store(&global.store_url()?, client).await?;
     folders.sweep();
     Ok(folders)
 }
@@ -138,7 +137,7 @@ pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failu
 /// What kept the node from starting.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
+    let folders = folders(global, &client).await?;
     let policy = Policy::As(args.retry.unwrap_or_default());
     let mut builder = args
         .node

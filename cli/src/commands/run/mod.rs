@@ -130,7 +130,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.check(&maker, &global.out())?
     };
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
+    let folders = folders(global, &client).await?;
     let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
     let runner = args
         .node
