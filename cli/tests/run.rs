@@ -463,3 +463,31 @@ fn wrong_options_are_told() {
         "no line is no failure"
     );
 }
+
+/// A worker has a policy of its own, that of Metafora by default: ten minutes between two attempts.
+#[test]
+fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
+    let place = Place::new();
+    let worker = place.start(&["worker", "--name", "w", "--slots", "8"]);
+    until("it is there", || {
+        place.run(&["nodes", "-o", "json"]).1.contains("\"w\"")
+    });
+    let lines: String = (0..40).map(|n| format!("{n}\n")).collect();
+    place.write("lines", &lines);
+    let each = "echo $WINDLASS_STATE_DIR >> starts; sleep 0.05; exit 3";
+    let run = place.start(&["run", "--each", each, "--shell", "-j", "1", "lines"]);
+    assert_eq!(run.wait(), Some(1));
+    assert_eq!(place.list(&["--state", "failed"]).len(), 40);
+    assert_eq!(place.read("starts").lines().count(), 40);
+
+    // A policy that is given is that of the tasks too.
+    let retry = r#"{"policy":"exponential","attempts":2,"base":"10ms"}"#;
+    let args = [
+        "run", "--each", each, "--shell", "-j", "1", "--batch", "b", "--retry", retry, "lines",
+    ];
+    let run = place.start(&args);
+    assert_eq!(run.wait(), Some(1));
+    assert_eq!(place.read("starts").lines().count(), 120);
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+}

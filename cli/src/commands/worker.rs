@@ -56,8 +56,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never'
-    /// or JSON [default: 8 failures within 4h fail it; 10m between two]
+    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never',
+    /// 'abandoned' or JSON [default: 8 failures within 4h fail it; 10m between two]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
@@ -138,7 +138,7 @@ pub(crate) async fn folders(global: &Global, client: &Client) -> Result<Folders,
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client).await?;
-    let policy = Policy::As(args.retry.unwrap_or_default());
+    let policy = Policy(args.retry.unwrap_or_default());
     let mut builder = args
         .node
         .builder(&client, &folders, policy)

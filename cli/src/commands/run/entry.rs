@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, NewTask, store::Submit};
 
 use super::{
-    Args,
+    Args, DEFAULT_RETRY,
     script::{Script, check_words},
 };
 use crate::{
@@ -239,8 +239,10 @@ impl Maker {
 
     fn finish(&self, task: NewTask) -> Result<Submit, Invalid> {
         let mut submit = task.label(BATCH, &self.batch).idempotent().build()?;
+        // A worker on the same store may run it, and has a policy of its own for tasks that carry none.
         if submit.task.retry.is_none() {
-            submit.task.retry.clone_from(&self.retry);
+            let ours = submit.task.kind.as_str() == KIND;
+            submit.task.retry = self.retry.clone().or(ours.then_some(DEFAULT_RETRY));
         }
         Ok(submit)
     }

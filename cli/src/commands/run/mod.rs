@@ -57,6 +57,9 @@ same store that prunes finished tasks ends what is remembered of them after its 
 It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
 interrupted: ctrl-c or SIGTERM gives the running tasks back, a second one kills their commands.";
 
+/// What follows a failed attempt of a command unless the options or its line say otherwise.
+const DEFAULT_RETRY: Retry = Retry::Abandoned;
+
 /// What `run` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -86,7 +89,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     batch: Option<String>,
 
-    /// What follows a failed attempt: a number of attempts, 'never' or JSON [default: a command that
+    /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' or JSON. It is
+    /// submitted with the tasks, for a worker that runs them too [default: abandoned: a command that
     /// fails has failed; one whose worker died is run again]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
@@ -131,7 +135,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client).await?;
-    let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
+    // Its tasks carry their policy; this is for those of an earlier version.
+    let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
     let runner = args
         .node
         .builder(&client, &folders, policy)
