@@ -491,3 +491,70 @@ fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait(), Some(0));
 }
+
+#[test]
+fn lines_that_were_taken_out_of_the_input_are_not_run() {
+    let place = Place::new();
+    place.write("lines", "1\n2\n3\n");
+    let each = "[ -e go ] || { touch waits; sleep 600; }; echo {} >> ran";
+    let args = ["run", "--each", each, "--shell", "-j", "1", "lines"];
+    let run = place.start(&args);
+    until("one runs", || place.path("waits").exists());
+    until("all are submitted", || place.list(&[]).len() == 3);
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+
+    place.write("go", "");
+    // Lines 1 and 3 are taken out, and one is new.
+    place.write("lines", "2\n4\n");
+    let json = [&args[..], &["-o", "json"]].concat();
+    let (code, out, err) = place.run(&json);
+    assert_eq!(code, 0, "every line of the input completed: {out}{err}");
+    let mut ran: Vec<String> = place.read("ran").lines().map(str::to_owned).collect();
+    ran.sort();
+    assert_eq!(ran, ["2", "4"]);
+    assert_eq!(summary(&out)["left_out"], 2);
+    assert_eq!(place.list(&["--state", "runnable"]).len(), 2);
+
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("2 tasks of this batch are from an earlier input and were not run"),
+        "{err}"
+    );
+    // What the message says to run them is right.
+    let hint = err.split('`').nth(1).unwrap();
+    let words: Vec<&str> = hint.split(' ').skip(1).collect();
+    let (code, _, err) = place.run(&words);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.read("ran").lines().count(), 4);
+    let (code, out, _) = place.run(&json);
+    assert_eq!((code, &summary(&out)["left_out"]), (0, &0.into()));
+}
+
+/// The id is that of another task in the store: neither is it run, nor does the line take its place.
+#[test]
+fn a_line_that_was_changed_does_not_run_the_task_that_had_its_id() {
+    let place = Place::new();
+    let line = |command: &str| {
+        let script = format!("[ -e go ] || {{ touch waits; sleep 600; }}; echo {command} >> ran");
+        format!("{}\n", serde_json::json!({"id": "a", "shell": script}))
+    };
+    place.write("lines", &line("old"));
+    let args = ["run", "--batch", "b", "lines"];
+    let run = place.start(&args);
+    until("it runs", || place.path("waits").exists());
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+    place.write("go", "");
+    let new = format!(
+        "{}{{\"id\":\"c\",\"command\":\"sleep\",\"args\":[\"2\"]}}\n",
+        line("new")
+    );
+    place.write("lines", &new);
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("with another kind or other props"), "{err}");
+    assert_eq!(place.read("ran"), "");
+    assert_eq!(place.get("a")["state"], "runnable");
+}

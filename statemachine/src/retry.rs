@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(ask(&policy, &errors(&[0]), 1, 0.0), Decision::Fail);
         let now = Timestamp::from_second(1).unwrap();
         let state = State::new(now).claimed(Fence(2), Some("a"), now);
-        let errors: Vec<_> = state.errors.to_vec();
+        let errors = state.errors.entries().to_vec();
         assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
         assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
         assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `source` | where the lines come from, how often they can be read |
 //! | `entry` | what task a line is |
+//! | `named` | which tasks the node may claim |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | submitting them, and following what becomes of them |
 //! | `report` | progress, failures, the summary |
 
 mod batch;
 mod entry;
+mod named;
 mod report;
 mod script;
 mod source;
@@ -21,6 +23,7 @@ use windlass::Retry;
 use self::{
     batch::Batch,
     entry::Maker,
+    named::Named,
     report::Report,
     source::{Checked, Source},
 };
@@ -51,7 +54,9 @@ executes the line.
 Started again, with the same input (and in the same folder), it goes on where it was: what has
 completed is not run again, and what has failed only with --retry-failed. A task's identity is its
 id, or else its batch, its command and its line: equal lines are one task (to run one twice, give
-the lines ids or numbers). It does not matter where in the input a line stands. A worker on the
+the lines ids or numbers). It does not matter where in the input a line stands. A line that was
+taken out of the input is not run, even if its task was submitted before; such tasks are counted at
+the end, with the commands that run or delete them. A worker on the
 same store that prunes finished tasks ends what is remembered of them after its --retention.
 
 It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
@@ -137,6 +142,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let folders = folders(global, &client).await?;
     // Its tasks carry their policy; this is for those of an earlier version.
     let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
+    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
+    let named = Named::default();
+    let mut batch = Batch::new(
+        client.clone(),
+        report,
+        named.clone(),
+        maker.batch(),
+        args.retry_failed,
+        args.fail_fast,
+    );
+    batch.look_for_earlier().await?;
     let runner = args
         .node
         .builder(&client, &folders, policy)
@@ -144,16 +160,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         // What has completed is remembered: that is what another run skips.
         .retention(None)
         .select("batch", maker.batch())
+        .balancer(named)
         .start()
         .await?;
-    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
-    let mut batch = Batch::new(
-        client,
-        report,
-        maker.batch(),
-        args.retry_failed,
-        args.fail_fast,
-    );
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     let signal = runner
