@@ -182,7 +182,8 @@ fn a_run_outlives_a_server_that_is_away() {
 }
 
 /// What a command has kept of its own progress is there for its next attempt, though the process that
-/// ran the first one was killed and there is no file of the store to lie beside.
+/// ran the first one was killed, there is no file of the store to lie beside, and the URL is
+/// spelled in another way.
 #[test]
 fn the_folder_of_a_task_outlives_its_process() {
     let server = Server::start();
@@ -197,7 +198,9 @@ fn the_folder_of_a_task_outlives_its_process() {
     running.signal(Signal::SIGKILL);
     running.wait();
     place.write("go", "");
-    ok(&place, &args, 0);
+    // The same store, by another spelling of its URL.
+    let spelled = format!("{}?compact-after=1h", server.url("folders"));
+    ok(&place, &[&args[..], &["--store", &spelled]].concat(), 0);
     let attempts = place.read("attempts");
     let attempts: Vec<&str> = attempts.lines().map(str::trim).collect();
     assert_eq!(attempts, ["1", "2"]);

@@ -101,8 +101,7 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
     );
     for task in place.list(&["--state", "completed"]) {
         let claims = task["claims"].as_u64().unwrap() as usize;
-        let script = task["props"]["shell"].as_str().unwrap();
-        let line = script.split('\'').nth(1).unwrap();
+        let line = task["props"]["args"][0].as_str().unwrap();
         assert!(starts[line] <= claims, "{line}");
     }
     let before = place.read("starts").lines().count();
@@ -163,6 +162,67 @@ fn a_name_that_is_no_text_is_told_by_line() {
     assert_eq!(code, 2);
     assert!(
         err.contains("standard input: line 2: the line: is not UTF-8 text at byte 2"),
+        "{err}"
+    );
+}
+
+#[test]
+fn input_lines_are_never_executed() {
+    let place = Place::new();
+    let lines = "$(touch canary)\n`touch canary`\n'; touch canary; '\n\"; touch canary; \"\n-n\n";
+    for each in [
+        "echo \"{}\" >> shown",
+        "sh -c 'echo {}' >> shown",
+        "echo `echo {}` >> shown",
+        "cat >> shown <<EOF\n{}\nEOF",
+        "echo \\{}",
+    ] {
+        let (code, _, err) = place.run_with(&["run", "--each", each, "--shell"], lines.as_bytes());
+        assert!(!place.path("canary").exists(), "{each}");
+        assert_eq!(code, 2, "{each}: {err}");
+        assert!(err.contains("write {} without quotes, or \"$1\""), "{err}");
+    }
+    let words = ["run", "--each", "sh -c 'echo {}'"];
+    let (code, _, err) = place.run_with(&words, lines.as_bytes());
+    assert!(!place.path("canary").exists() && code == 2, "{err}");
+    assert!(!place.path("s.db").exists(), "nothing is submitted");
+
+    for each in [
+        "printf '%s\\n' {} >> shown",
+        "printf '%s\\n' >> shown",
+        "printf '%s\\n' \"$1\" >> shown",
+        "printf '%s\\n' \"$(printf %s \"$1\")\" >> shown",
+    ] {
+        let args = ["run", "--each", each, "--shell", "-j", "1"];
+        let (code, _, err) = place.run_with(&args, lines.as_bytes());
+        assert_eq!(code, 0, "{each}: {err}");
+        let shown = place.read("shown");
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&shown), sorted(lines), "{each}");
+        fs::remove_file(place.path("shown")).unwrap();
+        assert!(!place.path("canary").exists(), "{each}");
+    }
+    // Names that end with NUL may hold anything else.
+    let names = b"a\nb\0 \0\t\r\n\0-rf\0";
+    let each = "printf '%s\\0' {} >> shown";
+    let args = ["run", "--each", each, "--shell", "-0", "-j", "1"];
+    let (code, _, err) = place.run_with(&args, names);
+    assert_eq!(code, 0, "{err}");
+    let sorted = |text: &str| {
+        let mut names: Vec<String> = text.split('\0').map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let names = String::from_utf8(names.to_vec()).unwrap();
+    assert_eq!(sorted(&place.read("shown")), sorted(&names));
+    let (code, _, err) = place.run_with(&["run", "--each", "echo {}", "--shell"], b"a\0b\n");
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("line 1: props.shell: or one of 'args' has a NUL"),
         "{err}"
     );
 }
@@ -402,4 +462,99 @@ fn wrong_options_are_told() {
         0,
         "no line is no failure"
     );
+}
+
+/// A worker has a policy of its own, that of Metafora by default: ten minutes between two attempts.
+#[test]
+fn a_worker_beside_it_follows_the_policy_of_the_tasks() {
+    let place = Place::new();
+    let worker = place.start(&["worker", "--name", "w", "--slots", "8"]);
+    until("it is there", || {
+        place.run(&["nodes", "-o", "json"]).1.contains("\"w\"")
+    });
+    let lines: String = (0..40).map(|n| format!("{n}\n")).collect();
+    place.write("lines", &lines);
+    let each = "echo $WINDLASS_STATE_DIR >> starts; sleep 0.05; exit 3";
+    let run = place.start(&["run", "--each", each, "--shell", "-j", "1", "lines"]);
+    assert_eq!(run.wait(), Some(1));
+    assert_eq!(place.list(&["--state", "failed"]).len(), 40);
+    assert_eq!(place.read("starts").lines().count(), 40);
+
+    // A policy that is given is that of the tasks too.
+    let retry = r#"{"policy":"exponential","attempts":2,"base":"10ms"}"#;
+    let args = [
+        "run", "--each", each, "--shell", "-j", "1", "--batch", "b", "--retry", retry, "lines",
+    ];
+    let run = place.start(&args);
+    assert_eq!(run.wait(), Some(1));
+    assert_eq!(place.read("starts").lines().count(), 120);
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+}
+
+#[test]
+fn lines_that_were_taken_out_of_the_input_are_not_run() {
+    let place = Place::new();
+    place.write("lines", "1\n2\n3\n");
+    let each = "[ -e go ] || { touch waits; sleep 600; }; echo {} >> ran";
+    let args = ["run", "--each", each, "--shell", "-j", "1", "lines"];
+    let run = place.start(&args);
+    until("one runs", || place.path("waits").exists());
+    until("all are submitted", || place.list(&[]).len() == 3);
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+
+    place.write("go", "");
+    // Lines 1 and 3 are taken out, and one is new.
+    place.write("lines", "2\n4\n");
+    let json = [&args[..], &["-o", "json"]].concat();
+    let (code, out, err) = place.run(&json);
+    assert_eq!(code, 0, "every line of the input completed: {out}{err}");
+    let mut ran: Vec<String> = place.read("ran").lines().map(str::to_owned).collect();
+    ran.sort();
+    assert_eq!(ran, ["2", "4"]);
+    assert_eq!(summary(&out)["left_out"], 2);
+    assert_eq!(place.list(&["--state", "runnable"]).len(), 2);
+
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("2 tasks of this batch are from an earlier input and were not run"),
+        "{err}"
+    );
+    // What the message says to run them is right.
+    let hint = err.split('`').nth(1).unwrap();
+    let words: Vec<&str> = hint.split(' ').skip(1).collect();
+    let (code, _, err) = place.run(&words);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.read("ran").lines().count(), 4);
+    let (code, out, _) = place.run(&json);
+    assert_eq!((code, &summary(&out)["left_out"]), (0, &0.into()));
+}
+
+/// The id is that of another task in the store: neither is it run, nor does the line take its place.
+#[test]
+fn a_line_that_was_changed_does_not_run_the_task_that_had_its_id() {
+    let place = Place::new();
+    let line = |command: &str| {
+        let script = format!("[ -e go ] || {{ touch waits; sleep 600; }}; echo {command} >> ran");
+        format!("{}\n", serde_json::json!({"id": "a", "shell": script}))
+    };
+    place.write("lines", &line("old"));
+    let args = ["run", "--batch", "b", "lines"];
+    let run = place.start(&args);
+    until("it runs", || place.path("waits").exists());
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+    place.write("go", "");
+    let new = format!(
+        "{}{{\"id\":\"c\",\"command\":\"sleep\",\"args\":[\"2\"]}}\n",
+        line("new")
+    );
+    place.write("lines", &new);
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("with another kind or other props"), "{err}");
+    assert_eq!(place.read("ran"), "");
+    assert_eq!(place.get("a")["state"], "runnable");
 }

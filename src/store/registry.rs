@@ -33,6 +33,24 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// What it takes at the most.
     fn limits(&self) -> Limits;
 
+    /// The identity of this namespace: 16 to 64 lower-case letters and digits, which can stand in
+    /// the name of a file. Where something is kept beside a store, it is found by this, since the same
+    /// store has many names (another order of endpoints, a link to a file) and the same name may
+    /// stand for one store after another.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. It is made at random with the namespace, or with the first call, and kept in it: every
+    ///    process that opens the namespace, however it names it, reads the same.
+    /// 2. Another namespace has another one. What [`import`](Self::import) takes does not bring it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`]; [`Error::Unusable`] from a store that has none.
+    async fn identity(&self) -> Result<String, Error> {
+        Err(Error::Unusable("this store has no identity".into()))
+    }
+
     /// Submits tasks. A new one has the state
     /// [`State::submitted`](windlass_statemachine::State::submitted); one that replaces an ended
     /// task has nothing of it but a fence that goes on growing.

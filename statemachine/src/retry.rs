@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT};
+use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT, state::ABANDONED};
 
 /// The longest wait between two attempts: a week.
 pub const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -118,7 +118,14 @@ pub enum Retry {
     },
     /// The first error fails the task.
     Never,
+    /// The first error of the handler fails the task. An attempt that was abandoned (its node was
+    /// lost) is followed by another, up to 20 in a row.
+    Abandoned,
 }
+
+/// How many attempts in a row may be abandoned before [`Retry::Abandoned`] gives up: the task may be
+/// what its nodes are lost by.
+const MAX_ABANDONED: u32 = 20;
 
 fn default_strikes() -> u32 {
     8
@@ -235,7 +242,7 @@ impl Retry {
                 week("retry.base", base)?;
                 week("retry.cap", cap)
             }
-            Self::Never => Ok(()),
+            Self::Never | Self::Abandoned => Ok(()),
         }
     }
 }
@@ -278,6 +285,15 @@ impl RetryPolicy for Retry {
                 ))
             }
             Self::Never => Decision::Fail,
+            Self::Abandoned => {
+                let last = failure.errors.last();
+                let abandoned = last.is_some_and(|last| last.error.starts_with(ABANDONED));
+                if abandoned && failure.attempts < MAX_ABANDONED {
+                    Decision::Run
+                } else {
+                    Decision::Fail
+                }
+            }
         }
     }
 
@@ -294,6 +310,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{Fence, State};
 
     fn errors(times: &[i64]) -> Vec<ErrorEntry> {
         times
@@ -350,6 +367,18 @@ mod tests {
     }
 
     #[test]
+    fn only_an_abandoned_attempt_is_followed_by_another() {
+        let policy = Retry::Abandoned;
+        assert_eq!(ask(&policy, &errors(&[0]), 1, 0.0), Decision::Fail);
+        let now = Timestamp::from_second(1).unwrap();
+        let state = State::new(now).claimed(Fence(2), Some("a"), now);
+        let errors = state.errors.entries().to_vec();
+        assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
+        assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
+        assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);
+    }
+
+    #[test]
     fn absurd_numbers_are_refused_by_name() {
         for (retry, field) in [
             (Retry::exponential(0, Duration::ZERO), "retry.attempts"),
@@ -380,6 +409,7 @@ mod tests {
                 r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1m 30s","attempts":20}"#,
             ),
             (Retry::Never, r#"{"policy":"never"}"#),
+            (Retry::Abandoned, r#"{"policy":"abandoned"}"#),
         ] {
             assert_eq!(serde_json::to_string(&retry).unwrap(), text);
             assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord};
 
+/// What begins the error of an attempt that ended with its claim.
+pub(crate) const ABANDONED: &str = "the claim was abandoned";
+
 /// The seven states, without what belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -262,8 +265,7 @@ impl State {
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
-            let error =
-                format!("the claim was abandoned: node {node} was lost while it had the task");
+            let error = format!("{ABANDONED}: node {node} was lost while it had the task");
             self.errors.push(now, error, MAX_KEPT);
         }
         if let Status::Sleeping { until } = self.status

@@ -314,6 +314,7 @@ fn a_task_with_every_policy() {
             r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1s 500ms","attempts":3}"#,
         ),
         (Retry::Never, r#"{"policy":"never"}"#),
+        (Retry::Abandoned, r#"{"policy":"abandoned"}"#),
     ] {
         task.retry = Some(retry);
         golden(

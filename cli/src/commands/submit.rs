@@ -65,7 +65,8 @@ pub(crate) struct Args {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// What follows a failed attempt: a number of attempts, 'never' or JSON, such as
+    /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' (only an attempt
+    /// whose worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,

@@ -54,8 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never'
-    /// or JSON [default: 8 failures within 4h fail it; 10m between two]
+    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never',
+    /// 'abandoned' or JSON [default: 8 failures within 4h fail it; 10m between two]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
@@ -117,14 +117,13 @@ impl NodeArgs {
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
-/// The folders of the tasks of the store that is meant.
+/// The folders of the tasks of the store.
 ///
 /// # Errors
 ///
-/// When there is no place for them.
-pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
-    let folders = Folders::of_store(&global.store_url()?, client)
-        .map_err(|e| Failure::Store(format!("the folder of the tasks cannot be made: {e}")))?;
+/// When there is no place for them, or the store does not say which it is.
+pub(crate) async fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
+    let folders = Folders::of_store(&global.store_url()?, client).await?;
     folders.sweep();
     Ok(folders)
 }
@@ -136,8 +135,8 @@ pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failu
 /// What kept the node from starting.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
-    let policy = Policy::As(args.retry.unwrap_or_default());
+    let folders = folders(global, &client).await?;
+    let policy = Policy(args.retry.unwrap_or_default());
     let mut builder = args
         .node
         .builder(&client, &folders, policy)

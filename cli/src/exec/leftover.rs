@@ -17,7 +17,7 @@ use tracing::warn;
 use windlass::Fence;
 
 use super::{
-    folders::Folder,
+    folders::{Folder, write_private},
     process::{self, Identity},
 };
 
@@ -42,7 +42,7 @@ fn write(path: &Path, record: &Record) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     // No folder's name has this.
     new.push("~");
-    fs::write(&new, text)?;
+    write_private(Path::new(&new), &text)?;
     fs::rename(new, path)
 }
 

@@ -124,13 +124,15 @@ impl Exec {
     async fn attempt(&self, task: &TaskContext, props: &Props) -> Result<Message, String> {
         let folder = self
             .folders
-            .prepare(task.id())
+            .prepare(task.id(), task.order())
+            .await
             .map_err(|e| format!("the task's folder cannot be made: {e}"))?;
         let message = self.command(task, props, &folder).await;
         let completes = message
             .as_ref()
             .is_ok_and(|m| m.kind() == ActionKind::Complete);
-        self.folders.retire(task.id(), &folder.path, completes);
+        self.folders
+            .retire(task.id(), task.order(), &folder.path, completes);
         message
     }
 

@@ -144,6 +144,11 @@ impl Keys {
         format!("{}meta/fences", self.root)
     }
 
+    /// The identity of the namespace.
+    pub(super) fn identity(&self) -> String {
+        format!("{}meta/identity", self.root)
+    }
+
     /// What is written only to have a revision of its own.
     pub(super) fn places(&self) -> String {
         format!("{}meta/places", self.root)

@@ -12,7 +12,7 @@
 //! | `fences` | what fences are made of |
 //! | `leases`, `held` | the leases of a node, and the claims that hang on them |
 //! | `claims`, `commits`, `outcomes`, `effects`, `leave`, `leftover`, `node_commands` | the work of a coordinator |
-//! | `submits`, `sends`, `ends`, `queries`, `history` | the work of a registry |
+//! | `submits`, `sends`, `ends`, `queries`, `history`, `identity` | the work of a registry |
 //! | `moving` | tasks to and from other stores |
 //! | `examine`, `probe` | what the doctor asks for |
 //! | `upkeep`, `compaction` | what a node does for the servers now and then |
@@ -34,6 +34,7 @@ mod examine;
 mod fences;
 mod held;
 mod history;
+mod identity;
 mod item;
 mod keys;
 mod leases;

@@ -40,6 +40,10 @@ impl Registry for EtcdStore {
         self.0.limits()
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        self.0.identity().await
+    }
+
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let run = |submit| self.0.submit(submit);
         in_order(tasks, |submit| submit.task.id.clone(), run).await

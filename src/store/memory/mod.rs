@@ -34,6 +34,7 @@ use std::{
 
 use jiff::Timestamp;
 pub use states::MemoryStates;
+use uuid::Uuid;
 use windlass_statemachine::TaskId;
 use world::World;
 
@@ -69,7 +70,11 @@ impl MemoryStore {
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let world = Mutex::new(World::new(limits));
         Self {
-            shared: Arc::new(Shared { world, clock }),
+            shared: Arc::new(Shared {
+                world,
+                clock,
+                identity: Uuid::now_v7().simple().to_string(),
+            }),
         }
     }
 
@@ -95,6 +100,7 @@ impl fmt::Debug for MemoryStore {
 struct Shared {
     world: Mutex<World>,
     clock: Arc<dyn Clock>,
+    identity: String,
 }
 
 impl Shared {

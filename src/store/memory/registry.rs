@@ -16,6 +16,10 @@ impl Registry for MemoryStore {
         self.shared.lock().0.limits
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        Ok(self.shared.identity.clone())
+    }
+
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let (mut world, now) = self.shared.lock();
         let tasks = tasks.into_iter();

@@ -97,6 +97,10 @@ impl Registry for Split {
         self.registry.limits()
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        self.registry.identity().await
+    }
+
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         // The state of a task that is replaced is not read from now on; the first claim removes it.
         self.registry.submit(tasks).await

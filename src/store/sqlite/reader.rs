@@ -192,6 +192,12 @@ fn after_prefix(prefix: &str) -> Option<String> {
     None
 }
 
+/// The identity that the file was given when it was made.
+pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
+    let mut read = conn.prepare_cached("SELECT value FROM meta WHERE name = 'store_id'")?;
+    Ok(read.query_row((), |row| row.get(0))?)
+}
+
 pub(super) fn counts(conn: &Connection) -> Result<Vec<Count>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)

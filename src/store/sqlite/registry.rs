@@ -27,6 +27,13 @@ impl Registry for SqliteStore {
         self.0.limits
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        self.0
+            .readers
+            .run("read the store's identity", reader::identity)
+            .await
+    }
+
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let count = tasks.len();
         let done = self.0.writer.run("submit", count, move |batch| {

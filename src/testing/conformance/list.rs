@@ -128,6 +128,8 @@ macro_rules! conformance_tests {
                 counts_are_by_kind_and_state,
                 a_record_shows_owner_and_queue,
                 limits_are_the_same,
+                a_namespace_has_one_identity_of_its_own,
+                a_task_submitted_again_has_another_order,
             }
             ends {
                 deleting_one_leaves_its_neighbours,

@@ -4,9 +4,9 @@ use windlass_statemachine::{Code, Command, Message};
 
 use super::{
     Harness,
-    kit::{Kit, field, fresh, id, task},
+    kit::{Kit, field, fresh, id, one, skip, task},
 };
-use crate::store::{Count, Error, Filter, Page};
+use crate::store::{Count, Error, Filter, IfExists, Page, Submit};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -243,4 +243,60 @@ pub async fn limits_are_the_same(harness: &dyn Harness) {
     let limits = kit.registry().limits();
     assert_eq!(limits, kit.coordinator().limits());
     assert!(limits.max_bytes >= 1024, "{limits:?}");
+}
+
+/// The identity of a namespace is the same for all who ask, also later, and no other's.
+pub async fn a_namespace_has_one_identity_of_its_own(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    // Who asks first may make it.
+    let (first, second) = futures::join!(kit.registry().identity(), kit.registry().identity());
+    let first = first.unwrap();
+    assert_eq!(second.unwrap(), first);
+    assert!((16..=64).contains(&first.len()), "{first}");
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    assert!(first.chars().all(plain), "{first}");
+    kit.submit("a").await;
+    assert_eq!(kit.registry().identity().await.unwrap(), first);
+    match harness.reopen(kit.store).await {
+        Some(store) => assert_eq!(store.registry().identity().await.unwrap(), first),
+        None => skip(
+            "the identity of a store that is reopened",
+            "nothing outlives this store",
+        ),
+    }
+    let other = harness.store().await;
+    assert_ne!(other.registry().identity().await.unwrap(), first);
+}
+
+/// A task that was deleted, or that replaces an ended one, has an order of its own: with it a task
+/// is told from another that had its id.
+pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let first = kit.claimed(&node, "a").await;
+    assert_eq!(first.order, kit.get("a").await.order);
+    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.submit("a").await;
+    let mut second = kit.claim(&node, "a").await;
+    assert_eq!(second.order, kit.get("a").await.order);
+    assert!(
+        second.order > first.order,
+        "{} {}",
+        first.order,
+        second.order
+    );
+    kit.commit(&mut second, &Message::complete()).await;
+    let again = Submit {
+        task: task("a"),
+        if_exists: IfExists::ReplaceFinished,
+    };
+    kit.try_submit(again).await.unwrap();
+    let third = kit.claim(&node, "a").await;
+    assert_eq!(third.order, kit.get("a").await.order);
+    assert!(
+        third.order > second.order,
+        "{} {}",
+        second.order,
+        third.order
+    );
 }

@@ -17,6 +17,10 @@ impl Registry for FaultyStore {
         self.registry().limits()
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        self.call(Operation::Read, self.registry().identity()).await
+    }
+
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let items = tasks.len();
         let call = self.registry().submit(tasks);

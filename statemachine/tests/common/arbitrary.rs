@@ -164,6 +164,7 @@ pub(crate) fn retry() -> impl Strategy<Value = Retry> {
             }
         ),
         Just(Retry::Never),
+        Just(Retry::Abandoned),
     ]
 }
 

@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
     Client, Code, Kind, State, TaskId,
-    store::{Change, ChangeStream, Error, Submitted, TaskRecord, What},
+    store::{Change, ChangeStream, Error, Filter, Page, Submitted, TaskRecord, What},
 };
 
 use super::{
     entry::{BATCH, Entry},
-    report::{Failed, Report},
+    named::Named,
+    report::{Failed, Left, Report},
     source::{Lines, Numbered},
 };
 use crate::{
@@ -47,7 +48,10 @@ struct Live {
 pub(super) struct Batch {
     client: Client,
     report: Report,
+    named: Named,
     name: String,
+    /// Every line of the input was read.
+    read_all: bool,
     retry_failed: bool,
     fail_fast: bool,
     started: Timestamp,
@@ -63,6 +67,7 @@ impl Batch {
     pub(super) fn new(
         client: Client,
         report: Report,
+        named: Named,
         name: &str,
         retry_failed: bool,
         fail_fast: bool,
@@ -71,13 +76,41 @@ impl Batch {
             started: client.store().clock().now(),
             client,
             report,
+            named,
             name: name.to_owned(),
+            read_all: false,
             retry_failed,
             fail_fast,
             live: HashMap::new(),
             unhandled: HashSet::new(),
             heard: Instant::now(),
             patience: PATIENCE,
+        }
+    }
+
+    /// Looks which tasks of the batch are live before any line is read: they are run only if a line
+    /// names them.
+    pub(super) async fn look_for_earlier(&self) -> Result<(), Failure> {
+        self.named.were_live(self.list_live().await?);
+        Ok(())
+    }
+
+    /// The tasks of the batch that have not ended.
+    async fn list_live(&self) -> Result<Vec<TaskId>, Error> {
+        let filter = Filter {
+            states: Code::ALL.into_iter().filter(|c| !c.is_terminal()).collect(),
+            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
+            ..Filter::default()
+        };
+        let (mut ids, mut after) = (Vec::new(), 0);
+        loop {
+            let page = Page { after, limit: 1000 };
+            let records = patiently(self.patience, || self.client.list(&filter, page)).await?;
+            let Some(last) = records.last() else {
+                return Ok(ids);
+            };
+            after = last.order;
+            ids.extend(records.into_iter().map(|record| record.task.id));
         }
     }
 
@@ -106,6 +139,7 @@ impl Batch {
                     }
                     None => {
                         open = false;
+                        self.read_all = true;
                         self.report.input_ended();
                     }
                 },
@@ -159,6 +193,9 @@ impl Batch {
         let deadline = Instant::now() + self.patience;
         let mut pause = Duration::from_millis(20);
         while !entries.is_empty() {
+            for (_, entry) in &entries {
+                self.named.allow_new(&entry.submit.task.id);
+            }
             let tasks = entries.iter().map(|(_, e)| e.submit.clone()).collect();
             let answers = self.client.submit_many(tasks).await;
             let mut again = Vec::new();
@@ -171,7 +208,13 @@ impl Batch {
                         }
                         again.push((line, entry));
                     }
-                    answer => self.submitted(line, entry, answer).await?,
+                    answer => {
+                        let id = entry.submit.task.id.clone();
+                        self.submitted(line, entry, answer).await?;
+                        if !self.live.contains_key(&id) {
+                            self.named.forget(&id);
+                        }
+                    }
                 }
             }
             entries = again;
@@ -254,6 +297,7 @@ impl Batch {
     }
 
     async fn start_anew(&mut self, id: TaskId, kind: Kind) -> Result<(), Failure> {
+        self.named.allow(&id);
         match patiently(self.patience, || self.client.retry(&id)).await {
             // Somebody else was faster, or the answer to us was lost: it is live again.
             Ok(()) | Err(Error::Invalid(_)) => self.follow(id, Code::Runnable, kind),
@@ -263,6 +307,7 @@ impl Batch {
     }
 
     fn follow(&mut self, id: TaskId, state: Code, kind: Kind) {
+        self.named.allow(&id);
         let live = self.live.entry(id).or_insert(Live {
             state,
             lines: 0,
@@ -290,6 +335,7 @@ impl Batch {
         let record = match self.read(id).await {
             Ok(record) => record,
             Err(e @ Error::NotFound { .. }) => {
+                self.named.forget(id);
                 let lines = self.live.remove(id).map_or(0, |l| l.lines);
                 self.report.failed(Failed::set_aside(id, &e), lines, false);
                 return Ok(());
@@ -305,6 +351,7 @@ impl Batch {
             }
             return Ok(());
         }
+        self.named.forget(id);
         let Some(live) = self.live.remove(id) else {
             return Ok(());
         };
@@ -368,7 +415,18 @@ impl Batch {
             *waiting.entry(why).or_default() += live.lines;
         }
         let left = self.live.values().map(|l| l.lines).sum();
-        let all = self.report.conclude(interrupted, left, waiting)?;
+        // Of lines that were not read nobody knows what they name.
+        let left_out = if self.read_all && self.named.leaves_some() {
+            self.named.left_out(&self.list_live().await?)
+        } else {
+            0
+        };
+        let left = Left {
+            lines: left,
+            waiting,
+            left_out,
+        };
+        let all = self.report.conclude(interrupted, left)?;
         Ok(match (interrupted, all) {
             (true, _) => Exit::Interrupted,
             (false, true) => Exit::Ok,

@@ -5,7 +5,10 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, NewTask, store::Submit};
 
-use super::Args;
+use super::{
+    Args, DEFAULT_RETRY,
+    script::{Script, check_words},
+};
 use crate::{
     exec::{self, KIND, Props},
     exit::Failure,
@@ -34,8 +37,12 @@ enum What {
     Task,
     /// A line is a word of this command.
     Words(Vec<String>),
-    /// A line is put, quoted, into this line for sh.
-    Shell(String),
+    /// A line is the first argument of this script for sh.
+    Shell {
+        /// What was given.
+        template: String,
+        script: Script,
+    },
 }
 
 /// Makes tasks of lines.
@@ -51,11 +58,15 @@ impl Maker {
     pub(super) fn new(args: &Args) -> Result<Self, Failure> {
         let what = match &args.each {
             None => What::Task,
-            Some(text) if args.shell => What::Shell(text.clone()),
+            Some(text) if args.shell => What::Shell {
+                template: text.clone(),
+                script: Script::new(text).map_err(|e| Failure::Usage(format!("--each: {e}")))?,
+            },
             Some(text) => {
                 let words = shell_words::split(text).map_err(|e| {
                     Failure::Usage(format!("--each: '{text}' cannot be split into words: {e}"))
                 })?;
+                check_words(&words).map_err(|e| Failure::Usage(format!("--each: {e}")))?;
                 What::Words(words)
             }
         };
@@ -112,36 +123,36 @@ impl Maker {
                     words.push(line.to_owned());
                 }
                 let args = words.split_off(1);
-                self.each(line, json!({"command": words[0], "args": args}))
+                let props = json!({"command": words[0], "args": args});
+                self.each(line, props.to_string(), props)
             }
-            What::Shell(text) => {
-                let quoted = shell_words::quote(line);
-                let script = if self.has_place() {
-                    text.replace("{}", &quoted)
+            What::Shell { template, script } => {
+                let props = json!({"shell": script.text(), "args": [line]});
+                let identity = if script.has_places {
+                    shell_identity(template, line)
                 } else {
-                    format!("{text} {quoted}")
+                    props.to_string()
                 };
-                self.each(line, json!({"shell": script}))
+                self.each(line, identity, props)
             }
         }
     }
 
     fn has_place(&self) -> bool {
         match &self.what {
-            What::Task => false,
             What::Words(words) => words.iter().any(|word| word.contains("{}")),
-            What::Shell(text) => text.contains("{}"),
+            What::Task | What::Shell { .. } => false,
         }
     }
 
-    fn each(&self, line: &str, props: Value) -> Result<Entry, String> {
+    /// The task of a line of `--each`. Its identity is what is done, not how: another timeout is not
+    /// another task.
+    fn each(&self, line: &str, identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
                 return Err(Invalid::new("props", "are no object"));
             };
-            // The identity is what is done, not how: another timeout is not another task.
-            let what = Value::Object(props.clone()).to_string();
-            let id = self.derive(line, &["each", &what, line]);
+            let id = self.derive(line, &["each", &identity, line]);
             let props = self.exec_props(props)?;
             self.finish(NewTask::new(KIND).id(id).props(&props))
         };
@@ -228,11 +239,25 @@ impl Maker {
 
     fn finish(&self, task: NewTask) -> Result<Submit, Invalid> {
         let mut submit = task.label(BATCH, &self.batch).idempotent().build()?;
+        // A worker on the same store may run it, and has a policy of its own for tasks that carry none.
         if submit.task.retry.is_none() {
-            submit.task.retry.clone_from(&self.retry);
+            let ours = submit.task.kind.as_str() == KIND;
+            submit.task.retry = self.retry.clone().or(ours.then_some(DEFAULT_RETRY));
         }
         Ok(submit)
     }
+}
+
+/// What the id of a line's script is made of: the props that earlier versions gave such a task,
+/// so that what completed under them is not run again. It is never executed.
+fn shell_identity(template: &str, line: &str) -> String {
+    let quoted = shell_words::quote(line);
+    let script = if template.contains("{}") {
+        template.replace("{}", &quoted)
+    } else {
+        format!("{template} {quoted}")
+    };
+    json!({ "shell": script }).to_string()
 }
 
 /// What of a text can stand in an id, from its end: that is where paths differ.

@@ -4,12 +4,16 @@
 //! |---|---|
 //! | `source` | where the lines come from, how often they can be read |
 //! | `entry` | what task a line is |
+//! | `named` | which tasks the node may claim |
+//! | `script` | where a line stands in a script for sh |
 //! | `batch` | submitting them, and following what becomes of them |
 //! | `report` | progress, failures, the summary |
 
 mod batch;
 mod entry;
+mod named;
 mod report;
+mod script;
 mod source;
 
 use std::{path::PathBuf, time::Duration};
@@ -19,6 +23,7 @@ use windlass::Retry;
 use self::{
     batch::Batch,
     entry::Maker,
+    named::Named,
     report::Report,
     source::{Checked, Source},
 };
@@ -41,14 +46,24 @@ A line of tasks.jsonl is a task, with the fields of one or with those of a comma
   {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
   {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
 
+A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
+here-document is an error that says what to write instead. Most commands take a line that begins
+with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
+executes the line.
+
 Started again, with the same input (and in the same folder), it goes on where it was: what has
 completed is not run again, and what has failed only with --retry-failed. A task's identity is its
 id, or else its batch, its command and its line: equal lines are one task (to run one twice, give
-the lines ids or numbers). It does not matter where in the input a line stands. A worker on the
+the lines ids or numbers). It does not matter where in the input a line stands. A line that was
+taken out of the input is not run, even if its task was submitted before; such tasks are counted at
+the end, with the commands that run or delete them. A worker on the
 same store that prunes finished tasks ends what is remembered of them after its --retention.
 
 It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
 interrupted: ctrl-c or SIGTERM gives the running tasks back, a second one kills their commands.";
+
+/// What follows a failed attempt of a command unless the options or its line say otherwise.
+const DEFAULT_RETRY: Retry = Retry::Abandoned;
 
 /// What `run` takes.
 #[derive(Debug, clap::Args)]
@@ -62,7 +77,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COMMAND")]
     each: Option<String>,
 
-    /// Have sh run the command of --each; {} is the line, quoted for it
+    /// Run the command of --each with sh, which gets the line as "$1"; {} outside of quotes is "$1"
     #[arg(long, requires = "each")]
     shell: bool,
 
@@ -79,7 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     batch: Option<String>,
 
-    /// What follows a failed attempt: a number of attempts, 'never' or JSON [default: a command that
+    /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' or JSON. It is
+    /// submitted with the tasks, for a worker that runs them too [default: abandoned: a command that
     /// fails has failed; one whose worker died is run again]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
@@ -123,8 +139,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.check(&maker, &global.out())?
     };
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
-    let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
+    let folders = folders(global, &client).await?;
+    // Its tasks carry their policy; this is for those of an earlier version.
+    let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
+    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
+    let named = Named::default();
+    let mut batch = Batch::new(
+        client.clone(),
+        report,
+        named.clone(),
+        maker.batch(),
+        args.retry_failed,
+        args.fail_fast,
+    );
+    batch.look_for_earlier().await?;
     let runner = args
         .node
         .builder(&client, &folders, policy)
@@ -132,16 +160,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         // What has completed is remembered: that is what another run skips.
         .retention(None)
         .select("batch", maker.batch())
+        .balancer(named)
         .start()
         .await?;
-    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
-    let mut batch = Batch::new(
-        client,
-        report,
-        maker.batch(),
-        args.retry_failed,
-        args.fail_fast,
-    );
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     let signal = runner

@@ -92,6 +92,17 @@ impl Counts {
     }
 }
 
+/// What a run leaves.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Lines whose tasks have not ended.
+    pub(super) lines: u64,
+    /// How many of them wait, by what they wait for.
+    pub(super) waiting: HashMap<String, u64>,
+    /// Live tasks of the batch that are of an earlier input, and that no line of this one names.
+    pub(super) left_out: u64,
+}
+
 /// Tells a person or a program how a run goes.
 pub(super) struct Report {
     out: Output,
@@ -264,12 +275,12 @@ impl Report {
     }
 
     /// Prints the summary; answers whether everything completed.
-    pub(super) fn conclude(
-        self,
-        interrupted: bool,
-        left: u64,
-        waiting: HashMap<String, u64>,
-    ) -> Result<bool, Failure> {
+    pub(super) fn conclude(self, interrupted: bool, left: Left) -> Result<bool, Failure> {
+        let Left {
+            lines: left,
+            waiting,
+            left_out,
+        } = left;
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -290,6 +301,7 @@ impl Report {
                 "wrong": counts.wrong,
                 "left": left,
                 "waiting": waiting,
+                "left_out": left_out,
                 "interrupted": interrupted,
                 "seconds": (seconds * 1000.0).round() / 1000.0,
                 "failures": self.failures,
@@ -312,6 +324,14 @@ impl Report {
         }
         for (why, lines) in &waiting {
             self.out.complain(format_args!("{lines} are {why}"));
+        }
+        if left_out > 0 {
+            let batch = shell_words::quote(&self.batch);
+            self.out.complain(format_args!(
+                "{left_out} tasks of this batch are from an earlier input and were not run; \
+                 `windlass worker --until-idle --select batch={batch}` runs them, and \
+                 `windlass delete --label batch={batch} --state runnable,sleeping,paused,fault` deletes them"
+            ));
         }
         let mut text = format!("{lines} lines: {} completed", counts.completed);
         for (number, what) in [

@@ -170,7 +170,7 @@ impl Source {
     }
 }
 
-/// The next line that is not blank.
+/// The next line that is not empty.
 fn next(
     from: &mut dyn BufRead,
     end: u8,
@@ -183,7 +183,8 @@ fn next(
         };
         *number += 1;
         let entry = match line {
-            Ok(line) if line.trim().is_empty() => continue,
+            // With NUL at its end a line is a name, and a name may be all blanks.
+            Ok(line) if line.is_empty() || end == b'\n' && line.trim().is_empty() => continue,
             Ok(line) => maker.make(&line),
             Err(e) => Err(e.to_string()),
         };

@@ -1,0 +1,101 @@
+//! [`Named`]: the tasks that the input of this run names, and those of its batch that it does not.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use windlass::{
+    TaskId,
+    balancer::{Balancer, Cluster},
+    store::TaskView,
+};
+
+/// What the node of a run may claim: a task of its batch only if a line of this input names it. A line
+/// that was taken out of the input since an earlier run is not to be run. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Named(Arc<Mutex<Names>>);
+
+#[derive(Debug, Default)]
+struct Names {
+    /// Named and not ended: no more than the run follows at a time.
+    live: HashSet<TaskId>,
+    /// Live before this run began, and not named so far.
+    earlier: HashSet<TaskId>,
+}
+
+impl Named {
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        // Nothing panics between two steps of a change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the tasks that were live before any line was read.
+    pub(super) fn were_live(&self, ids: impl IntoIterator<Item = TaskId>) {
+        self.lock().earlier.extend(ids);
+    }
+
+    /// Allows a task that is about to be submitted. One of an earlier run that has its id may be
+    /// another task: the store has to compare them first, see [`allow`](Self::allow).
+    pub(super) fn allow_new(&self, id: &TaskId) {
+        let mut names = self.lock();
+        if !names.earlier.contains(id) {
+            names.live.insert(id.clone());
+        }
+    }
+
+    /// Allows a task that is that of a line.
+    pub(super) fn allow(&self, id: &TaskId) {
+        let mut names = self.lock();
+        names.earlier.remove(id);
+        names.live.insert(id.clone());
+    }
+
+    /// Forgets a task that has ended, or is not that of its line.
+    pub(super) fn forget(&self, id: &TaskId) {
+        self.lock().live.remove(id);
+    }
+
+    /// Whether some task of an earlier run was not named.
+    pub(super) fn leaves_some(&self) -> bool {
+        !self.lock().earlier.is_empty()
+    }
+
+    /// How many of these live tasks are of an earlier run and were not named.
+    pub(super) fn left_out(&self, live: &[TaskId]) -> u64 {
+        let names = self.lock();
+        let left = live.iter().filter(|id| names.earlier.contains(*id));
+        left.count() as u64
+    }
+}
+
+impl Balancer for Named {
+    fn takes(&self, _: &Cluster<'_>, task: &TaskView) -> bool {
+        self.lock().live.contains(&task.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> TaskId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_task_of_an_earlier_run_is_allowed_once_it_was_compared() {
+        let named = Named::default();
+        named.were_live([id("a"), id("b")]);
+        let is_live = |text| named.lock().live.contains(&id(text));
+        named.allow_new(&id("a"));
+        named.allow_new(&id("c"));
+        assert!(!is_live("a") && is_live("c"));
+        named.allow(&id("a"));
+        assert!(is_live("a"));
+        named.forget(&id("a"));
+        assert!(!is_live("a"));
+        assert!(named.leaves_some());
+        assert_eq!(named.left_out(&[id("a"), id("b"), id("c")]), 1);
+    }
+}

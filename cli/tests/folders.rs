@@ -1,0 +1,176 @@
+//! The folders in which commands keep their own progress: whose they are, and who can read them.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use live::{Place, until};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+/// The first attempt leaves a file in the task's folder and fails; one that finds it says so.
+const STEPS: &str =
+    "cd \"$WINDLASS_STATE_DIR\"; [ -e step ] && { echo again; exit; }; touch step; exit 1";
+
+fn submit(place: &Place) {
+    let props = json!({"shell": STEPS}).to_string();
+    let (code, _, err) = place.run(&["submit", "exec", "--id", "t", "--props", &props]);
+    assert_eq!(code, 0, "{err}");
+}
+
+fn work(place: &Place, more: &[&str]) {
+    let args = [&["worker", "--until-idle", "--retry", "never"], more].concat();
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+}
+
+fn retry(place: &Place) {
+    let (code, _, err) = place.run(&["retry", "t"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// The folder of the only store, with those of its tasks in it.
+fn of_store(place: &Place) -> PathBuf {
+    let mut found = fs::read_dir(place.path("s.db.tasks")).unwrap();
+    found.next().unwrap().unwrap().path()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_worker_on_another_store_leaves_folders_alone() {
+    let place = Place::new();
+    submit(&place);
+    work(&place, &[]);
+    assert_eq!(place.get("t")["state"], "failed");
+    // Another file takes the place of the store for a while.
+    fs::rename(place.path("s.db"), place.path("kept.db")).unwrap();
+    work(&place, &[]);
+    fs::remove_file(place.path("s.db")).unwrap();
+    fs::rename(place.path("kept.db"), place.path("s.db")).unwrap();
+    retry(&place);
+    work(&place, &[]);
+    assert_eq!(place.run(&["logs", "t"]).1, "again\n");
+    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
+}
+
+#[test]
+fn a_task_submitted_again_begins_with_an_empty_folder() {
+    let place = Place::new();
+    for _ in 0..2 {
+        submit(&place);
+        work(&place, &[]);
+        assert_eq!(place.get("t")["state"], "failed");
+        assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+    }
+    // What the deleted ones have left is removed by the next worker.
+    work(&place, &[]);
+    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
+}
+
+#[test]
+fn a_link_to_the_store_leads_to_the_same_folders() {
+    let place = Place::new();
+    submit(&place);
+    work(&place, &[]);
+    retry(&place);
+    symlink(place.path("s.db"), place.path("link.db")).unwrap();
+    work(&place, &["--store", "sqlite:link.db"]);
+    assert_eq!(place.run(&["logs", "t"]).1, "again\n");
+    assert!(!place.path("link.db.tasks").exists());
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_is_adopted_by_the_task_that_it_is_of() {
+    let place = Place::new();
+    submit(&place);
+    work(&place, &[]);
+    let earlier = place.path("s.db.tasks").join("t");
+    let folder = fs::read_dir(of_store(&place)).unwrap().next().unwrap();
+    fs::rename(folder.unwrap().path(), &earlier).unwrap();
+    retry(&place);
+    work(&place, &[]);
+    assert_eq!(place.run(&["logs", "t"]).1, "again\n");
+    assert!(!place.path("s.db.tasks").exists(), "no folder is left");
+
+    // One that was there before the task was submitted is of another task.
+    assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+    fs::create_dir_all(&earlier).unwrap();
+    fs::write(earlier.join("step"), "").unwrap();
+    submit(&place);
+    for _ in 0..2 {
+        work(&place, &[]);
+        let state = place.get("t")["state"].clone();
+        if state == "failed" {
+            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+            submit(&place);
+        }
+        assert_eq!(state, "failed");
+    }
+    assert!(earlier.join("step").exists());
+}
+
+#[test]
+fn folders_and_records_are_only_for_their_user() {
+    let place = Place::new();
+    fs::create_dir(place.path("s.db.tasks")).unwrap();
+    fs::set_permissions(place.path("s.db.tasks"), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "umask 0; touch \"$WINDLASS_STATE_DIR/x\"; touch ready; sleep 600";
+    let props = json!({"shell": script, "cwd": place.path("")}).to_string();
+    let (code, _, err) = place.run(&["submit", "exec", "--id", "t", "--props", &props]);
+    assert_eq!(code, 0, "{err}");
+    let worker = place.start(&["worker"]);
+    until("it runs", || place.path("ready").exists());
+    let mut found = Vec::new();
+    until("the command is written down", || {
+        let of_store = of_store(&place);
+        found = fs::read_dir(of_store)
+            .unwrap()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        found.len() == 2
+    });
+    assert_eq!(mode(&place.path("s.db.tasks")), 0o700);
+    assert_eq!(mode(&of_store(&place)), 0o700);
+    for path in found {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{}", path.display());
+    }
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+}
+
+/// The name that such a folder had could be foretold, and a link put there first led elsewhere.
+#[test]
+fn the_store_in_memory_trusts_no_folder_that_is_there() {
+    let place = Place::new();
+    let kept = place.write("others/t/kept", "");
+    fs::create_dir(place.path("tmp")).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    // The program has the number of the shell that it takes the place of.
+    let script = "ln -s \"$PWD/others\" \"tmp/windlass-$$.tasks\"; exec \"$0\" \"$@\"";
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_windlass")])
+        .args(["--store", "memory:", "run", "--each", "touch {}"])
+        .current_dir(place.path(""))
+        .env("TMPDIR", place.path("tmp"))
+        .stdin(fs::File::open(place.write("lines", "made\n")).unwrap());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(place.path("made").exists());
+    assert!(kept.exists(), "a folder that the link leads to was removed");
+    let left = fs::read_dir(place.path("tmp")).unwrap().count();
+    assert_eq!(left, 1, "only the link is left");
+}
