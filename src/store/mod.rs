@@ -36,7 +36,7 @@ pub use model::{
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
-pub use state_store::{StateStore, StateWrite};
+pub use state_store::{StateRemoval, StateStore, StateWrite};
 
 use crate::clock::{Clock, SystemClock};
 

@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord};
+use crate::{
+    ErrorLog, Fence, Invalid, Json, Outcome,
+    errors::{MAX_KEPT, abandonment},
+    record::StateRecord,
+};
 
 /// The seven states, without what belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -237,9 +241,7 @@ impl State {
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
-            let error =
-                format!("the claim was abandoned: node {node} was lost while it had the task");
-            self.errors.push(now, error, MAX_KEPT);
+            self.errors.push(now, abandonment(node), MAX_KEPT);
         }
         if let Status::Sleeping { until } = self.status
             && until <= now

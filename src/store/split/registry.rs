@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, StateWrite, Submit, Submitted, TaskRecord,
+    NodeRecord, Page, Registry, Send, StateRemoval, StateWrite, Submit, Submitted, TaskRecord,
     examine::{Examination, Finding},
 };
 
@@ -43,6 +43,11 @@ impl Split {
         }
     }
 
+    async fn load_one(&self, id: &TaskId) -> Result<Option<State>, Error> {
+        let loaded = self.load(std::slice::from_ref(id)).await;
+        only(loaded, "load a state")
+    }
+
     /// Takes a task: first its state into the state store, where nothing reads it as long as there is
     /// no such task, then the rest.
     async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
@@ -61,15 +66,26 @@ impl Split {
         task.check_size(self.limits().max_bytes)?;
         let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
         task.state = stripped(state.clone());
-        only(
-            self.states.remove(std::slice::from_ref(&id)).await,
-            "remove a state",
-        )?;
-        if !is_fresh(&state) {
+        let loaded = self.load_one(&id).await;
+        if let Some(leftover) = StateRemoval::of(&id, &loaded) {
+            only(self.states.remove(vec![leftover]).await, "remove a state")?;
+        }
+        let seen = Some((state.fence, state.version));
+        let own = StateRemoval {
+            task: id.clone(),
+            seen,
+        };
+        let is_stored = !is_fresh(&state);
+        if is_stored {
             let write = StateWrite { task: id, state };
             only(self.states.store(vec![write]).await, "store a state")?;
         }
-        only(self.registry.import(vec![task]).await, "import a task")
+        let imported = only(self.registry.import(vec![task]).await, "import a task");
+        if is_stored && imported.as_ref().is_err_and(|e| !e.is_retryable()) {
+            // Its great fence must not shut out a task that took the id meanwhile.
+            only(self.states.remove(vec![own]).await, "remove a state")?;
+        }
+        imported
     }
 
     /// Removes unreadable states of tasks that have ended: a retry was asked for.
@@ -81,13 +97,14 @@ impl Split {
                 && let Ok(record) = self.registry.get(id).await
                 && record.state.is_ok_and(|s| s.code().is_terminal())
             {
-                unreadable.push(id.clone());
+                let (task, seen) = (id.clone(), None);
+                unreadable.push(StateRemoval { task, seen });
             }
         }
         if unreadable.is_empty() {
             return Ok(());
         }
-        self.states.remove(&unreadable).await.into_iter().collect()
+        self.states.remove(unreadable).await.into_iter().collect()
     }
 }
 
