@@ -15,7 +15,7 @@ mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod examine;
-mod export;
+pub(crate) mod export;
 pub mod memory;
 mod model;
 mod registry;

@@ -54,6 +54,7 @@ mod queued;
 mod read;
 mod records;
 mod registry;
+mod replacing;
 mod scan;
 mod sends;
 mod states;

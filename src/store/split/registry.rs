@@ -13,6 +13,7 @@ use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, StateRemoval, StateWrite, Submit, Submitted, TaskRecord,
     examine::{Examination, Finding},
+    export::There,
 };
 
 impl Split {
@@ -49,18 +50,18 @@ impl Split {
     }
 
     /// Takes a task: first its state into the state store, where nothing reads it as long as there is
-    /// no such task, then the rest.
+    /// no such task, then the rest. Where the rest is refused, the state that was there before is put
+    /// back. A crash between the two leaves a task that is to be replaced with the new state: the same
+    /// import again completes it.
     async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
         let id = task.task.id.clone();
         match self.registry.get(&id).await {
             Err(Error::NotFound { .. }) => {}
-            Ok(record) if record.state.as_ref().is_ok_and(|s| s.code().is_terminal()) => {
-                return Err(Error::AlreadyFinished(id));
-            }
-            Ok(_) => {
-                let (what, name) = ("task", id.to_string());
-                return Err(Error::AlreadyExists { what, name });
-            }
+            Ok(record) => task.check_room(&There {
+                order: record.order,
+                has_ended: record.state.is_ok_and(|s| s.code().is_terminal()),
+                is_claimed: record.node.is_some(),
+            })?,
             Err(error) => return Err(error),
         }
         task.check_size(self.limits().max_bytes)?;
@@ -77,13 +78,20 @@ impl Split {
         };
         let is_stored = !is_fresh(&state);
         if is_stored {
-            let write = StateWrite { task: id, state };
+            let task = id.clone();
+            let write = StateWrite { task, state };
             only(self.states.store(vec![write]).await, "store a state")?;
         }
         let imported = only(self.registry.import(vec![task]).await, "import a task");
-        if is_stored && imported.as_ref().is_err_and(|e| !e.is_retryable()) {
-            // Its great fence must not shut out a task that took the id meanwhile.
-            only(self.states.remove(vec![own]).await, "remove a state")?;
+        if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
+            if is_stored {
+                // Its great fence must not shut out a task that took the id meanwhile.
+                only(self.states.remove(vec![own]).await, "remove a state")?;
+            }
+            if let Ok(Some(state)) = loaded {
+                let write = StateWrite { task: id, state };
+                only(self.states.store(vec![write]).await, "store a state")?;
+            }
         }
         imported
     }

@@ -142,6 +142,9 @@ macro_rules! conformance_tests {
                 a_lost_claim_counts_after_the_move,
                 what_is_too_large_is_refused,
                 what_has_ended_can_be_retried_and_purged,
+                a_copy_that_is_refused_leaves_the_target,
+                an_import_takes_the_place_of_the_task_it_names,
+                a_refused_import_leaves_what_it_would_replace,
             }
             changes {
                 the_history_of_a_task,
