@@ -44,6 +44,7 @@ impl World {
             // Nothing can be refused any more.
             self.delete(&id, now)?;
         }
+        self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());
         let state = exported.state;
         if state.code().is_terminal() {

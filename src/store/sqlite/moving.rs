@@ -53,6 +53,7 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         if let Some((there, last)) = replaced {
             tasks::remove(batch, there.order as i64, id, last)?;
         }
+        batch.raise_fences(exported.fence.0 as i64)?;
         let exported = exported.clone().renumbered(batch.next() as u64);
         let n = exported.order as i64;
         let last = history(batch, n, &exported)?;

@@ -135,6 +135,7 @@ macro_rules! conformance_tests {
                 what_goes_elsewhere_is_whole,
                 what_came_is_before_what_is_submitted_later,
                 fences_go_on_growing,
+                fences_grow_past_a_delete,
                 commands_that_waited_go_on_waiting,
                 nodes_see_what_has_come,
                 a_taken_id_takes_nothing,

@@ -532,3 +532,54 @@ pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness
     kit.commit(&mut claimed, &Message::complete()).await;
     assert_eq!(kit.get("a").await.order, before.order);
 }
+
+/// No claim of an id has a fence that an earlier claim of that id had, also when the task came with a
+/// great fence, was deleted, purged or replaced, and was submitted again.
+pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
+    let mut kit = Kit::new(harness).await;
+    let had = |fence| {
+        move |e: &mut Exported| {
+            e.fence = Fence(fence);
+            e.state.fence = Fence(fence);
+            (e.state.version, e.state.claims) = (9, 9);
+        }
+    };
+    let far = 1_000_000;
+    import(&kit, vec![stranger("a", had(far)).await]).await;
+    let mut greatest = Fence(far);
+    let mut claim = async |kit: &Kit, name: &str| {
+        let node = kit.node("n").await;
+        let mut claimed = kit.claim(&node, name).await;
+        let fence = claimed.claim.fence;
+        assert!(fence > greatest, "{name}: {fence:?} after {greatest:?}");
+        greatest = fence;
+        kit.commit(&mut claimed, &Message::complete()).await;
+        kit.coordinator().leave(&node).await.expect("left");
+    };
+    claim(&kit, "a").await;
+    one(kit.registry().delete(vec![id("a")]).await).expect("deleted");
+    kit.submit("a").await;
+    claim(&kit, "a").await;
+    let later = kit.in_an_hour();
+    let purged = kit.registry().purge(&[Code::Completed], later, 10).await;
+    assert_eq!(purged.expect("purged"), 1);
+    kit.submit("a").await;
+    claim(&kit, "a").await;
+
+    // A task that leaves without a claim, and a smaller fence than before.
+    import(&kit, vec![stranger("b", had(2 * far)).await]).await;
+    one(kit.registry().delete(vec![id("b")]).await).expect("deleted");
+    let mut smaller = stranger("a", had(5)).await;
+    smaller.replaces = Some(kit.get("a").await.order);
+    import(&kit, vec![smaller]).await;
+    claim(&kit, "a").await;
+    kit.submit("b").await;
+    claim(&kit, "b").await;
+    assert!(kit.get("b").await.fence > Fence(2 * far));
+    one(kit.registry().delete(vec![id("b")]).await).expect("deleted");
+    if let Some(store) = harness.reopen(kit.store).await {
+        kit = Kit { store };
+        kit.submit("b").await;
+        claim(&kit, "b").await;
+    }
+}
