@@ -17,7 +17,7 @@ use std::{
 
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, State, TaskContext, TaskId, async_trait,
-    store::{Error, StateStore, StateWrite, Store},
+    store::{Error, StateRemoval, StateStore, StateWrite, Store},
 };
 
 /// One file per task, in a folder that one process uses at a time.
@@ -64,14 +64,11 @@ impl JsonFolder {
 
     fn store_one(&self, write: &StateWrite) -> Result<(), Error> {
         let _alone = self.writing.lock();
-        // A write that came late, or again, must not undo a newer one.
+        // A write that came late must not undo a newer one.
         if let Some(stored) = self.load_one(&write.task)? {
             let (new, old) = (&write.state, (stored.fence, stored.version));
             if (new.fence, new.version) < old {
                 return Err(Error::fenced(&write.task));
-            }
-            if (new.fence, new.version) == old {
-                return Ok(());
             }
         }
         let text = serde_json::to_vec(&write.state);
@@ -81,9 +78,13 @@ impl JsonFolder {
         written.map_err(|e| Error::unavailable("store a state", e))
     }
 
-    fn remove_one(&self, task: &TaskId) -> Result<(), Error> {
+    fn remove_one(&self, removal: &StateRemoval) -> Result<(), Error> {
         let _alone = self.writing.lock();
-        let file = self.file(task);
+        // Another state may have taken the place of the one that was seen.
+        if !removal.check(&self.load_one(&removal.task))? {
+            return Ok(());
+        }
+        let file = self.file(&removal.task);
         match fs::remove_file(&file).and_then(|()| self.sync_folders_of(&file)) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
                 Err(Error::unavailable("remove a state", e))
@@ -125,8 +126,8 @@ impl StateStore for JsonFolder {
         writes.iter().map(|write| self.store_one(write)).collect()
     }
 
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
-        tasks.iter().map(|task| self.remove_one(task)).collect()
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
+        removals.iter().map(|one| self.remove_one(one)).collect()
     }
 }
 

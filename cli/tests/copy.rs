@@ -121,6 +121,44 @@ fn what_has_gone_on_in_the_target_is_told_apart_from_another_task() {
     assert!(said.contains("is done again"), "{said}");
 }
 
+/// Pauses a task by a command of this id, which the command line cannot choose.
+fn pause(place: &Place, file: &str, task: &str, id: &str) {
+    let path = place.path(file);
+    let send = windlass::store::Send {
+        task: task.parse().unwrap(),
+        id: id.parse().unwrap(),
+        command: windlass::Command::Pause,
+    };
+    let sent = async {
+        let url = format!("sqlite:{}", path.display());
+        let store = windlass::store::Store::open(&url).await.unwrap();
+        store.registry().send(vec![send]).await.remove(0).unwrap();
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(sent);
+}
+
+/// A task of the target stays when the one in its place cannot be imported.
+#[test]
+fn what_cannot_be_replaced_stays() {
+    let place = filled();
+    pause(&place, "s.db", "a", "taken");
+    let target = ["--store", "sqlite:t.db"];
+    let props = r#"{"command":"false"}"#;
+    for id in ["a", "other"] {
+        let submit = ["submit", "exec", "--props", props, "--id", id];
+        ok(&place, &[&target[..], &submit].concat(), 0);
+    }
+    pause(&place, "t.db", "other", "taken");
+    let before = listed(&place, "sqlite:t.db");
+    let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
+    let said = ok(&place, &[&copy[..], &["--replace"]].concat(), 1);
+    assert!(said.contains("a: command id: 'taken'"), "{said}");
+    let mut after = listed(&place, "sqlite:t.db");
+    after.retain(|task| before.iter().any(|b| b["id"] == task["id"]));
+    assert_eq!(before, after);
+}
+
 #[test]
 fn an_empty_source_is_a_mistake_and_makes_no_file() {
     let place = Place::new();

@@ -252,6 +252,7 @@ impl<'a> Transfer<'a> {
                 }
                 Ok(there) => {
                     sent.fence = sent.fence.max(there.fence);
+                    sent.replaces = Some(there.order);
                     let what = sent.difference(&there);
                     what.map(|what| unlike(&sent, &there, what))
                 }
@@ -260,29 +261,33 @@ impl<'a> Transfer<'a> {
             };
             match difference {
                 None => report.same += 1,
-                Some(_) if self.replace => replaced.push(sent),
+                Some(_) if self.replace => {
+                    if sent.replaces.is_none() {
+                        let there = self.to.get(id).await;
+                        sent.replaces = there.ok().map(|record| record.order);
+                    }
+                    replaced.push(sent);
+                }
                 Some(reason) => report.left.push(left(id, reason)),
             }
         }
         report.copied += (coming.len() + replaced.len()) as u64;
         report.replaced += replaced.len() as u64;
-        let gone: Vec<TaskId> = replaced.iter().map(|e| e.task.id.clone()).collect();
-        report.moved.extend(gone.iter().cloned());
+        let moved = replaced.iter().map(|e| e.task.id.clone());
+        report.moved.extend(moved);
         if self.dry_run {
             return Ok(());
         }
-        if !gone.is_empty() {
-            for answer in self.to.delete(gone).await {
-                answer?;
-            }
-        }
+        // The import replaces: what it refuses leaves the target as it was.
         coming.extend(replaced);
         self.import(coming, report).await
     }
 
     async fn import(&self, tasks: Vec<Exported>, report: &mut Report) -> Result<(), Error> {
-        let ids: Vec<TaskId> = tasks.iter().map(|e| e.task.id.clone()).collect();
-        for (id, answer) in ids.iter().zip(self.to.import(tasks).await) {
+        let ids = tasks.iter();
+        let ids = ids.map(|e| (e.task.id.clone(), e.replaces.is_some()));
+        let ids: Vec<(TaskId, bool)> = ids.collect();
+        for ((id, replaces), answer) in ids.iter().zip(self.to.import(tasks).await) {
             match answer {
                 Ok(()) => {}
                 Err(Error::Invalid(wrong)) if wrong.field() == "namespace" => {
@@ -295,6 +300,7 @@ impl<'a> Transfer<'a> {
                     | Error::AlreadyFinished(_)),
                 ) => {
                     report.copied -= 1;
+                    report.replaced -= u64::from(*replaces);
                     report.left.push(left(id, error));
                 }
                 Err(error) => return Err(error),

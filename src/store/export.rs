@@ -35,6 +35,17 @@ pub struct Exported {
     pub commands: Vec<CommandRecord>,
     /// Its history, oldest first, as far back as the store keeps it.
     pub history: Vec<Change>,
+    /// For [`Registry::import`](super::Registry::import): the submit order of the task in the target
+    /// that this one takes the place of. `None`, as after an export, when the id has to be free.
+    pub replaces: Option<u64>,
+}
+
+/// The task that has the id of one that is imported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct There {
+    pub(crate) order: u64,
+    pub(crate) has_ended: bool,
+    pub(crate) is_claimed: bool,
 }
 
 /// As precise as every store keeps times.
@@ -82,6 +93,7 @@ impl Exported {
             lost_by,
             commands,
             history,
+            replaces: None,
         })
     }
 
@@ -233,7 +245,35 @@ impl Exported {
             submitted_at: self.submitted_at,
             fence: self.fence,
             lost_by: self.lost_by,
+            replaces: self.replaces,
         }
+    }
+
+    /// Whether the task that has the id in the target makes room for this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it is another one than this takes
+    /// the place of; [`Error::Invalid`] (field `task`) when it is claimed.
+    pub(crate) fn check_room(&self, there: &There) -> Result<(), Error> {
+        let id = &self.task.id;
+        if self.replaces != Some(there.order) {
+            return Err(match there.has_ended {
+                true => Error::AlreadyFinished(id.clone()),
+                false => Error::AlreadyExists {
+                    what: "task",
+                    name: id.to_string(),
+                },
+            });
+        }
+        if there.is_claimed {
+            let reason = format!(
+                "'{id}' cannot be replaced: it is claimed in the target; stop the node that has it, or \
+                 wait for the end of its lease"
+            );
+            return Err(Invalid::new("task", reason).into());
+        }
+        Ok(())
     }
 
     /// Bytes of props, data and result together, which count against the limit of a store.
@@ -316,6 +356,7 @@ mod tests {
             submitted_at: at(1),
             fence: Fence(900),
             lost_by: None,
+            replaces: None,
         }
     }
 

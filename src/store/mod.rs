@@ -15,7 +15,7 @@ mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod examine;
-mod export;
+pub(crate) mod export;
 pub mod memory;
 mod model;
 mod registry;
@@ -36,7 +36,7 @@ pub use model::{
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
-pub use state_store::{StateStore, StateWrite};
+pub use state_store::{StateRemoval, StateStore, StateWrite};
 
 use crate::clock::{Clock, SystemClock};
 

@@ -223,6 +223,9 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     ///
     /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
     ///    is left over of an import that was interrupted is no task, and another one takes its place.
+    ///    A task with [`replaces`](Exported::replaces) takes the place of the one of that submit order
+    ///    in the same step: when the import is refused or interrupted, the old task is there as it
+    ///    was. When the id is free, nothing is replaced.
     /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are there;
     ///    commands and history keep their order ([`Exported::renumbered`]).
     /// 3. **Fences grow.** The next claim of the task has a greater fence than the one that is told
@@ -230,7 +233,8 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken,
+    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken by
+    /// another one than it replaces, [`Error::Invalid`] (field `task`) when that is claimed,
     /// [`Error::Invalid`] (field `command id`) when the id of one of its commands is,
     /// [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that takes no
     /// tasks of others.

@@ -1,7 +1,7 @@
 //! [`StateStore`]: states alone, for those who keep them in a place of their own.
 
 use async_trait::async_trait;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{Fence, State, TaskId};
 
 use super::Error;
 
@@ -14,18 +14,64 @@ pub struct StateWrite {
     pub state: State,
 }
 
+/// One stored state to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateRemoval {
+    /// Whose.
+    pub task: TaskId,
+    /// Fence and version of the state that was loaded; `None` for one that could not be read. The
+    /// store removes this state and no other.
+    pub seen: Option<(Fence, u64)>,
+}
+
+impl StateRemoval {
+    /// Removes what [`StateStore::load`] returned for this task; `None` when there is nothing to
+    /// remove, or the state store could not be asked.
+    pub fn of(task: &TaskId, loaded: &Result<Option<State>, Error>) -> Option<Self> {
+        let seen = match loaded {
+            Ok(Some(state)) => Some((state.fence, state.version)),
+            Err(Error::Corrupt { .. }) => None,
+            Ok(None) | Err(_) => return None,
+        };
+        let task = task.clone();
+        Some(Self { task, seen })
+    }
+
+    /// Compares with what is stored now, which is the argument of [`of`](Self::of): whether the state
+    /// is to be removed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`] when another state is stored.
+    pub fn check(&self, stored: &Result<Option<State>, Error>) -> Result<bool, Error> {
+        match (Self::of(&self.task, stored), stored) {
+            (Some(stored), _) if stored == *self => Ok(true),
+            (Some(_), _) => Err(Error::fenced(&self.task)),
+            (None, Err(error)) => Err(error.clone()),
+            (None, Ok(_)) => Ok(false),
+        }
+    }
+}
+
 /// Loads and stores the states of tasks.
 ///
 /// # Duties of an implementation
 ///
 /// 1. **Fenced.** A write whose `(fence, version)` is smaller than the stored one's is refused with
-///    [`Error::Fenced`], in one atomic step with the write. An equal one is the same write again: it
-///    succeeds and changes nothing. (The incarnation is not compared: fences grow across retries
-///    and replacements too, but a late write of a replaced task may have a greater incarnation.)
-/// 2. **Durable before answered.**
-/// 3. **Items are independent**; answers come in the order of the items.
-/// 4. **Nothing is lost**: a record that cannot be read is answered with [`Error::Corrupt`] and left
+///    [`Error::Fenced`], in one atomic step with the write. An equal one takes the place of the
+///    stored state: it is the same write again, or follows one of the same claim that the coordinator
+///    refused. (The incarnation is not compared: fences grow across retries and replacements too,
+///    but a late write of a replaced task may have a greater incarnation.)
+/// 2. **Removes only what was seen.** A removal compares the stored state with
+///    [`StateRemoval::seen`] in one atomic step with the removal ([`StateRemoval::check`]), and is
+///    refused with [`Error::Fenced`] when another state is stored.
+/// 3. **Durable before answered.**
+/// 4. **Items are independent**; answers come in the order of the items.
+/// 5. **Nothing is lost**: a record that cannot be read is answered with [`Error::Corrupt`] and left
 ///    as it is.
+///
+/// Nothing has to be remembered of a state that was removed: see
+/// [`Split`](super::split::Split) for why a late write does no harm then.
 #[async_trait]
 pub trait StateStore: Send + Sync + 'static {
     /// Loads states; `None` for a task that has none yet.
@@ -42,10 +88,10 @@ pub trait StateStore: Send + Sync + 'static {
     /// Per write: [`Error::Fenced`], [`Error::TooLarge`], [`Error::Unavailable`].
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>>;
 
-    /// Removes the states of tasks that are gone. One that has none is no error.
+    /// Removes states that no task has any more. A task without a state is no error.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::Unavailable`].
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>>;
+    /// Per removal: [`Error::Fenced`], [`Error::Unavailable`].
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>>;
 }

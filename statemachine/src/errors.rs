@@ -24,6 +24,14 @@ pub(crate) fn cut(text: &mut String) {
     }
 }
 
+/// How the error of an abandoned claim begins.
+const ABANDONED: &str = "the claim was abandoned: ";
+
+/// The error of a claim whose node was lost.
+pub(crate) fn abandonment(node: &str) -> String {
+    format!("{ABANDONED}node {node} was lost while it had the task")
+}
+
 /// One error of a task, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorEntry {
@@ -31,6 +39,14 @@ pub struct ErrorEntry {
     pub timestamp: Timestamp,
     /// What went wrong.
     pub error: String,
+}
+
+impl ErrorEntry {
+    /// Whether [`State::claimed`](crate::State::claimed) recorded it, because the claim before was
+    /// lost with its node.
+    pub fn is_abandonment(&self) -> bool {
+        self.error.starts_with(ABANDONED)
+    }
 }
 
 /// The last errors of a task, oldest first, and how many there have been in all.

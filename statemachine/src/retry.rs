@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT, state::ABANDONED};
+use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT};
 
 /// The longest wait between two attempts: a week.
 pub const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -287,7 +287,7 @@ impl RetryPolicy for Retry {
             Self::Never => Decision::Fail,
             Self::Abandoned => {
                 let last = failure.errors.last();
-                let abandoned = last.is_some_and(|last| last.error.starts_with(ABANDONED));
+                let abandoned = last.is_some_and(ErrorEntry::is_abandonment);
                 if abandoned && failure.attempts < MAX_ABANDONED {
                     Decision::Run
                 } else {

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord};
-
-/// What begins the error of an attempt that ended with its claim.
-pub(crate) const ABANDONED: &str = "the claim was abandoned";
+use crate::{
+    ErrorLog, Fence, Invalid, Json, Outcome,
+    errors::{MAX_KEPT, abandonment},
+    record::StateRecord,
+};
 
 /// The seven states, without what belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -265,8 +266,7 @@ impl State {
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
-            let error = format!("{ABANDONED}: node {node} was lost while it had the task");
-            self.errors.push(now, error, MAX_KEPT);
+            self.errors.push(now, abandonment(node), MAX_KEPT);
         }
         if let Status::Sleeping { until } = self.status
             && until <= now

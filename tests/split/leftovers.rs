@@ -1,32 +1,14 @@
 //! What stays behind in the state store is never taken for the state of a later task.
 
-use windlass::{
-    Fence, Message, State,
-    store::{IfExists, StateStore, StateWrite},
-};
+use windlass::{Message, store::IfExists};
 
 use crate::support::*;
-
-async fn leave_behind(kit: &Kit, name: &str) {
-    let mut state = State::new(kit.store.clock().now());
-    (state.fence, state.version) = (Fence(1_000), 1_000);
-    (state.claims, state.incarnation) = (1, 7);
-    state.data = Some(windlass::Json::new("data", "of another task").unwrap());
-    state.status = windlass::Status::Killed;
-    let task = id(name);
-    let stored = kit
-        .states
-        .states
-        .store(vec![StateWrite { task, state }])
-        .await;
-    stored.into_iter().for_each(Result::unwrap);
-}
 
 #[tokio::test]
 async fn a_state_of_an_earlier_task_is_not_read() {
     let kit = Kit::new().await;
     let node = kit.node("n").await;
-    leave_behind(&kit, "a").await;
+    kit.leave_behind("a").await;
     kit.submit("a").await;
     assert_eq!(kit.state("a").await.data, None);
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
@@ -44,7 +26,7 @@ async fn a_state_of_an_earlier_task_is_not_read() {
 #[tokio::test]
 async fn a_crashed_first_claim_does_not_make_it_ours() {
     let kit = Kit::new().await;
-    leave_behind(&kit, "a").await;
+    kit.leave_behind("a").await;
     kit.submit("a").await;
     for n in 0..3 {
         let node = kit.node(&format!("n{n}")).await;

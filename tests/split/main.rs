@@ -7,7 +7,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod abandoned;
+mod claims_lost;
 mod crashes;
 mod leftovers;
+mod refused;
 mod support;
 mod unavailable;

@@ -2,14 +2,15 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use tokio::sync::oneshot;
 use windlass::{
-    Action, Code, Command, Message, Outcome, State, Task, TaskId, async_trait,
+    Action, Code, Command, Fence, Message, Outcome, State, Task, TaskId, async_trait,
     statemachine::{
         machine::{Step, Write},
         state::LastCommand,
@@ -17,17 +18,33 @@ use windlass::{
         transition::TABLE,
     },
     store::{
-        Claimed, Commit, Error, Lease, NodeSpec, Send, StateStore, StateWrite, Store, Submit, What,
-        memory::MemoryStates,
+        Claimed, Commit, Error, Lease, NodeSpec, Send, StateRemoval, StateStore, StateWrite, Store,
+        Submit, What, memory::MemoryStates,
     },
     testing::FaultyStore,
 };
 
-/// States that are unavailable for a number of calls.
+/// States that are unavailable for a number of calls, or hold a call until it is released.
 #[derive(Default)]
 pub(crate) struct Flaky {
     pub(crate) states: MemoryStates,
     pub(crate) failing: AtomicUsize,
+    gate: Mutex<Option<Gate>>,
+}
+
+/// A call to hold on to.
+struct Gate {
+    at: Call,
+    reached: oneshot::Sender<()>,
+    released: oneshot::Receiver<()>,
+}
+
+/// The calls of a state store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Load,
+    /// `store` or `remove`.
+    Write,
 }
 
 impl Flaky {
@@ -41,11 +58,33 @@ impl Flaky {
             Err(_) => Ok(()),
         }
     }
+
+    /// Holds the next call of this kind. The first channel reports that the call was made; a message
+    /// on the second lets the call go on.
+    pub(crate) fn hold(&self, at: Call) -> (oneshot::Receiver<()>, oneshot::Sender<()>) {
+        let (reached, is_reached) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        *self.gate.lock().unwrap() = Some(Gate {
+            at,
+            reached,
+            released,
+        });
+        (is_reached, release)
+    }
+
+    async fn pass(&self, call: Call) {
+        let gate = self.gate.lock().unwrap().take_if(|gate| gate.at == call);
+        if let Some(gate) = gate {
+            gate.reached.send(()).unwrap();
+            gate.released.await.unwrap();
+        }
+    }
 }
 
 #[async_trait]
 impl StateStore for Flaky {
     async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+        self.pass(Call::Load).await;
         match self.check() {
             Ok(()) => self.states.load(tasks).await,
             Err(e) => tasks.iter().map(|_| Err(e.clone())).collect(),
@@ -53,16 +92,18 @@ impl StateStore for Flaky {
     }
 
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>> {
+        self.pass(Call::Write).await;
         match self.check() {
             Ok(()) => self.states.store(writes).await,
             Err(e) => writes.iter().map(|_| Err(e.clone())).collect(),
         }
     }
 
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
+        self.pass(Call::Write).await;
         match self.check() {
-            Ok(()) => self.states.remove(tasks).await,
-            Err(e) => tasks.iter().map(|_| Err(e.clone())).collect(),
+            Ok(()) => self.states.remove(removals).await,
+            Err(e) => removals.iter().map(|_| Err(e.clone())).collect(),
         }
     }
 }
@@ -96,6 +137,10 @@ impl Kit {
     }
 
     pub(crate) async fn node(&self, name: &str) -> Lease {
+        self.node_for(name, Duration::from_secs(60)).await
+    }
+
+    pub(crate) async fn node_for(&self, name: &str, ttl: Duration) -> Lease {
         let spec = NodeSpec {
             name: name.parse().unwrap(),
             kinds: None,
@@ -104,8 +149,30 @@ impl Kit {
             pid: 1,
             version: String::new(),
         };
-        let minute = Duration::from_secs(60);
-        self.store.coordinator().join(&spec, minute).await.unwrap()
+        self.store.coordinator().join(&spec, ttl).await.unwrap()
+    }
+
+    /// Waits until a lease has ended because it was not renewed.
+    pub(crate) async fn lost(&self, lease: &Lease) {
+        loop {
+            let nodes = self.inner.registry().nodes().await.unwrap();
+            if nodes.iter().all(|node| node.lease != lease.id) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Puts a state of an earlier task with a great fence into the state store.
+    pub(crate) async fn leave_behind(&self, name: &str) {
+        let mut state = State::new(self.store.clock().now());
+        (state.fence, state.version) = (Fence(1_000), 1_000);
+        (state.claims, state.incarnation) = (1, 7);
+        state.data = Some(windlass::Json::new("data", "of another task").unwrap());
+        state.status = windlass::Status::Killed;
+        let task = id(name);
+        let stored = self.states.states.store(vec![StateWrite { task, state }]);
+        stored.await.into_iter().for_each(Result::unwrap);
     }
 
     pub(crate) async fn submit(&self, name: &str) {

@@ -3,7 +3,7 @@
 use windlass::{
     Fence, Json, State,
     store::{
-        Error, StateStore, StateWrite,
+        Error, StateRemoval, StateStore, StateWrite,
         sqlite::{Options, SqliteStates},
     },
 };
@@ -46,8 +46,12 @@ async fn an_older_state_is_refused_and_the_same_one_is_no_change() {
         .unwrap();
     let loaded = states.load(&[id("t")]).await.remove(0).unwrap();
     assert_eq!(loaded, Some(state(1, 6, 0)));
+    let removal = |name| StateRemoval {
+        task: id(name),
+        seen: Some((Fence(6), 0)),
+    };
     states
-        .remove(&[id("t"), id("u")])
+        .remove(vec![removal("t"), removal("u")])
         .await
         .into_iter()
         .for_each(Result::unwrap);

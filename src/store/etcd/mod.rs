@@ -56,6 +56,7 @@ mod read;
 mod records;
 mod registry;
 mod releases;
+mod replacing;
 mod scan;
 mod sends;
 mod states;

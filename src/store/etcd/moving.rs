@@ -1,7 +1,8 @@
 //! Tasks on their way to and from other stores.
 //!
 //! What belongs to a task is written first, and the task itself last: until then nobody sees it, and
-//! what an interrupted import has left over is written over by the next one.
+//! what an interrupted import has left over is written over by the next one. A task that takes the place
+//! of another one is swapped with it in one write (`replacing`).
 
 use etcd_client::{GetOptions, PutOptions, Txn, TxnOp};
 use futures::{StreamExt, future::join_all, stream};
@@ -17,9 +18,10 @@ use super::{
     queued::Stored,
     read::{Bundle, kvs, parked_for},
     records::{self, Entry, Envelope, Hold, PLACES, number},
+    replacing::Swap,
     sends,
 };
-use crate::store::{CommandRecord, Error, Exported, What};
+use crate::store::{CommandRecord, Error, Exported, What, export::There};
 
 const EXPORT: &str = "export a task";
 const IMPORT: &str = "import a task";
@@ -27,6 +29,12 @@ const IMPORT: &str = "import a task";
 const TASKS_AT_ONCE: usize = 25;
 /// How many operations one item has at the most.
 const OPERATIONS: usize = 60;
+
+/// What makes an imported task be there.
+enum Prepared {
+    New(TaskId, Item),
+    Swap(Box<Swap>),
+}
 
 impl Inner {
     /// Every task, in submit order.
@@ -147,8 +155,10 @@ impl Inner {
         let prepared = join_all(imports.collect::<Vec<_>>()).await;
         // One after the other: where this ends early, those that are there are the first ones.
         let writes = prepared.into_iter().map(|prepared| async {
-            let (id, item) = prepared?;
-            self.write_part(item, &id).await
+            match prepared? {
+                Prepared::New(id, item) => self.write_part(item, &id).await.map(|_| ()),
+                Prepared::Swap(swap) => self.swap(*swap).await,
+            }
         });
         join_all(writes.collect::<Vec<_>>()).await
     }
@@ -178,21 +188,27 @@ impl Inner {
     }
 
     /// Writes everything but the task itself; answers the write that makes it be there.
-    async fn prepare(&self, exported: Exported) -> Result<(TaskId, Item), Error> {
+    async fn prepare(&self, exported: Exported) -> Result<Prepared, Error> {
         exported.check_size(self.options.limits.max_bytes)?;
         let id = &exported.task.id;
         let read = self.read(id).await;
         let found = read.map_err(|fault| fault.into_error(IMPORT))?;
-        match (&found.task, &found.finished) {
-            (Some(_), _) => return Err(exists(id)),
-            (None, Some(_)) => return Err(Error::AlreadyFinished(id.clone())),
-            (None, None) => {}
+        if found.exists() {
+            exported.check_room(&There {
+                order: found.record(id)?.order,
+                has_ended: found.task.is_none(),
+                is_claimed: found.owner.is_some(),
+            })?;
         }
         for command in &exported.commands {
             let known = self.known(&command.id).await?;
             if let Some(task) = known.task.filter(|task| task != id) {
                 return Err(other_command(&command.id, &task));
             }
+        }
+        if found.exists() {
+            let swap = self.prepare_swap(&exported, &found).await?;
+            return Ok(Prepared::Swap(Box::new(swap)));
         }
         // What an import that was interrupted, or a Metafora node, has left behind goes.
         let mut item = self.unseen(id);
@@ -217,7 +233,7 @@ impl Inner {
         self.write_part(item, id).await?;
         let mut item = self.whole(&exported)?;
         item.in_order = true;
-        Ok((id.clone(), item))
+        Ok(Prepared::New(id.clone(), item))
     }
 
     /// A write that happens only as long as there is no such task.
@@ -228,16 +244,15 @@ impl Inner {
         item
     }
 
-    async fn write_part(&self, item: Item, id: &TaskId) -> Result<(), Error> {
-        match self.pipeline.write(item).await {
-            Ok(done) if done.written.is_some() => Ok(()),
-            Ok(_) => Err(exists(id)),
-            Err(fault) => Err(fault.into_error(IMPORT)),
-        }
+    /// Writes a part; answers at which revision.
+    pub(super) async fn write_part(&self, item: Item, id: &TaskId) -> Result<i64, Error> {
+        let done = self.pipeline.write(item).await;
+        let done = done.map_err(|fault| fault.into_error(IMPORT))?;
+        done.written.ok_or_else(|| exists(id))
     }
 
     /// History, outcomes and commands: everything but the task itself.
-    fn parts_of(&self, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
+    pub(super) fn parts_of(&self, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
         let (keys, id) = (&self.keys, &exported.task.id);
         let mut parts = Vec::new();
         // What the submit and the commands tell need not be told again.
@@ -268,19 +283,31 @@ impl Inner {
 
     /// The write that makes the task be there.
     fn whole(&self, exported: &Exported) -> Result<Item, Error> {
+        let mut item = self.unseen(&exported.task.id);
+        for (key, value) in self.core_of(exported)? {
+            match value {
+                Some(value) => item.put(&key, value),
+                None => item.delete(&key),
+            }
+        }
+        Ok(item)
+    }
+
+    /// The keys that make the task be there, with their values; `None` for one that must not be there.
+    pub(super) fn core_of(
+        &self,
+        exported: &Exported,
+    ) -> Result<Vec<(String, Option<String>)>, Error> {
         let (keys, task, state) = (&self.keys, &exported.task, &exported.state);
         let id = &task.id;
-        let mut item = self.unseen(id);
         let envelope = Envelope {
             order: Some(exported.order),
             ..Envelope::new(task, exported.submitted_at, 0)
         };
         let hold = exported.lost_by.as_ref().map(Hold::of).unwrap_or_default();
-        if *state == envelope.first_state() && hold == Hold::default() {
-            item.delete(&keys.state(id));
-        } else {
-            item.put(&keys.state(id), records::write_state(state, &hold)?);
-        }
+        let is_first = *state == envelope.first_state() && hold == Hold::default();
+        let stored = (!is_first).then(|| records::write_state(state, &hold));
+        let mut core = vec![(keys.state(id), stored.transpose()?)];
         let props = Some(task.props.clone()).filter(|props| !props.is_null());
         if state.code().is_terminal() {
             let envelope = Envelope {
@@ -289,18 +316,14 @@ impl Inner {
                 ended_at: Some(state.since),
                 ..envelope
             };
-            item.put(&keys.finished(id), records::write("task", &envelope)?);
-            item.delete(&keys.parked(id));
-            return Ok(item);
+            let record = records::write("task", &envelope)?;
+            core.extend([(keys.finished(id), Some(record)), (keys.parked(id), None)]);
+            return Ok(core);
         }
-        item.put(&keys.task(id), records::write("task", &envelope)?);
-        if let Some(props) = props {
-            item.put(&keys.props(id), props.as_str().to_owned());
-        }
-        match parked_for(state) {
-            Some(parked) => item.put(&keys.parked(id), records::write("parked", &parked)?),
-            None => item.delete(&keys.parked(id)),
-        }
-        Ok(item)
+        core.push((keys.task(id), Some(records::write("task", &envelope)?)));
+        core.extend(props.map(|props| (keys.props(id), Some(props.as_str().to_owned()))));
+        let parked = parked_for(state).map(|parked| records::write("parked", &parked));
+        core.push((keys.parked(id), parked.transpose()?));
+        Ok(core)
     }
 }

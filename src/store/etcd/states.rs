@@ -10,7 +10,7 @@ use super::{
     EtcdStore, Inner, claims::touch, errors::Fault, item::Item, read::revision, records,
     registry::in_order,
 };
-use crate::store::{Error, StateStore, StateWrite};
+use crate::store::{Error, StateRemoval, StateStore, StateWrite};
 
 const ROUNDS: usize = 10;
 
@@ -47,12 +47,13 @@ impl EtcdStates {
         Self(store.0.clone())
     }
 
-    async fn read(&self, id: &TaskId) -> Result<(Option<State>, i64), Error> {
+    /// The state, or why it cannot be read, with the revision that wrote it.
+    async fn read(&self, id: &TaskId) -> Result<(Result<Option<State>, Error>, i64), Error> {
         let kv = self.0.get_key(&self.0.keys.state(id)).await;
         let kv = kv.map_err(|fault| fault.into_error("load a state"))?;
         let revision = revision(kv.as_ref());
         let state = kv.as_ref().map(records::parse::<State>).transpose();
-        Ok((state.map_err(|reason| corrupt(id, reason))?, revision))
+        Ok((state.map_err(|reason| corrupt(id, reason)), revision))
     }
 
     fn check_size(&self, state: &State) -> Result<(), Error> {
@@ -79,13 +80,9 @@ impl EtcdStates {
         let mut reason = String::from("the state changes too often");
         for _ in 0..ROUNDS {
             let (stored, revision) = self.read(&task).await?;
-            if let Some(stored) = stored {
-                if place(&state) < place(&stored) {
-                    return Err(Error::fenced(&task));
-                }
-                if place(&state) == place(&stored) {
-                    return Ok(());
-                }
+            let stored = stored?;
+            if stored.is_some_and(|stored| place(&state) < place(&stored)) {
+                return Err(Error::fenced(&task));
             }
             self.check_size(&state)?;
             let mut item = Item::new(touch(&task));
@@ -101,19 +98,33 @@ impl EtcdStates {
         Err(Error::unavailable("store a state", reason))
     }
 
-    async fn remove_one(&self, id: &TaskId) -> Result<(), Error> {
-        let mut item = Item::new(touch(id));
-        item.delete(&self.0.keys.state(id));
-        let done = self.0.pipeline.write(item).await;
-        done.map(|_| ())
-            .map_err(|fault| fault.into_error("remove a state"))
+    async fn remove_one(&self, removal: StateRemoval) -> Result<(), Error> {
+        let id = &removal.task;
+        let key = self.0.keys.state(id);
+        let mut reason = String::from("the state changes too often");
+        for _ in 0..ROUNDS {
+            let (stored, revision) = self.read(id).await?;
+            if !removal.check(&stored)? {
+                return Ok(());
+            }
+            let mut item = Item::new(touch(id));
+            item.when_at(&key, revision);
+            item.delete(&key);
+            match self.0.pipeline.write(item).await {
+                Ok(done) if done.written.is_some() => return Ok(()),
+                Ok(_) => {}
+                Err(Fault::Unknown(why)) => reason = why,
+                Err(fault) => return Err(fault.into_error("remove a state")),
+            }
+        }
+        Err(Error::unavailable("remove a state", reason))
     }
 }
 
 #[async_trait]
 impl StateStore for EtcdStates {
     async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
-        let loads = tasks.iter().map(|id| async { Ok(self.read(id).await?.0) });
+        let loads = tasks.iter().map(|id| async { self.read(id).await?.0 });
         join_all(loads).await
     }
 
@@ -122,7 +133,8 @@ impl StateStore for EtcdStates {
         in_order(writes, |write| write.task.clone(), run).await
     }
 
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
-        join_all(tasks.iter().map(|id| self.remove_one(id))).await
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
+        let run = |removal| self.remove_one(removal);
+        in_order(removals, |removal| removal.task.clone(), run).await
     }
 }

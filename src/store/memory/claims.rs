@@ -1,7 +1,7 @@
 //! Claims.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, TaskId};
+use windlass_statemachine::TaskId;
 
 use super::world::{Owner, World};
 use crate::store::{Claim, Claimed, Error, Lease, What};
@@ -36,8 +36,7 @@ impl World {
             return Ok(None);
         }
         let lost_by = row.abandoned.clone();
-        // One that came from another store may have had greater ones.
-        let fence = Fence(self.next_seq().max(row.fence.0.saturating_add(1)));
+        let fence = self.next_fence();
         let what = What::Claimed {
             node: lease.node.clone(),
             fence,

@@ -5,13 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
-use super::{
-    commits::exists,
-    world::{Row, World},
-};
-use crate::store::{Error, Exported};
+use super::world::{Row, World};
+use crate::store::{Error, Exported, export::There};
 
 impl World {
     pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
@@ -24,19 +22,29 @@ impl World {
         )
     }
 
-    pub(super) fn import(&mut self, exported: Exported) -> Result<(), Error> {
+    pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
         exported.check_size(self.limits.max_bytes)?;
         let id = exported.task.id.clone();
-        match self.tasks.get(&id) {
-            Some(row) if row.has_ended() => return Err(Error::AlreadyFinished(id)),
-            Some(_) => return Err(exists(&id)),
-            None => {}
+        let replaced = self.tasks.get(&id).map(|row| There {
+            order: row.order,
+            has_ended: row.has_ended(),
+            is_claimed: row.owner.is_some(),
+        });
+        if let Some(there) = &replaced {
+            exported.check_room(there)?;
         }
         for command in &exported.commands {
-            if let Some((task, _)) = self.commands.get(&command.id) {
+            if let Some((task, _)) = self.commands.get(&command.id)
+                && *task != id
+            {
                 return Err(Self::other_command(&command.id, task));
             }
         }
+        if replaced.is_some() {
+            // Nothing can be refused any more.
+            self.delete(&id, now)?;
+        }
+        self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());
         let state = exported.state;
         if state.code().is_terminal() {

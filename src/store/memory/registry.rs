@@ -95,7 +95,8 @@ impl Registry for MemoryStore {
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let (mut world, _) = self.shared.lock();
-        tasks.into_iter().map(|task| world.import(task)).collect()
+        let (mut world, now) = self.shared.lock();
+        let tasks = tasks.into_iter();
+        tasks.map(|task| world.import(task, now)).collect()
     }
 }

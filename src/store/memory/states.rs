@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use windlass_statemachine::{State, Status, TaskId};
 
 use super::world::Saved;
-use crate::store::{Error, Limits, StateStore, StateWrite};
+use crate::store::{Error, Limits, StateRemoval, StateStore, StateWrite};
 
 /// States in memory: what the conformance suite of state stores is checked with, and what a test
 /// of a split store needs.
@@ -63,9 +63,6 @@ fn store(
         if key(&state) < key(&stored) {
             return Err(Error::fenced(&task));
         }
-        if key(&state) == key(&stored) {
-            return Ok(());
-        }
     }
     let data = state.data.as_ref().map_or(0, |d| d.len());
     let result = match &state.status {
@@ -98,9 +95,16 @@ impl StateStore for MemoryStates {
         writes.map(|w| store(&mut states, limit, w)).collect()
     }
 
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
         let mut states = self.lock();
-        let removed = tasks.iter().map(|id| states.remove(id));
-        removed.map(|_| Ok(())).collect()
+        let mut remove = |removal: StateRemoval| {
+            let saved = states.get(&removal.task);
+            let stored = saved.map(|saved| read(&removal.task, saved)).transpose();
+            if removal.check(&stored)? {
+                states.remove(&removal.task);
+            }
+            Ok(())
+        };
+        removals.into_iter().map(&mut remove).collect()
     }
 }

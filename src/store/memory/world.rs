@@ -155,6 +155,9 @@ pub(super) struct World {
     pub(super) latest: watch::Sender<u64>,
     /// The last number given to a lease, a watcher or a node command.
     last_number: u64,
+    /// What is added to the place of a claim to make its fence: tasks of other stores may have had
+    /// greater fences than there are places here.
+    fence_floor: u64,
 }
 
 impl World {
@@ -172,6 +175,20 @@ impl World {
             first_seq: 1,
             latest: watch::Sender::new(0),
             last_number: 0,
+            fence_floor: 0,
+        }
+    }
+
+    /// The fence of a claim that is recorded next: greater than every earlier one, also of tasks that
+    /// are gone.
+    pub(super) fn next_fence(&self) -> Fence {
+        Fence(self.next_seq().saturating_add(self.fence_floor))
+    }
+
+    /// Makes every fence from now on greater than this one.
+    pub(super) fn raise_fences(&mut self, fence: Fence) {
+        if fence >= self.next_fence() {
+            self.fence_floor = fence.0;
         }
     }
 

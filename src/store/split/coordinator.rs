@@ -14,8 +14,8 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus, StateWrite,
+    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
+    NodeStatus, StateRemoval, StateWrite,
 };
 
 /// How long a claim waits for a state store that is unavailable, before each further try.
@@ -104,6 +104,7 @@ impl Split {
         } = claimed;
         let now = self.clock.now();
         let steps = path(state.code(), Code::Failed);
+        state = stripped(state);
         state.version = state.version.saturating_add(1);
         state.errors.push(now, error.to_string(), MAX_KEPT);
         state.status = Status::Failed;
@@ -126,6 +127,10 @@ impl Split {
         loaded: Result<Option<State>, Error>,
     ) -> Result<Option<Claimed>, Error> {
         let fresh = is_fresh(&claimed.state);
+        let leftover = match fresh {
+            true => StateRemoval::of(&claimed.claim.task, &loaded),
+            false => None,
+        };
         let stored = match loaded {
             Ok(stored) => stored,
             Err(Error::Corrupt { .. }) if fresh => None,
@@ -137,8 +142,10 @@ impl Split {
         };
         let as_claimed = claimed.clone();
         let Merged { claimed, recovery } = merge(claimed, stored);
-        if let Err(error) = self.fence_off(&claimed, fresh).await {
-            if error.is_retryable() {
+        if let Err(error) = self.fence_off(&claimed, leftover).await {
+            // Whether the state was stored may be unknown, and with it whether an abandoned attempt is
+            // still to be reported: then the lease keeps the claim, and claims the task again.
+            if error.is_retryable() && !claimed.abandoned {
                 self.give_back(as_claimed).await;
             }
             return Err(error);
@@ -148,24 +155,54 @@ impl Split {
             let claim = claimed.claim.clone();
             // Should the answer be lost, the lease has the claim and may claim the task anew.
             let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
-            only(answers, "commit")?;
+            match only(answers, "commit") {
+                Ok(()) => {}
+                // Every further claim would be refused the same.
+                Err(error @ (Error::TooLarge { .. } | Error::Invalid(_))) => {
+                    return Err(self.set_aside(claimed, error).await);
+                }
+                Err(error) => return Err(error),
+            }
         }
         let ended = claimed.state.code().is_terminal();
         Ok((!ended).then_some(claimed))
     }
 
-    /// Stores the state with the new fence: from now on no earlier owner can write.
-    async fn fence_off(&self, claimed: &Claimed, fresh: bool) -> Result<(), Error> {
-        let task = &claimed.claim.task;
-        if fresh {
-            let answers = self.states.remove(std::slice::from_ref(task)).await;
-            only(answers, "remove a state")?;
+    /// Stores the state with the new fence: from now on no earlier owner can write. `leftover` is what
+    /// was loaded though the task has no state yet.
+    async fn fence_off(
+        &self,
+        claimed: &Claimed,
+        leftover: Option<StateRemoval>,
+    ) -> Result<(), Error> {
+        let claim = &claimed.claim;
+        // The store takes the new state in the place of one with a smaller fence.
+        let in_the_way =
+            leftover.filter(|left| left.seen.is_none_or(|(fence, _)| fence >= claim.fence));
+        if let Some(removal) = in_the_way {
+            self.check_last(claim, claimed.order).await?;
+            only(self.states.remove(vec![removal]).await, "remove a state")?;
         }
         let write = StateWrite {
-            task: task.clone(),
+            task: claim.task.clone(),
             state: claimed.state.clone(),
         };
         only(self.states.store(vec![write]).await, "store a state")
+    }
+
+    /// Refuses a claim that is not the last one of its task. A state with a greater fence that was
+    /// loaded before then belongs to the next owner. If this claim is the last, there was no next owner
+    /// when the state was loaded: an earlier task has left it, under a coordinator that counted
+    /// further.
+    async fn check_last(&self, claim: &Claim, order: u64) -> Result<(), Error> {
+        let record = match self.registry.get(&claim.task).await {
+            Err(Error::NotFound { .. }) => return Err(Error::fenced(&claim.task)),
+            answer => answer?,
+        };
+        if (record.fence, record.order) == (claim.fence, order) {
+            return Ok(());
+        }
+        Err(Error::fenced(&claim.task))
     }
 }
 

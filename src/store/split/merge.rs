@@ -7,12 +7,28 @@
 use std::collections::VecDeque;
 
 use windlass_statemachine::{
-    ActionKind, Code, Outcome, QueuedCommand, State, errors::MAX_KEPT, machine::Step,
-    machine::Write, transition::TABLE,
+    ActionKind, Code, Outcome, QueuedCommand, State,
+    errors::{ErrorEntry, MAX_KEPT},
+    machine::{Step, Write},
+    transition::TABLE,
 };
 
 use super::add_content;
 use crate::store::Claimed;
+
+/// How many claims in a row were lost since the state store was written, last.
+///
+/// A claim that is handed out is in the state store first, with the error of each abandoned claim
+/// before it. So the errors of abandoned claims that only the coordinator has, after all others, are
+/// those of claims that were lost or released before anybody was told.
+fn unreported(inner: &State, stored: Option<&State>) -> usize {
+    let known =
+        |entry: &ErrorEntry| stored.is_some_and(|stored| stored.errors.entries().contains(entry));
+    let newest_first = inner.errors.entries().iter().rev();
+    newest_first
+        .take_while(|entry| entry.is_abandonment() && !known(entry))
+        .count()
+}
 
 /// How often a state was written, claims and new incarnations not counted.
 fn writes(state: &State) -> u64 {
@@ -38,7 +54,10 @@ pub(super) struct Merged {
 /// Puts a claim and the stored state of its task together.
 pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
     let inner = &claimed.state;
-    let Some(stored) = stored.filter(|_| !is_fresh(inner)) else {
+    let stored = stored.filter(|_| !is_fresh(inner));
+    let unreported = unreported(inner, stored.as_ref());
+    claimed.abandoned |= unreported > 0;
+    let Some(stored) = stored else {
         let first = is_fresh(inner);
         if first {
             claimed.state.version = claimed.state.version.saturating_add(1);
@@ -49,7 +68,7 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
     let ahead = stored.incarnation == inner.incarnation && writes(&stored) > writes(inner);
     let from = inner.code();
     let state = if ahead {
-        catch_up(&claimed, stored)
+        catch_up(inner, stored, unreported)
     } else {
         let mut state = inner.clone();
         add_content(&mut state, &stored);
@@ -86,21 +105,18 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
 }
 
 /// The stored state, which the coordinator has not heard of, as the new claim has it.
-fn catch_up(claimed: &Claimed, stored: State) -> State {
-    let inner = &claimed.state;
+fn catch_up(inner: &State, stored: State, unreported: usize) -> State {
     let missed = writes(&stored) - writes(inner);
     let mut state = stored;
     state.fence = inner.fence;
     state.claims = inner.claims;
     state.version = inner.version.saturating_add(missed);
-    // The claim itself has recorded that the one before was lost.
-    if claimed.abandoned
-        && let Some(lost) = inner.errors.last()
-    {
+    // The claims since have recorded in the coordinator alone that those before them were lost.
+    let entries = inner.errors.entries();
+    for lost in entries.iter().skip(entries.len() - unreported) {
         state.attempts = state.attempts.saturating_add(1);
-        state
-            .errors
-            .push(lost.timestamp, lost.error.clone(), MAX_KEPT);
+        let (at, error) = (lost.timestamp, lost.error.clone());
+        state.errors.push(at, error, MAX_KEPT);
     }
     state
 }

@@ -12,7 +12,9 @@ use tokio::time::timeout;
 use tracing::warn;
 use windlass_statemachine::{State, Status, TaskId};
 
-use super::{ChangeStream, Coordinator, Error, Registry, StateStore, TaskRecord, What};
+use super::{
+    ChangeStream, Coordinator, Error, Registry, StateRemoval, StateStore, TaskRecord, What,
+};
 use crate::clock::{Clock, SystemClock};
 
 /// How long the history may take to tell which tasks are gone.
@@ -37,7 +39,30 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///   claim brings the coordinator up to it, with the outcomes of the commands that had their effect
 ///   already (none is applied twice) and a path of the transition table in the history.
 /// - **What was left over from an earlier task with the same id is never read.** The first claim of
-///   a task removes it.
+///   a task writes over it.
+/// - **A lost attempt counts**, whatever happens to the claims after it: the next claim that is handed
+///   out reports it.
+///
+/// # Why a late write does no harm
+///
+/// A write may reach the state store at any time after its claim was lost, since no one transaction
+/// covers both stores. The order of the writes makes it harmless:
+///
+/// - The next claim of the task has a greater fence, and stores the state with it before the claim is
+///   handed out. A write that comes later is refused; a write that came before is merged as one that a
+///   crash left, or is written over by a first claim.
+/// - A write to a task that was deleted brings a state back. No task reads it: a registry answers
+///   only with the tasks that it has, and the first claim of a new task under that id ignores what is
+///   there and stores its own state, with a greater fence. So the state store remembers nothing of
+///   what it has removed.
+/// - A removal names the fence and the version that were seen ([`StateRemoval`]), and a state that
+///   another has stored since stays. Nothing else could protect a new task of the id: its first
+///   claim may be made between a delete and the removal that follows. A first claim removes something
+///   only when what it loaded has a greater fence than its own, and when it is still the task's last
+///   claim after that: otherwise what was loaded is the next owner's.
+///
+/// One case is left to the operator: a task is imported under an id whose earlier owner is still
+/// running. Stop the nodes of the target first, as `windlass copy` asks for.
 ///
 /// # Caveats
 ///
@@ -132,25 +157,39 @@ impl Split {
     /// Removes the states of tasks that are gone. A task that has taken one of their ids meanwhile
     /// keeps what it has. What cannot be removed now stays behind: nothing reads it.
     async fn forget(&self, ids: Vec<TaskId>) {
-        let mut gone = Vec::with_capacity(ids.len());
-        for id in ids {
-            match self.registry.get(&id).await {
-                Err(Error::NotFound { .. }) => gone.push(id),
-                Ok(record) if record.state.as_ref().is_ok_and(|s| s.claims == 0) => gone.push(id),
+        // What is loaded before the registry has no task, or one without a claim, is not a new task's.
+        let loaded = self.load(&ids).await;
+        let mut removals = Vec::with_capacity(ids.len());
+        for (task, loaded) in ids.iter().zip(loaded) {
+            if let Err(error) = &loaded
+                && !matches!(error, Error::Corrupt { .. })
+            {
+                warn!(%task, %error, "the state of a task that is gone stays behind");
+            }
+            let Some(removal) = StateRemoval::of(task, &loaded) else {
+                continue;
+            };
+            match self.registry.get(task).await {
+                Err(Error::NotFound { .. }) => removals.push(removal),
+                Ok(record) if record.state.as_ref().is_ok_and(|s| s.claims == 0) => {
+                    removals.push(removal);
+                }
                 _ => {}
             }
         }
-        if gone.is_empty() {
+        if removals.is_empty() {
             return;
         }
-        let answers = pad(
-            self.states.remove(&gone).await,
-            gone.len(),
-            "remove a state",
-        );
-        for (task, answer) in gone.iter().zip(answers) {
-            if let Err(error) = answer {
-                warn!(%task, %error, "the state of a task that is gone stays behind");
+        let ids: Vec<TaskId> = removals.iter().map(|one| one.task.clone()).collect();
+        let removed = self.states.remove(removals).await;
+        let answers = pad(removed, ids.len(), "remove a state");
+        for (task, answer) in ids.iter().zip(answers) {
+            match answer {
+                // A new task of this id has stored its own.
+                Ok(()) | Err(Error::Fenced(_)) => {}
+                Err(error) => {
+                    warn!(%task, %error, "the state of a task that is gone stays behind");
+                }
             }
         }
     }

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, StateWrite, Submit, Submitted, TaskRecord,
+    NodeRecord, Page, Registry, Send, StateRemoval, StateWrite, Submit, Submitted, TaskRecord,
     examine::{Examination, Finding},
+    export::There,
 };
 
 impl Split {
@@ -43,33 +44,56 @@ impl Split {
         }
     }
 
+    async fn load_one(&self, id: &TaskId) -> Result<Option<State>, Error> {
+        let loaded = self.load(std::slice::from_ref(id)).await;
+        only(loaded, "load a state")
+    }
+
     /// Takes a task: first its state into the state store, where nothing reads it as long as there is
-    /// no such task, then the rest.
+    /// no such task, then the rest. Where the rest is refused, the state that was there before is put
+    /// back. A crash between the two leaves a task that is to be replaced with the new state: the same
+    /// import again completes it.
     async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
         let id = task.task.id.clone();
         match self.registry.get(&id).await {
             Err(Error::NotFound { .. }) => {}
-            Ok(record) if record.state.as_ref().is_ok_and(|s| s.code().is_terminal()) => {
-                return Err(Error::AlreadyFinished(id));
-            }
-            Ok(_) => {
-                let (what, name) = ("task", id.to_string());
-                return Err(Error::AlreadyExists { what, name });
-            }
+            Ok(record) => task.check_room(&There {
+                order: record.order,
+                has_ended: record.state.is_ok_and(|s| s.code().is_terminal()),
+                is_claimed: record.node.is_some(),
+            })?,
             Err(error) => return Err(error),
         }
         task.check_size(self.limits().max_bytes)?;
         let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
         task.state = stripped(state.clone());
-        only(
-            self.states.remove(std::slice::from_ref(&id)).await,
-            "remove a state",
-        )?;
-        if !is_fresh(&state) {
-            let write = StateWrite { task: id, state };
+        let loaded = self.load_one(&id).await;
+        if let Some(leftover) = StateRemoval::of(&id, &loaded) {
+            only(self.states.remove(vec![leftover]).await, "remove a state")?;
+        }
+        let seen = Some((state.fence, state.version));
+        let own = StateRemoval {
+            task: id.clone(),
+            seen,
+        };
+        let is_stored = !is_fresh(&state);
+        if is_stored {
+            let task = id.clone();
+            let write = StateWrite { task, state };
             only(self.states.store(vec![write]).await, "store a state")?;
         }
-        only(self.registry.import(vec![task]).await, "import a task")
+        let imported = only(self.registry.import(vec![task]).await, "import a task");
+        if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
+            if is_stored {
+                // Its great fence must not shut out a task that took the id meanwhile.
+                only(self.states.remove(vec![own]).await, "remove a state")?;
+            }
+            if let Ok(Some(state)) = loaded {
+                let write = StateWrite { task: id, state };
+                only(self.states.store(vec![write]).await, "store a state")?;
+            }
+        }
+        imported
     }
 
     /// Removes unreadable states of tasks that have ended: a retry was asked for.
@@ -81,13 +105,14 @@ impl Split {
                 && let Ok(record) = self.registry.get(id).await
                 && record.state.is_ok_and(|s| s.code().is_terminal())
             {
-                unreadable.push(id.clone());
+                let (task, seen) = (id.clone(), None);
+                unreadable.push(StateRemoval { task, seen });
             }
         }
         if unreadable.is_empty() {
             return Ok(());
         }
-        self.states.remove(&unreadable).await.into_iter().collect()
+        self.states.remove(unreadable).await.into_iter().collect()
     }
 }
 

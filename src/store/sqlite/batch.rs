@@ -1,6 +1,6 @@
 //! [`Batch`]: one write transaction, as the operations in it see it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
@@ -24,6 +24,8 @@ pub(super) struct Batch<'c> {
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     newest: i64,
+    /// The stored `fence_floor`, once it has been read in this transaction.
+    floor: Cell<Option<i64>>,
     /// Nodes whose leases this transaction ends, with the leases and how many claims were lost: to
     /// be told when it is durable.
     pub(super) lost: Vec<(String, i64, usize)>,
@@ -46,6 +48,7 @@ impl<'c> Batch<'c> {
             now,
             limits,
             clock,
+            floor: Cell::new(None),
             lost: Vec::new(),
             used: RefCell::default(),
         })
@@ -109,6 +112,38 @@ impl<'c> Batch<'c> {
         self.newest + 1
     }
 
+    /// What is added to the number of a claim to make its fence. One read serves all claims of a
+    /// transaction; another process cannot change it meanwhile.
+    fn floor(&self) -> Sql<i64> {
+        if let Some(floor) = self.floor.get() {
+            return Ok(floor);
+        }
+        let read = "SELECT value FROM meta WHERE name = 'fence_floor'";
+        let floor = self.first(read, (), |row| row.get(0))?.unwrap_or(0);
+        self.floor.set(Some(floor));
+        Ok(floor)
+    }
+
+    /// The fence of a claim that is recorded next: greater than every earlier one, also of tasks that
+    /// are gone.
+    pub(super) fn next_fence(&self) -> Sql<i64> {
+        Ok(self.next().saturating_add(self.floor()?))
+    }
+
+    /// Makes every fence from now on greater than this one.
+    pub(super) fn raise_fences(&self, fence: i64) -> Sql<()> {
+        // Most fences are those of claims that this file has numbered.
+        if fence < self.next() || fence < self.next_fence()? {
+            return Ok(());
+        }
+        self.run(
+            "INSERT OR REPLACE INTO meta (name, value) VALUES ('fence_floor', ?1)",
+            [fence],
+        )?;
+        self.floor.set(Some(fence));
+        Ok(())
+    }
+
     /// Records a change of task `n`, whose change before was `prev`; answers its number. The
     /// caller notes that as the task's `last`.
     pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
@@ -149,6 +184,7 @@ impl<'c> Batch<'c> {
             Err(Stop::Told(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
+                self.floor.set(None);
             }
             Err(Stop::Sql(_)) => return result,
         }

@@ -72,8 +72,8 @@ pub(super) fn claim(
         }
     };
     let abandoned = found.lost_by.is_some();
-    // One that came from another store may have had greater ones.
-    let fence = batch.next().max(found.fence.saturating_add(1));
+    // A file of an earlier version may hold a greater one that nothing has noted.
+    let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
     // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
     // counted by it, and is told again to a caller that may never have heard of it.
     let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);

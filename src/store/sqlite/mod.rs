@@ -7,7 +7,8 @@
 //! 2. Whatever is to be written while the disk syncs the last transaction goes into the next one,
 //!    together: many transitions, one sync.
 //! 3. Each change is a row of one log. It is the history of the tasks, what the watches of all
-//!    processes resume from, and the feed of the clients. Its number is the fence of a claim.
+//!    processes resume from, and the feed of the clients. The fence of a claim is its number
+//!    plus the floor that imports raise.
 //!
 //! # Guarantees
 //!

@@ -9,7 +9,7 @@ use super::{
     errors::Stop,
     json, reader, rows, tasks,
 };
-use crate::store::{CommandRecord, Error, Exported, What};
+use crate::store::{CommandRecord, Exported, What, export::There};
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     let mut all = conn.prepare_cached("SELECT id FROM tasks ORDER BY n")?;
@@ -33,25 +33,28 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
 pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), Stop> {
     exported.check_size(batch.limits.max_bytes)?;
     let id = &exported.task.id;
-    let code = batch.first(
-        "SELECT s.code FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+    let replaced = batch.first(
+        "SELECT t.n, s.code, s.owner IS NOT NULL, s.last
+         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
-        |row| Ok(to_code(row.get(0)?)),
+        |row| {
+            let there = There {
+                order: row.get::<_, i64>(0)? as u64,
+                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                is_claimed: row.get(2)?,
+            };
+            Ok((there, row.get(3)?))
+        },
     )?;
-    match code {
-        None => {}
-        Some(code) if code.is_some_and(Code::is_terminal) => {
-            return Err(Stop::Told(Error::AlreadyFinished(id.clone())));
-        }
-        Some(_) => {
-            return Err(Stop::Told(Error::AlreadyExists {
-                what: "task",
-                name: id.to_string(),
-            }));
-        }
+    if let Some((there, _)) = &replaced {
+        exported.check_room(there)?;
     }
-    let exported = exported.clone().renumbered(batch.next() as u64);
     batch.all_or_nothing(|batch| {
+        if let Some((there, last)) = replaced {
+            tasks::remove(batch, there.order as i64, id, last)?;
+        }
+        batch.raise_fences(exported.fence.0 as i64)?;
+        let exported = exported.clone().renumbered(batch.next() as u64);
         let n = exported.order as i64;
         let last = history(batch, n, &exported)?;
         task(batch, n, &exported)?;

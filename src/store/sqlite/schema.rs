@@ -12,9 +12,10 @@ pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 /// A step that was released is never changed: another is added.
 pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META];
 
-/// One counter numbers everything that happens: `changes.seq`. A task's `n`, a claim's fence, and
-/// the order of a command are each the number of the change that made it, so all of them grow and
-/// none is used twice, as long as the newest change is never pruned.
+/// One counter numbers everything that happens: `changes.seq`. A task's `n` and the order of a command
+/// are each the number of the change that made it, and a claim's fence is that number plus
+/// `fence_floor`. So all of them grow and none is used twice, as long as the newest change is never
+/// pruned.
 const TABLES: &str = "
 -- What was submitted; never changed. `n` is the submit order.
 CREATE TABLE tasks (

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::SystemClock,
-    store::{Error, Limits, StateStore, StateWrite},
+    store::{Error, Limits, StateRemoval, StateStore, StateWrite},
 };
 
 /// A [`StateStore`] in a SQLite file: a file of its own, or that of a
@@ -101,14 +101,11 @@ impl StateStore for SqliteStates {
         stored.await.unwrap_or_else(|e| all_failed(count, &e))
     }
 
-    async fn remove(&self, tasks: &[TaskId]) -> Vec<Result<(), Error>> {
-        let (ids, count) = (tasks.to_vec(), tasks.len());
+    async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
+        let count = removals.len();
         let removed = self.0.writer.run("remove states", count, move |batch| {
-            let remove = |id: &TaskId| {
-                batch.run("DELETE FROM states_alone WHERE task = ?1", [id.as_str()])?;
-                Ok(Ok(()))
-            };
-            ids.iter().map(remove).collect()
+            let remove = |removal: &StateRemoval| item(remove(batch, removal));
+            removals.iter().map(remove).collect()
         });
         removed.await.unwrap_or_else(|e| all_failed(count, &e))
     }
@@ -134,6 +131,16 @@ fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<State>, Error>> {
         .map_err(|reason| rows::corrupt(id, reason)))
 }
 
+/// Removes a state if it is the one that was seen.
+fn remove(batch: &Batch<'_>, removal: &StateRemoval) -> Result<(), Stop> {
+    let stored = load(batch.connection(), &removal.task)?;
+    if removal.check(&stored).map_err(Stop::Told)? {
+        let id = removal.task.as_str();
+        batch.run("DELETE FROM states_alone WHERE task = ?1", [id])?;
+    }
+    Ok(())
+}
+
 /// Stores a state unless a newer one is there.
 fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> {
     let (id, state) = (write.task.as_str(), &write.state);
@@ -144,11 +151,8 @@ fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> 
         [id],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    match stored {
-        Some(stored) if stored > new => return Err(Stop::Told(Error::fenced(&write.task))),
-        // The same write again.
-        Some(stored) if stored == new => return Ok(()),
-        _ => {}
+    if stored.is_some_and(|stored| stored > new) {
+        return Err(Stop::Told(Error::fenced(&write.task)));
     }
     batch.run(
         "INSERT OR REPLACE INTO states_alone (task, incarnation, fence, version, state)

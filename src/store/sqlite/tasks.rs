@@ -150,7 +150,10 @@ fn forget(batch: &Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sql<()> {
         (n, id.as_str(), seq),
     )?;
     batch.run("DELETE FROM commands WHERE n = ?1", [n])?;
-    batch.run("DELETE FROM states WHERE n = ?1", [n])?;
+    let delete = "DELETE FROM states WHERE n = ?1 RETURNING fence";
+    for fence in batch.all(delete, [n], |row| row.get(0))? {
+        batch.raise_fences(fence)?;
+    }
     batch.run("DELETE FROM tasks WHERE n = ?1", [n])?;
     Ok(())
 }

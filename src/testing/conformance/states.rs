@@ -12,7 +12,7 @@ use super::{
     StateHarness,
     kit::{field, id, one, skip},
 };
-use crate::store::{Error, StateStore, StateWrite};
+use crate::store::{Error, StateRemoval, StateStore, StateWrite};
 
 type Store = Arc<dyn StateStore>;
 
@@ -31,6 +31,21 @@ async fn store(states: &Store, name: &str, state: State) -> Result<(), Error> {
 
 async fn load(states: &Store, name: &str) -> Option<State> {
     one(states.load(&[id(name)]).await).expect("a readable state")
+}
+
+/// Removes what is stored now.
+async fn remove(states: &Store, name: &str) -> Result<(), Error> {
+    let stored = one(states.load(&[id(name)]).await);
+    let removal = StateRemoval::of(&id(name), &stored).expect("something to remove");
+    one(states.remove(vec![removal]).await)
+}
+
+fn removal(name: &str, seen: Option<(u64, u64)>) -> StateRemoval {
+    let seen = seen.map(|(fence, version)| (Fence(fence), version));
+    StateRemoval {
+        task: id(name),
+        seen,
+    }
 }
 
 /// What is stored comes back, with everything that belongs to it.
@@ -111,10 +126,20 @@ pub async fn the_incarnation_does_not_matter(harness: &dyn StateHarness) {
 pub async fn the_same_write_again_succeeds(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
-    let mut again = state(5, 10);
-    again.data = None;
-    store(&states, "a", again).await.unwrap();
+    store(&states, "a", state(5, 10)).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+}
+
+/// Another write of the same claim and version is not taken for the one before, which the coordinator
+/// has refused: it takes its place.
+pub async fn another_write_of_the_same_version_is_stored(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    let mut other = state(5, 10);
+    other.data = None;
+    other.status = Status::Failed;
+    store(&states, "a", other.clone()).await.unwrap();
+    assert_eq!(load(&states, "a").await, Some(other));
 }
 
 /// Items are independent, and answers come in the order of the items.
@@ -138,7 +163,7 @@ pub async fn items_are_independent(harness: &dyn StateHarness) {
     assert_eq!(fences, [Some(1), None, Some(2), Some(5), Some(2)]);
     assert!(states.load(&[]).await.is_empty());
     assert!(states.store(vec![]).await.is_empty());
-    assert!(states.remove(&[]).await.is_empty());
+    assert!(states.remove(vec![]).await.is_empty());
 }
 
 /// Names that are alike are the names of different tasks, and every legal name can be stored.
@@ -181,7 +206,7 @@ pub async fn names_do_not_touch(harness: &dyn StateHarness) {
         assert_eq!(load(&states, name).await, Some(expected), "{name:?}");
     }
     for (n, name) in names.iter().enumerate() {
-        one(states.remove(&[id(name)]).await).unwrap();
+        remove(&states, name).await.unwrap();
         assert_eq!(load(&states, name).await, None, "{name:?}");
         for left in &names[n + 1..] {
             assert!(
@@ -197,7 +222,9 @@ pub async fn what_is_removed_is_gone(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     store(&states, "b", state(5, 10)).await.unwrap();
-    let answers = states.remove(&["a", "nothing", "a"].map(id)).await;
+    let seen = Some((5, 10));
+    let removals = ["a", "nothing", "a"].map(|name| removal(name, seen));
+    let answers = states.remove(removals.to_vec()).await;
     assert!(
         matches!(answers[..], [Ok(()), Ok(()), Ok(())]),
         "{answers:?}"
@@ -206,6 +233,51 @@ pub async fn what_is_removed_is_gone(harness: &dyn StateHarness) {
     assert!(load(&states, "b").await.is_some());
     store(&states, "a", state(1, 1)).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(state(1, 1)));
+}
+
+/// A removal removes the state that was seen, and no other: neither a newer nor an older one.
+pub async fn only_what_was_seen_is_removed(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    store(&states, "a", state(5, 10)).await.unwrap();
+    for seen in [
+        Some((5, 9)),
+        Some((4, 10)),
+        Some((5, 11)),
+        Some((9, 9)),
+        None,
+    ] {
+        let refused = one(states.remove(vec![removal("a", seen)]).await);
+        assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+        assert_eq!(load(&states, "a").await, Some(state(5, 10)));
+    }
+    store(&states, "b", state(1, 1)).await.unwrap();
+    let removals = vec![removal("a", Some((4, 1))), removal("b", Some((1, 1)))];
+    let answers = states.remove(removals).await;
+    assert!(
+        matches!(answers[..], [Err(Error::Fenced(_)), Ok(())]),
+        "{answers:?}"
+    );
+    assert_eq!(load(&states, "b").await, None);
+}
+
+/// A removal at the same time as a write removes what was seen, or nothing.
+pub async fn a_removal_does_not_take_a_write_along(harness: &dyn StateHarness) {
+    let states = harness.states().await;
+    for round in 0..10 {
+        let name = format!("t{round}");
+        store(&states, &name, state(1, 1)).await.unwrap();
+        let writing = tokio::spawn({
+            let (states, name) = (states.clone(), name.clone());
+            async move { store(&states, &name, state(2, 1)).await }
+        });
+        let removed = one(states.remove(vec![removal(&name, Some((1, 1)))]).await);
+        writing.await.unwrap().unwrap();
+        assert!(
+            matches!(removed, Ok(()) | Err(Error::Fenced(_))),
+            "{removed:?}"
+        );
+        assert_eq!(load(&states, &name).await, Some(state(2, 1)));
+    }
 }
 
 /// Of many writers at once, the greatest fence is what is left: comparing and writing is one step.
@@ -262,7 +334,7 @@ pub async fn states_are_durable(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     store(&states, "b", state(1, 1)).await.unwrap();
-    one(states.remove(&[id("b")]).await).unwrap();
+    remove(&states, "b").await.unwrap();
     let Some(states) = harness.reopen(states).await else {
         return skip("states_are_durable", "nothing outlives this store");
     };
@@ -290,6 +362,8 @@ pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
         let good = answers.remove(0).unwrap().unwrap();
         assert_eq!(good.code(), Code::Runnable);
     }
+    let refused = one(states.remove(vec![removal("good", None)]).await);
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
     match store(&states, "bad", state(9, 9)).await {
         Ok(()) => assert_eq!(load(&states, "bad").await, Some(state(9, 9))),
         Err(error) => {
@@ -298,7 +372,7 @@ pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
             assert!(matches!(loaded, Err(Error::Corrupt { .. })), "{loaded:?}");
         }
     }
-    one(states.remove(&[id("bad")]).await).unwrap();
+    remove(&states, "bad").await.unwrap();
     assert_eq!(load(&states, "bad").await, None);
     store(&states, "bad", state(2, 1)).await.unwrap();
     assert_eq!(load(&states, "bad").await, Some(state(2, 1)));

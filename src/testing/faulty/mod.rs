@@ -58,6 +58,8 @@ pub enum Fault {
     Late(Duration),
     /// All was done at once; the answer is lost, and after so long it is [`Error::Unavailable`].
     LostLate(Duration),
+    /// [`Error::TooLarge`]: the store refuses the operation for good, and nothing was done.
+    Refused,
 }
 
 /// A store around another that fails chosen operations on demand.
@@ -183,6 +185,7 @@ impl FaultyStore {
         match self.next(operation) {
             None => call.await,
             Some(Fault::Before) => Err(fault("nothing was done")),
+            Some(Fault::Refused) => Err(refusal()),
             Some(Fault::After) => match call.await {
                 Ok(_) => Err(fault("the answer was lost")),
                 refused => refused,
@@ -209,6 +212,7 @@ impl FaultyStore {
     ) -> Vec<Result<T, Error>> {
         let why = match self.next(operation) {
             None => return call.await,
+            Some(Fault::Refused) => return (0..items).map(|_| Err(refusal())).collect(),
             Some(Fault::Before) => "nothing was done",
             Some(Fault::After) => {
                 call.await;
@@ -233,4 +237,12 @@ impl FaultyStore {
 
 fn fault(why: &str) -> Error {
     Error::unavailable("do as it was asked", format!("a fault on demand: {why}"))
+}
+
+fn refusal() -> Error {
+    Error::TooLarge {
+        field: "fault on demand",
+        bytes: 1,
+        limit: 0,
+    }
 }
