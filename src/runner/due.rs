@@ -301,9 +301,8 @@ impl DueIndex {
     /// How long it is until the next task becomes due, unless the clock is set.
     pub(super) fn next_due_in(&self, now: Moment) -> Option<Duration> {
         let sleeper = self.waiting.first().map(|(due, _)| {
-            let left = due.saturating_sub(now.clock.as_millisecond());
-            // Not yet there as long as a part of a millisecond is missing.
-            Duration::from_millis(left.max(0).unsigned_abs())
+            let due = Timestamp::from_millisecond(*due).unwrap_or(Timestamp::MAX);
+            Duration::try_from(due.duration_since(now.clock)).unwrap_or(Duration::ZERO)
         });
         let put_off = self.put_off.first().map(|(until, _)| {
             let until = Duration::from_millis(until.unsigned_abs());

@@ -1,6 +1,6 @@
 //! Waiting for many tasks: how often the store is asked.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 use windlass::{Code, Message, NewTask, TaskContext, store::Filter, testing::Operation};
@@ -36,9 +36,10 @@ async fn reads_meanwhile(world: &World, wait: impl Future) -> u64 {
         for n in 0..300 {
             let quick = NewTask::new("quick").id(format!("q{n}"));
             world.client.submit(quick).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // Without a look of its own at the registry, which would count.
-        tokio::time::sleep(secs(4)).await;
+        tokio::time::sleep(secs(1)).await;
     };
     let before = world.faults.calls(Operation::Read);
     tokio::select! {
