@@ -193,7 +193,13 @@ async fn a_command_to_complete_may_bring_as_large_a_result_as_any() {
 /// Who has not learned yet what the servers take deletes and purges as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_deleted_and_purged_fits_small_limits() {
-    let server = small(24, 1 << 20);
+    for operations in [24, 16] {
+        what_is_deleted_and_purged_fits(operations).await;
+    }
+}
+
+async fn what_is_deleted_and_purged_fits(operations: u32) {
+    let server = small(operations, 1 << 20);
     let (store, client) = open(&server.url("ns")).await;
     let handler = |_: TaskContext| async { Message::complete() };
     let node = Runner::builder(&store).node("n").handler("k", handler);

@@ -21,6 +21,7 @@ mod idle;
 mod limits;
 mod lost_answers;
 mod metafora;
+mod namespaces;
 mod quota;
 mod retention;
 mod rolling;

@@ -34,9 +34,9 @@ impl Capacity {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// How many of `most` keys one item deletes beside up to ten operations of its own.
+    /// How many of `most` keys one item deletes beside up to twelve operations of its own.
     pub(super) fn things(&self, most: usize) -> usize {
-        self.operations().saturating_sub(10).clamp(1, most)
+        self.operations().saturating_sub(12).clamp(1, most)
     }
 
     /// Whether this was refused by servers which take less than was thought `before`: it can be tried

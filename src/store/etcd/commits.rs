@@ -17,6 +17,10 @@ use super::{
 use crate::store::{Claim, Commit, Error, What};
 
 pub(super) const OPERATION: &str = "store a transition";
+/// Up to so many commands are deleted by their names when a task ends; more by their range.
+const FEW: usize = 8;
+/// How many operations the end of a task has, beside two for each command.
+const OWN: usize = 8;
 /// How often a commit is tried when its outcome is not known.
 const ROUNDS: u32 = 5;
 /// How often it is tried when the task changes meanwhile, or has very many commands.
@@ -183,7 +187,21 @@ impl Inner {
                 ..Envelope::new(&held.task, held.submitted_at, 0)
             };
             item.delete(&keys.task(id));
-            item.delete_all(&keys.parts(id));
+            item.delete(&owner);
+            item.delete(&keys.props(id));
+            // Those that are known are all there are: the slot and the queue were compared.
+            let room = self.capacity.operations().saturating_sub(OWN) / 2;
+            if held.queue.len() > FEW.min(room) {
+                if held.queue.iter().any(|stored| stored.name.is_none()) {
+                    item.delete(&slot);
+                }
+                item.delete_all(&keys.queue(id));
+            } else {
+                for stored in &held.queue {
+                    let name = stored.name.as_deref();
+                    item.delete(&name.map_or_else(|| slot.clone(), |name| keys.queued(id, name)));
+                }
+            }
             item.put(&keys.finished(id), records::write("task", &envelope)?);
         } else if drops {
             item.delete(&owner);

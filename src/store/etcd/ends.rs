@@ -31,26 +31,17 @@ impl Inner {
     ) -> Result<Vec<String>, Error> {
         let keys = &self.keys;
         item.when_at(&keys.finished(id), revision(bundle.finished.as_ref()));
-        let (slot, outcomes) = (keys.slot(id), keys.outcomes(id));
+        let slot = keys.slot(id);
         let mut names = Vec::new();
         if bundle.task.is_some() {
             item.when_not_after(&slot, &format!("{slot}0"), bundle.revision);
             item.delete(&keys.task(id));
-            item.delete_all(&keys.parts(id));
+            item.delete_parts(self, id, bundle);
             names.extend(bundle.queue.iter().filter_map(|stored| stored.name.clone()));
         }
         item.delete(&keys.finished(id));
-        item.delete_all(&keys.histories(id));
-        item.delete_all(&outcomes);
-        let settled = self.get_all(&outcomes).await;
-        let (settled, _) =
-            settled.map_err(|fault| fault.into_error("read the commands of a task"))?;
-        for kv in settled {
-            let name = std::str::from_utf8(kv.key())
-                .ok()
-                .and_then(|k| k.strip_prefix(&outcomes));
-            names.extend(name.map(str::to_owned));
-        }
+        self.delete_history(item, id).await?;
+        names.extend(self.delete_outcomes(item, id).await?);
         let root = keys.root();
         let mut pointers = names
             .into_iter()

@@ -4,6 +4,62 @@
 
 use windlass_statemachine::{CommandId, NodeName, TaskId};
 
+/// What follows `/NS/` in the keys of a namespace.
+pub(super) const FOLDERS: [&str; 10] = [
+    "tasks", "state", "parked", "finished", "history", "outcomes", "commands", "nodes", "answers",
+    "meta",
+];
+
+/// The outer namespace whose keys a namespace would share, and the folder of it, if there is one:
+/// `a` and `tasks` for `a/tasks/x`. A namespace without a name is not looked for.
+pub(super) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    for (at, _) in namespace.match_indices('/') {
+        if from > 0 && FOLDERS.contains(&&namespace[from..at]) {
+            return Some((&namespace[..from - 1], &namespace[from..at]));
+        }
+        from = at + 1;
+    }
+    (from > 0 && FOLDERS.contains(&&namespace[from..]))
+        .then(|| (&namespace[..from - 1], &namespace[from..]))
+}
+
+/// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not.
+pub(super) fn is_version(name: &str) -> bool {
+    let digits = name.split('-').next().unwrap_or_default();
+    digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a key of a namespace, without `/NS/`, has the form of one that we write.
+fn is_known(parts: &[&str]) -> bool {
+    match parts {
+        [
+            "tasks" | "state" | "parked" | "finished" | "commands" | "answers" | "meta",
+            _,
+        ] => true,
+        ["tasks", _, "owner" | "props" | "commands"] => true,
+        ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
+        ["history", _, version] => is_version(version) || *version == "quarantined",
+        ["outcomes", _, _] => true,
+        _ => false,
+    }
+}
+
+/// The namespace inside this one that a key belongs to, by its form: `tasks/x` for
+/// `tasks/x/nodes/n/_metafora`. `text` is the key without `/NS/`.
+pub(super) fn nested(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    if is_known(&parts) || !FOLDERS.contains(parts.first()?) {
+        return None;
+    }
+    let inner = parts.split_last()?.1;
+    let at = inner
+        .iter()
+        .skip(1)
+        .position(|part| FOLDERS.contains(part))?;
+    Some(parts[..=at].join("/"))
+}
+
 /// The keys of one namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
@@ -70,6 +126,11 @@ impl Keys {
     /// The single slot of a Metafora commander; with everything up to `commands0` it is the queue.
     pub(super) fn slot(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/commands", self.root)
+    }
+
+    /// The commands that wait for a task, without the slot.
+    pub(super) fn queue(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/commands/", self.root)
     }
 
     pub(super) fn queued(&self, id: &TaskId, command: &str) -> String {
@@ -174,7 +235,11 @@ impl Keys {
             "owner" => Part::Owner,
             "props" => Part::Props,
             "commands" => Part::Slot,
-            other => Part::Command(other.strip_prefix("commands/")?),
+            // A name holds no `/`: what lies deeper is another namespace's.
+            other => {
+                let name = other.strip_prefix("commands/")?;
+                Part::Command(Some(name).filter(|name| !name.contains('/'))?)
+            }
         };
         Some((id, part))
     }
@@ -200,9 +265,46 @@ mod tests {
             ("/a/b/tasks/x/commands", Some(("x", Part::Slot))),
             ("/a/b/tasks/x/commands/c", Some(("x", Part::Command("c")))),
             ("/a/b/tasks/x/other", None),
+            ("/a/b/tasks/x/commands/c/owner", None),
             ("/a/tasks/x", None),
         ] {
             assert_eq!(keys.split(key.as_bytes()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_shares_no_keys_with_an_outer_one() {
+        for (namespace, outer) in [
+            ("a", None),
+            ("tasks", None),
+            ("a/b", None),
+            ("tasks/a", None),
+            ("a/mytasks", None),
+            ("a/tasks", Some(("a", "tasks"))),
+            ("a/b/nodes", Some(("a/b", "nodes"))),
+            ("a/history/b/c", Some(("a", "history"))),
+        ] {
+            assert_eq!(outer_of(namespace), outer, "{namespace}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_an_inner_namespace_is_told_from_ours() {
+        for (key, namespace) in [
+            ("tasks/tasks/owner", None),
+            ("tasks/x/commands/tasks", None),
+            ("nodes/tasks/_metafora", None),
+            ("history/tasks/000000000001-ended", None),
+            ("meta/fences", None),
+            ("b/tasks/x", None),
+            ("somebody/else", None),
+            ("tasks/x/else", None),
+            ("tasks/tasks/x", Some("tasks")),
+            ("tasks/x/nodes/n/_metafora", Some("tasks/x")),
+            ("history/tasks/x", Some("history")),
+            ("state/x/y/finished/z", Some("state/x/y")),
+        ] {
+            assert_eq!(nested(key).as_deref(), namespace, "{key}");
         }
     }
 

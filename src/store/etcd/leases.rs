@@ -159,7 +159,7 @@ impl Inner {
         let mut item = Item::new(format!("n{}", spec.name));
         item.when_at(&key, 0);
         // Commands that no node has answered were meant for one that is gone.
-        item.delete_all(&self.keys.node_commands(&spec.name));
+        self.delete_node_commands(&mut item, &spec.name).await?;
         item.put_on(&key, records::write("node", &registration)?, id);
         let joined = match self.pipeline.write(item).await {
             Ok(done) => done.written.is_some(),

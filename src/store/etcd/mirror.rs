@@ -17,6 +17,7 @@ use super::{
     entries::{Entries, Entry, Mark, Owned},
     fences::Fences,
     keys::{Keys, Part},
+    parts::is_pointer,
     queued::Stored,
     records::{self, Envelope, Parked},
     releases::Releases,
@@ -123,6 +124,7 @@ impl Mirror {
                     self.look_for_stale(&id);
                 }
             }
+            Part::Command(_) if put && is_pointer(kv) => {}
             Part::Slot | Part::Command(_) => {
                 let name = match part {
                     Part::Command(name) => Some(name.to_owned()),

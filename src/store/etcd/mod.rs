@@ -46,6 +46,7 @@ mod moving;
 mod node_commands;
 mod options;
 mod outcomes;
+mod parts;
 mod peers;
 mod pipeline;
 mod probe;
@@ -137,6 +138,7 @@ impl EtcdStore {
     ///
     /// [`Error::Unavailable`] when no etcd answers in time; [`Error::Unusable`] with what to do.
     pub async fn connect(options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        options::check_namespace(&options.namespace)?;
         let link = match link::Link::connect(&options).await {
             Ok(link) => link,
             Err(fault) => return Err(unconnected(&options, fault).await),
@@ -163,6 +165,7 @@ impl EtcdStore {
             match inner.load_fences().await {
                 Ok(()) => {
                     check_version(inner.link.version().await.as_deref())?;
+                    inner.check_unnamed().await?;
                     inner.link.accepted();
                     return Ok(Self(inner));
                 }
@@ -209,6 +212,29 @@ async fn unconnected(options: &Options, fault: errors::Fault) -> Error {
 }
 
 impl Inner {
+    /// Refuses a namespace in the folder of one without a name, which Metafora takes and which has a
+    /// node that lives.
+    async fn check_unnamed(&self) -> Result<(), Error> {
+        let namespace = &self.options.namespace;
+        let folder = namespace.split('/').next().unwrap_or_default();
+        if !keys::FOLDERS.contains(&folder) {
+            return Ok(());
+        }
+        let mut has_node = false;
+        let mut look = |kv: etcd_client::KeyValue| {
+            let key = String::from_utf8_lossy(kv.key()).into_owned();
+            let name = key.strip_prefix("/nodes/");
+            let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
+            has_node |= name.is_some_and(|name| !name.contains('/'));
+        };
+        // Whoever may not read those keys has no such namespace either.
+        let _ = self.scan_keys(0, "/nodes/", &mut look).await;
+        if has_node {
+            return Err(options::inside(namespace, "/", folder));
+        }
+        Ok(())
+    }
+
     fn now(&self) -> Timestamp {
         self.clock.now()
     }

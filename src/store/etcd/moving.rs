@@ -212,13 +212,9 @@ impl Inner {
         }
         // What an import that was interrupted, or a Metafora node, has left behind goes.
         let mut item = self.unseen(id);
-        for prefix in [
-            self.keys.parts(id),
-            self.keys.histories(id),
-            self.keys.outcomes(id),
-        ] {
-            item.delete_all(&prefix);
-        }
+        item.delete_parts(self, id, &found);
+        self.delete_history(&mut item, id).await?;
+        self.delete_outcomes(&mut item, id).await?;
         self.write_part(item, id).await?;
         let most = OPERATIONS.min(self.capacity.operations().saturating_sub(2).max(2));
         let mut item = self.unseen(id);

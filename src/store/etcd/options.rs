@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use windlass_statemachine::Invalid;
 
+use super::keys::outer_of;
 use crate::store::{Error, Limits};
 
 /// How a store on etcd is opened.
@@ -89,6 +90,22 @@ fn bad(url: &str, why: &str) -> Error {
     Invalid::new("store", reason).into()
 }
 
+/// Refuses a namespace that lies inside the keys of another one.
+pub(super) fn check_namespace(namespace: &str) -> Result<(), Error> {
+    match outer_of(namespace) {
+        None => Ok(()),
+        Some((outer, folder)) => Err(inside(namespace, &format!("/{outer}"), folder)),
+    }
+}
+
+pub(super) fn inside(namespace: &str, outer: &str, folder: &str) -> Error {
+    let reason = format!(
+        "'/{namespace}' lies inside the keys of the namespace '{outer}', which has its own keys in \
+         '{folder}'; give the namespace a name without the part '{folder}'"
+    );
+    Invalid::new("namespace", reason).into()
+}
+
 fn file(variable: &str) -> Result<Option<Vec<u8>>, Error> {
     let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) else {
         return Ok(None);
@@ -171,6 +188,7 @@ impl Options {
         if !namespace.split('/').all(is_name) || namespace.contains('#') {
             return Err(bad(url, "has no namespace that could be part of a key"));
         }
+        check_namespace(namespace)?;
         let mut endpoints = Vec::new();
         for host in hosts.split(',') {
             let port = host
@@ -343,6 +361,23 @@ mod tests {
         let limits = (options.max_txn_ops, options.max_request_bytes);
         assert_eq!((limits, options.namespace.as_str()), ((64, 100_000), "x"));
         assert_eq!(options.compact_after, None);
+    }
+
+    #[test]
+    fn a_namespace_inside_the_keys_of_another_is_refused() {
+        for name in ["a/tasks", "a/b/nodes", "a/history/b", "tasks/meta"] {
+            let error = Options::parse(&format!("etcd://h:1/{name}")).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(&format!("'/{name}' lies inside")), "{text}");
+        }
+        for name in ["a", "tasks", "a/b", "a/task", "nodes/a"] {
+            assert_eq!(
+                Options::parse(&format!("etcd://h:1/{name}"))
+                    .unwrap()
+                    .namespace,
+                name
+            );
+        }
     }
 
     #[test]

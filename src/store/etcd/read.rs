@@ -10,6 +10,7 @@ use super::{
     errors::Fault,
     fences::Fences,
     keys::{Part, end_of},
+    parts::is_pointer,
     queued::Stored,
     records::{self, Envelope, Hold, Parked},
 };
@@ -34,6 +35,8 @@ pub(super) struct Bundle {
     pub(super) props: Option<KeyValue>,
     /// The commands that wait, in order, malformed ones too.
     pub(super) queue: Vec<Stored>,
+    /// Keys behind that of the task that are no parts of it, in order.
+    pub(super) others: Vec<Vec<u8>>,
 }
 
 pub(super) fn revision(kv: Option<&KeyValue>) -> i64 {
@@ -239,8 +242,10 @@ impl Inner {
             };
             for kv in responses.next().map(kvs).unwrap_or_default() {
                 let key = kv.key().to_vec();
-                if let Some((_, part)) = keys.split(&key) {
-                    bundle.take(&part, kv);
+                match keys.split(&key) {
+                    Some((_, Part::Command(_))) if is_pointer(&kv) => bundle.others.push(key),
+                    Some((_, part)) => bundle.take(&part, kv),
+                    None => bundle.others.push(key),
                 }
             }
             bundle.queue.sort_by_key(|stored| stored.order);

@@ -23,7 +23,9 @@ use super::{
     keys::{Part, end_of},
     leases::{fenced, number},
     mirror::Mirror,
-    node_commands, peers,
+    node_commands,
+    parts::is_pointer,
+    peers,
 };
 use crate::store::{Error, Event, EventStream, Lease};
 
@@ -391,7 +393,9 @@ impl Watching {
                 false => self.tell(vec![Event::Peers]).await,
             };
         }
-        if ours && rest.starts_with("commands/") && event == EventType::Put {
+        let name = rest.strip_prefix("commands/");
+        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
+        if ours && name.is_some() && event == EventType::Put {
             return self.node_command(kv).await;
         }
         Ok(())

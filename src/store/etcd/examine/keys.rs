@@ -1,6 +1,6 @@
 //! The keys of a namespace: what belongs to nothing, and what nobody knows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp};
 use windlass_statemachine::{CommandId, NodeName, TaskId};
@@ -8,8 +8,10 @@ use windlass_statemachine::{CommandId, NodeName, TaskId};
 use super::{
     super::{
         Inner,
-        keys::{Part, end_of},
-        records::{self, Envelope, Owner, Parked},
+        keys::{FOLDERS, Part, end_of, nested},
+        parts::is_pointer,
+        queued::Stored,
+        records::{self, Entry, Envelope, Owner, Parked},
     },
     OPERATION,
 };
@@ -29,6 +31,8 @@ pub(super) struct Namespace {
     /// What is beside a task and cannot be read, or says so: why, and whose.
     aside: Vec<(TaskId, String)>,
     malformed: Strays,
+    /// Namespaces inside the keys of this one, and how many keys each has.
+    nested: BTreeMap<String, u64>,
     /// States of tasks.
     states: Vec<TaskId>,
     /// Keys that belong to a task: those of commands, and others.
@@ -73,6 +77,23 @@ impl Inner {
         // `ID`, or `ID/…`.
         let (name, more) = rest.split_once('/').unwrap_or((rest, ""));
         let id = TaskId::new(name).ok();
+        let mut inner = nested(text);
+        if FOLDERS.contains(&name) && inner.is_none() {
+            // These have the form of ours; what they hold tells whose they are.
+            let own = match folder {
+                "history" => records::parse::<Entry>(&kv).is_ok(),
+                "outcomes" => Stored::read(Some(more), &kv).became.is_some(),
+                _ => true,
+            };
+            inner = (!own).then(|| folder.to_owned());
+        }
+        if matches!(folder, "tasks" | "nodes") && more.starts_with("commands/") && is_pointer(&kv) {
+            inner = Some(format!("{folder}/{name}"));
+        }
+        if let Some(inner) = inner {
+            *to.nested.entry(inner).or_default() += 1;
+            return;
+        }
         let known = match (folder, id) {
             ("tasks", Some(id)) => return self.sort_task(to, id, kv),
             ("finished", Some(id)) if more.is_empty() => {
@@ -191,7 +212,20 @@ impl Inner {
         let mend = "windlass doctor --repair deletes them";
         let error = |what| (Verdict::Error, what);
         let warning = |what| (Verdict::Warning, what);
+        let nested = namespace.nested.iter();
+        let nested: Strays = nested
+            .map(|(name, keys)| format!("{}{name} ({keys} keys)", self.keys.root()))
+            .collect();
         Ok(vec![
+            Finding::none_of(
+                "namespaces",
+                error("namespaces inside the keys of this one"),
+                &nested,
+                0,
+                "an earlier version made them, and this one does not open them: copy each to a \
+                 namespace of another name with the version that made it (windlass copy), then \
+                 delete its keys",
+            ),
             Finding::none_of(
                 "quarantined",
                 warning("records that cannot be read"),
