@@ -234,7 +234,7 @@ impl Folders {
             match moved {
                 Ok(()) => return debug!(%old, %new, "moved the folder of an earlier version"),
                 Err(error) => {
-                    warn!(%old, %new, %error, "could not move a folder of an earlier version")
+                    warn!(%old, %new, %error, "could not move a folder of an earlier version");
                 }
             }
         }
