@@ -31,6 +31,7 @@ mod capture;
 mod folders;
 mod group;
 mod leftover;
+mod names;
 mod process;
 mod props;
 mod retry;
