@@ -174,3 +174,29 @@ fn the_store_in_memory_trusts_no_folder_that_is_there() {
     let left = fs::read_dir(place.path("tmp")).unwrap().count();
     assert_eq!(left, 1, "only the link is left");
 }
+
+/// The folder of the attempt that a worker has lost is that of the next one.
+#[test]
+fn a_worker_that_has_lost_a_task_leaves_its_folder_to_the_next() {
+    let place = Place::new();
+    let script = "echo $$ > pid-$WINDLASS_ATTEMPT.new; mv pid-$WINDLASS_ATTEMPT.new pid-$WINDLASS_ATTEMPT; \
+                  until [ -e go ]; do sleep 0.05; done; touch \"$WINDLASS_STATE_DIR/x\" && echo kept";
+    let props = json!({"shell": script, "cwd": place.path(""), "grace": "100ms"}).to_string();
+    let (code, _, err) = place.run(&["submit", "exec", "--id", "t", "--props", &props]);
+    assert_eq!(code, 0, "{err}");
+    let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
+    place.pids("pid-1");
+    zombie.signal(Signal::SIGSTOP);
+    let next = place.start(&["worker", "--name", "next", "--lease-ttl", "1s"]);
+    place.pids("pid-2");
+    zombie.signal(Signal::SIGCONT);
+    zombie.signal(Signal::SIGTERM);
+    assert_eq!(zombie.wait(), Some(0));
+    place.write("go", "");
+    until("it ends", || {
+        place.get("t")["state"] == "completed" || place.get("t")["attempts"] == 2
+    });
+    assert_eq!(place.run(&["logs", "t"]).1, "kept\n");
+    next.signal(Signal::SIGTERM);
+    assert_eq!(next.wait(), Some(0));
+}

@@ -13,7 +13,6 @@
 //! or, if the folder is empty, after any attempt.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
@@ -32,12 +31,12 @@ use windlass::{
     store::{Error, Filter, Page, TaskRecord},
 };
 
-use super::leftover;
+use super::{
+    leftover,
+    names::{decode, encode},
+};
 use crate::{exit::Failure, waiting::patiently};
 
-/// The longest name that is made of an id; file systems take 255 bytes, and the submit order and the
-/// ending of a record follow.
-const LONGEST: usize = 200;
 /// How long a store that does not answer is asked for its identity.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between SIGTERM and SIGKILL for a command whose task is over.
@@ -234,7 +233,7 @@ impl Folders {
             match moved {
                 Ok(()) => return debug!(%old, %new, "moved the folder of an earlier version"),
                 Err(error) => {
-                    warn!(%old, %new, %error, "could not move a folder of an earlier version")
+                    warn!(%old, %new, %error, "could not move a folder of an earlier version");
                 }
             }
         }
@@ -352,69 +351,5 @@ fn remove(folder: &Path) {
         Ok(()) => debug!(folder = %folder.display(), "removed the folder of a completed task"),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(error) => warn!(folder = %folder.display(), %error, "a folder could not be removed"),
-    }
-}
-
-/// An id as the name of a folder: it may be longer than a name can be, and file systems that do not
-/// tell `A` from `a` must not take two tasks for one.
-fn encode(id: &str) -> String {
-    let mut name = String::with_capacity(id.len());
-    for (at, byte) in id.bytes().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(byte as char),
-            b'.' if at > 0 => name.push('.'),
-            byte => {
-                let _ = write!(name, "%{byte:02x}");
-            }
-        }
-    }
-    // Earlier versions added nothing to it but the ending of a record.
-    if name.len() > LONGEST || name.ends_with(".run") {
-        let hash = crate::hash::hex(&[id.as_bytes()], 32);
-        name.truncate(LONGEST - 40);
-        name.push('=');
-        name.push_str(&hash);
-    }
-    name
-}
-
-/// The id that a name stands for; `None` when it was shortened.
-fn decode(name: &str) -> Option<TaskId> {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            b'=' => return None,
-            byte => byte,
-        });
-    }
-    TaskId::new(String::from_utf8(bytes).ok()?).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn every_id_has_a_name_of_its_own() {
-        let long = "ü".repeat(128);
-        let longer = format!("{}a", "x".repeat(255));
-        let ids = ["a", "A", "a.run", "a b", "...", "%41", "=", &long, &longer];
-        let mut names = HashSet::new();
-        for id in ids {
-            let name = encode(id);
-            assert!(name.len() <= LONGEST && !name.starts_with('.'), "{name}");
-            assert!(!name.contains('/') && name.to_lowercase() == name, "{name}");
-            assert!(names.insert(name.clone()), "{id}");
-            if !name.contains('=') {
-                assert_eq!(decode(&name).unwrap().as_str(), id);
-            }
-        }
     }
 }

@@ -31,6 +31,7 @@ mod capture;
 mod folders;
 mod group;
 mod leftover;
+mod names;
 mod process;
 mod props;
 mod retry;
@@ -131,8 +132,11 @@ impl Exec {
         let completes = message
             .as_ref()
             .is_ok_and(|m| m.kind() == ActionKind::Complete);
-        self.folders
-            .retire(task.id(), task.order(), &folder.path, completes);
+        // Once the claim may be another node's, so may the folder.
+        if !task.lease_left().is_zero() {
+            self.folders
+                .retire(task.id(), task.order(), &folder.path, completes);
+        }
         message
     }
 

@@ -1,0 +1,73 @@
+//! Ids as names of folders.
+
+use std::fmt::Write as _;
+
+use windlass::TaskId;
+
+/// The longest name that is made of an id; file systems take 255 bytes, and the submit order and the
+/// ending of a record follow.
+const LONGEST: usize = 200;
+
+/// An id as the name of a folder: it may be longer than a name can be, and file systems that do not
+/// tell `A` from `a` must not take two tasks for one.
+pub(super) fn encode(id: &str) -> String {
+    let mut name = String::with_capacity(id.len());
+    for (at, byte) in id.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(byte as char),
+            b'.' if at > 0 => name.push('.'),
+            byte => {
+                let _ = write!(name, "%{byte:02x}");
+            }
+        }
+    }
+    // Earlier versions added nothing to it but the ending of a record.
+    if name.len() > LONGEST || name.ends_with(".run") {
+        let hash = crate::hash::hex(&[id.as_bytes()], 32);
+        name.truncate(LONGEST - 40);
+        name.push('=');
+        name.push_str(&hash);
+    }
+    name
+}
+
+/// The id that a name stands for; `None` when it was shortened.
+pub(super) fn decode(name: &str) -> Option<TaskId> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            b'=' => return None,
+            byte => byte,
+        });
+    }
+    TaskId::new(String::from_utf8(bytes).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_id_has_a_name_of_its_own() {
+        let long = "ü".repeat(128);
+        let longer = format!("{}a", "x".repeat(255));
+        let ids = ["a", "A", "a.run", "a b", "...", "%41", "=", &long, &longer];
+        let mut names = HashSet::new();
+        for id in ids {
+            let name = encode(id);
+            assert!(name.len() <= LONGEST && !name.starts_with('.'), "{name}");
+            assert!(!name.contains('/') && name.to_lowercase() == name, "{name}");
+            assert!(names.insert(name.clone()), "{id}");
+            if !name.contains('=') {
+                assert_eq!(decode(&name).unwrap().as_str(), id);
+            }
+        }
+    }
+}
