@@ -37,7 +37,7 @@ pub use states::MemoryStates;
 use windlass_statemachine::TaskId;
 use world::World;
 
-use super::{Error, Limits};
+use super::{Error, Limits, retention::PruneClock};
 use crate::clock::Clock;
 
 /// A namespace in memory.
@@ -68,8 +68,13 @@ impl MemoryStore {
     /// An empty namespace with limits of your own.
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let world = Mutex::new(World::new(limits));
+        let prune_clock = PruneClock::new(clock.clone(), None);
         Self {
-            shared: Arc::new(Shared { world, clock }),
+            shared: Arc::new(Shared {
+                world,
+                clock,
+                prune_clock,
+            }),
         }
     }
 
@@ -95,6 +100,7 @@ impl fmt::Debug for MemoryStore {
 struct Shared {
     world: Mutex<World>,
     clock: Arc<dyn Clock>,
+    prune_clock: PruneClock,
 }
 
 impl Shared {
