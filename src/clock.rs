@@ -1,13 +1,24 @@
 //! [`Clock`]: where the library reads the wall clock, so that tests can put another in its place.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    fmt::Debug,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 
-/// Tells the time. One method, so that a test's clock is one line.
+/// Tells the time. One required method, so that a test's clock is one line.
 pub trait Clock: Send + Sync + Debug {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// The time since a fixed moment, which nobody can set: that of the operating system, unless a
+    /// test's clock has its own.
+    fn monotonic(&self) -> Duration {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        START.elapsed()
+    }
 }
 
 /// The clock of the operating system.

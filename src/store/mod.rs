@@ -19,6 +19,7 @@ pub(crate) mod export;
 pub mod memory;
 mod model;
 mod registry;
+mod retention;
 mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

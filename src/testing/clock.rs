@@ -29,33 +29,37 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
 /// assert_eq!(clock.now().to_string(), "1970-01-01T00:01:30Z");
 /// ```
 #[derive(Debug)]
-pub struct ManualClock(Mutex<Timestamp>);
+pub struct ManualClock(Mutex<(Timestamp, Duration)>);
 
 impl ManualClock {
     /// A clock that stands at `start`.
     pub fn new(start: Timestamp) -> Self {
-        Self(Mutex::new(start))
+        Self(Mutex::new((start, Duration::ZERO)))
     }
 
-    /// Sets the clock, forward or back.
+    /// Sets the clock, forward or back. No time passes: [`Clock::monotonic`] stays.
     pub fn set(&self, to: Timestamp) {
-        *self.lock() = to;
+        self.lock().0 = to;
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward: that time passes.
     pub fn advance(&self, by: Duration) {
-        let mut now = self.lock();
-        *now = after(*now, by);
+        let mut clock = self.lock();
+        *clock = (after(clock.0, by), clock.1.saturating_add(by));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Timestamp> {
+    fn lock(&self) -> MutexGuard<'_, (Timestamp, Duration)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.lock()
+        self.lock().0
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.lock().1
     }
 }
 
@@ -95,5 +99,9 @@ impl TokioClock {
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
         after(self.start, self.since.elapsed())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.since.elapsed()
     }
 }

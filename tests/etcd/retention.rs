@@ -1,6 +1,9 @@
 //! What ended long ago goes, however it is found: by when its record was written, or by reading it.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
@@ -17,18 +20,34 @@ const WEEK: u64 = 7 * 24 * 3600;
 
 /// A clock that is put forward by hand.
 #[derive(Debug)]
-struct ByHand(Mutex<Timestamp>);
+struct ByHand(Mutex<(Timestamp, Duration)>);
 
 impl ByHand {
+    fn at(start: Timestamp) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((start, Duration::ZERO))))
+    }
+
+    /// Time passes.
     fn forward(&self, by: SignedDuration) {
-        let mut now = self.0.lock().unwrap();
-        *now = now.checked_add(by).unwrap();
+        let mut clock = self.0.lock().unwrap();
+        clock.0 = clock.0.checked_add(by).unwrap();
+        clock.1 += by.unsigned_abs();
+    }
+
+    /// The clock is set, and no time passes.
+    fn set(&self, by: SignedDuration) {
+        let mut clock = self.0.lock().unwrap();
+        clock.0 = clock.0.checked_add(by).unwrap();
     }
 }
 
 impl Clock for ByHand {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
+        self.0.lock().unwrap().0
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.lock().unwrap().1
     }
 }
 
@@ -41,7 +60,10 @@ struct World {
 
 impl World {
     async fn new(server: &Server) -> Self {
-        let clock = Arc::new(ByHand(Mutex::new("2030-01-01T00:00:00Z".parse().unwrap())));
+        Self::with(server, ByHand::at("2030-01-01T00:00:00Z".parse().unwrap())).await
+    }
+
+    async fn with(server: &Server, clock: Arc<ByHand>) -> Self {
         let url = server.url("ns");
         let store = Store::open_with_clock(&url, clock.clone()).await.unwrap();
         let node = Runner::builder(&store)
@@ -162,4 +184,57 @@ async fn what_cannot_be_read_is_not_purged() {
     );
     let kept = etcd.get("/ns/finished/strange", None).await.unwrap();
     assert_eq!(kept.kvs().len(), 1);
+}
+
+/// The word of a clock that is ahead is not enough to delete what has ended.
+#[tokio::test]
+async fn a_clock_that_is_ahead_prunes_nothing_early() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    world.ended(&["a"]).await;
+    assert_eq!(world.maintain().await, 0, "it notes the revision of now");
+    drop(world);
+    // Ahead at the start: its own marks are no witnesses of its clock.
+    let clock = ByHand::at("2030-01-31T00:00:00Z".parse().unwrap());
+    let world = World::with(&server, clock).await;
+    for _ in 0..3 {
+        assert_eq!(world.maintain().await, 0);
+        world.clock.forward(SignedDuration::from_hours(24));
+    }
+    world.clock.forward(SignedDuration::from_hours(5 * 24));
+    assert_eq!(world.maintain().await, 1, "a week has passed");
+    // Ahead from one moment to the next.
+    world.ended(&["b"]).await;
+    world.clock.set(SignedDuration::from_hours(30 * 24));
+    assert_eq!(world.maintain().await, 0);
+}
+
+/// Without a mark, the end of a task tells how late it is.
+#[tokio::test]
+async fn a_first_look_with_a_clock_that_is_ahead_prunes_nothing() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    world.ended(&["a"]).await;
+    drop(world);
+    let clock = ByHand::at("2030-01-31T00:00:00Z".parse().unwrap());
+    let world = World::with(&server, clock).await;
+    assert_eq!(world.maintain().await, 0);
+    assert_eq!(world.maintain().await, 0);
+}
+
+/// A mark that a clock has set into the future does not stop the others.
+#[tokio::test]
+async fn a_mark_from_the_future_does_not_stop_pruning() {
+    let server = Server::start();
+    let world = World::new(&server).await;
+    world.ended(&["a"]).await;
+    world.clock.set(SignedDuration::from_hours(3000 * 24));
+    assert_eq!(world.maintain().await, 0, "it notes the revision of now");
+    world.clock.set(SignedDuration::from_hours(-3000 * 24));
+    drop(world);
+    let clock = ByHand::at("2030-01-01T00:00:00Z".parse().unwrap());
+    let world = World::with(&server, clock).await;
+    assert_eq!(world.maintain().await, 0);
+    world.clock.forward(SignedDuration::from_hours(8 * 24));
+    assert_eq!(world.maintain().await, 1);
 }

@@ -1,11 +1,16 @@
 //! History is pruned from its beginning; who was behind is told, and lists again.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
+use jiff::SignedDuration;
 use windlass::{
     Message,
-    store::{Coordinator, Error, Event, Registry},
+    clock::Clock,
+    store::{
+        Coordinator, Error, Event, Registry, Submit, memory::MemoryStore, sqlite::SqliteStore,
+    },
+    testing::ManualClock,
 };
 
 use crate::support::*;
@@ -99,4 +104,109 @@ async fn a_feed_that_was_behind_is_told_so() {
     let mut feed = store.changes(Some(first + 20)).await.unwrap();
     let next = feed.next().await.unwrap().unwrap();
     assert_eq!(next.last().unwrap().task, id("last"));
+}
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new("2030-01-01T00:00:00Z".parse().unwrap()))
+}
+
+fn days(n: i64) -> SignedDuration {
+    SignedDuration::from_hours(24 * n)
+}
+
+async fn open(file: &File, clock: &Arc<ManualClock>) -> SqliteStore {
+    let options = windlass::store::sqlite::Options::default();
+    let opened = SqliteStore::open(file.path(), options, clock.clone());
+    opened.await.unwrap()
+}
+
+/// A task that has ended now, by this clock.
+async fn ended(store: &SqliteStore, clock: &ManualClock, name: &str) {
+    let lease = join(store, "n").await;
+    submit(store, name).await;
+    let claimed = claim(store, &lease, name).await;
+    let mut kill = commit_of(&claimed, Message::kill());
+    kill.write.state.since = clock.now();
+    store.commit(vec![kill]).await.remove(0).unwrap();
+    store.leave(&lease).await.unwrap();
+}
+
+fn changes(file: &File) -> i64 {
+    let count = "SELECT count(*) FROM changes";
+    let raw = file.raw();
+    raw.query_row(count, (), |row| row.get(0)).unwrap()
+}
+
+/// The word of a clock that is ahead of everything in the file is not enough to delete it.
+#[tokio::test]
+async fn a_clock_that_is_ahead_prunes_nothing_early() {
+    let (file, clock) = (file(), clock());
+    let store = open(&file, &clock).await;
+    ended(&store, &clock, "a").await;
+    // Ahead from one moment to the next.
+    clock.set(clock.now() + days(30));
+    assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 0);
+    clock.set(clock.now() - days(30));
+    drop(store);
+    // Ahead at the start; what this process writes is no witness of its own clock.
+    clock.set(clock.now() + days(30));
+    let store = open(&file, &clock).await;
+    ended(&store, &clock, "b").await;
+    for _ in 0..3 {
+        assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 0);
+    }
+    assert_eq!(store.history(&id("a"), 10).await.unwrap().len(), 3);
+    // It goes when the time has passed.
+    clock.advance(WEEK - Duration::from_secs(3600));
+    assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 0);
+    clock.advance(Duration::from_secs(2 * 3600));
+    assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 1);
+    assert!(store.get(&id("b")).await.is_ok());
+}
+
+/// Changes of a clock that was far ahead are pruned with those around them.
+#[tokio::test]
+async fn changes_from_the_future_do_not_stop_pruning() {
+    let (file, clock) = (file(), clock());
+    let store = open(&file, &clock).await;
+    let now = clock.now();
+    for n in 0..1200 {
+        submit(&store, &format!("t{n}")).await;
+        // A session of a wrong clock that is longer than what one step prunes.
+        let is_wrong = (10..1150).contains(&n);
+        clock.set(if is_wrong { now + days(3000) } else { now });
+    }
+    clock.advance(WEEK + Duration::from_secs(1));
+    submit(&store, "young").await;
+    submit(&store, "younger").await;
+    store.maintain(Some(WEEK)).await.unwrap();
+    assert_eq!(changes(&file), 2);
+    // The same in memory.
+    let store = MemoryStore::new(clock.clone());
+    let now = clock.now();
+    for (n, at) in [now, now + days(3000), now].into_iter().enumerate() {
+        clock.set(at);
+        let task = task(&format!("t{n}"));
+        let if_exists = Default::default();
+        let submitted = store.submit(vec![Submit { task, if_exists }]);
+        submitted.await.remove(0).unwrap();
+    }
+    clock.advance(WEEK + Duration::from_secs(1));
+    store.maintain(Some(WEEK)).await.unwrap();
+    assert!(store.history(&id("t1"), 10).await.unwrap().is_empty());
+    assert!(store.history(&id("t2"), 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_clock_in_memory_that_jumps_prunes_nothing_early() {
+    let clock = clock();
+    let store = MemoryStore::new(clock.clone());
+    let (task, if_exists) = (task("a"), Default::default());
+    let submitted = store.submit(vec![Submit { task, if_exists }]);
+    submitted.await.remove(0).unwrap();
+    clock.set(clock.now() + days(30));
+    store.maintain(Some(WEEK)).await.unwrap();
+    assert_eq!(store.history(&id("a"), 10).await.unwrap().len(), 1);
 }

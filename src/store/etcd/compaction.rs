@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::{Inner, errors::Fault, item::Item, read::revision, records};
+use crate::store::retention::PruneClock;
 
 /// How many times are noted in as long as the history is to be: it is kept longer by such a part.
 const MARKS: i32 = 12;
@@ -31,12 +32,18 @@ impl Marks {
         last.is_none_or(|last| now.duration_since(last).abs() >= after / MARKS)
     }
 
-    /// Notes the revision of now, and answers up to which one it can be compacted.
-    fn note(&mut self, now: Timestamp, newest: i64, after: SignedDuration) -> Option<i64> {
+    /// Notes the revision of now, and answers up to which one it can be compacted. `latest` is how late
+    /// it is at most ([`PruneClock`]): a clock that is ahead compacts nothing early.
+    fn note(
+        &mut self,
+        (now, latest): (Timestamp, Timestamp),
+        newest: i64,
+        after: SignedDuration,
+    ) -> Option<i64> {
         // A revision that is not there yet is of a cluster that was restored from a copy since.
         self.marks
             .retain(|(at, revision)| *at <= now && *revision <= newest);
-        let is_old = |at: &Timestamp| now.duration_since(*at) >= after;
+        let is_old = |at: &Timestamp| latest.duration_since(*at) >= after;
         let old = self.marks.iter().take_while(|(at, _)| is_old(at)).count();
         // The last of them stays: if compacting fails, it is tried again.
         self.marks.drain(..old.saturating_sub(1));
@@ -70,12 +77,16 @@ impl Inner {
         let marks = kvs.first().and_then(|kv| records::parse(kv).ok());
         let mut marks: Marks = marks.unwrap_or_default();
         let now = self.now();
+        let newest_mark = marks.marks.iter().rev().map(|(at, _)| *at);
+        let newest_mark = newest_mark.into_iter().find(|at| *at <= now);
+        let make = async || PruneClock::new(self.clock.clone(), newest_mark);
+        let latest = self.upkeep.clock.get_or_init(make).await.now();
         if !marks.is_time(now, after) {
             return Ok(None);
         }
         // Before the note is written: where the quota is full, only this makes room.
         let mut compacted = None;
-        if let Some(old) = marks.note(now, newest, after)
+        if let Some(old) = marks.note((now, latest), newest, after)
             && self.compact(old).await?
         {
             compacted = Some(old);
@@ -120,22 +131,45 @@ mod tests {
                 continue;
             }
             let expected = (n >= 60).then(|| (n - 60) * 100);
-            assert_eq!(marks.note(minute(n), n * 100, HOUR), expected, "minute {n}");
+            assert_eq!(
+                marks.note((minute(n), minute(n)), n * 100, HOUR),
+                expected,
+                "minute {n}"
+            );
             assert!(marks.marks.len() <= 14, "{marks:?}");
         }
         // Long after the last node: the newest mark of back then.
-        assert_eq!(marks.note(minute(9000), 90_000, HOUR), Some(195 * 100));
+        assert_eq!(
+            marks.note((minute(9000), minute(9000)), 90_000, HOUR),
+            Some(195 * 100)
+        );
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_compacts_nothing_early() {
+        let mut marks = Marks::default();
+        for n in [0, 5, 10] {
+            assert_eq!(marks.note((minute(n), minute(n)), n * 100, HOUR), None);
+        }
+        assert_eq!(marks.note((minute(9000), minute(15)), 1500, HOUR), None);
+        // The others go on as if nothing had been.
+        let noted = marks.note((minute(60), minute(60)), 6000, HOUR);
+        assert_eq!(noted, Some(0));
     }
 
     #[test]
     fn wrong_clocks_and_restored_copies_compact_nothing() {
         let mut marks = Marks::default();
-        assert_eq!(marks.note(minute(600), 50, HOUR), None);
+        assert_eq!(marks.note((minute(600), minute(600)), 50, HOUR), None);
         assert!(!marks.is_time(minute(599), HOUR), "clocks differ a little");
         assert!(marks.is_time(minute(100), HOUR), "that one was wrong");
-        assert_eq!(marks.note(minute(100), 60, HOUR), None);
+        assert_eq!(marks.note((minute(100), minute(100)), 60, HOUR), None);
         assert_eq!(marks.marks, [(minute(100), 60)]);
-        assert_eq!(marks.note(minute(200), 30, HOUR), None, "etcd went back");
+        assert_eq!(
+            marks.note((minute(200), minute(200)), 30, HOUR),
+            None,
+            "etcd went back"
+        );
         assert_eq!(marks.marks, [(minute(200), 30)]);
     }
 }

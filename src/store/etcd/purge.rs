@@ -12,9 +12,9 @@ use std::{
 
 use etcd_client::{KeyValue, Txn, TxnOp};
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::{sync::OnceCell, time::Instant};
 use windlass_statemachine::{Code, TaskId};
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
     read::{Bundle, kv, revision},
     records::{self, Envelope},
 };
-use crate::store::Error;
+use crate::store::{Error, retention::PruneClock};
 
 const OPERATION: &str = "purge what has ended";
 /// How many tasks one call of `maintain` removes at the most.
@@ -62,11 +62,17 @@ impl Horizon {
         )
     }
 
-    /// Whether the next mark is due: as many as are kept are spread over the retention.
+    /// Whether the next mark is due: as many as are kept are spread over the retention. One from the
+    /// future is of a clock that was wrong, unless clocks differ a little.
     fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
         let apart = now.duration_since(before) / MARKS as i32;
         let last = self.marks.last().map(|(at, _)| *at);
-        last.is_none_or(|last| now.duration_since(last) >= apart)
+        last.is_none_or(|last| now.duration_since(last).abs() >= apart)
+    }
+
+    /// Forgets the marks from the future, and those before which nothing is told any more.
+    fn drop_outdated(&mut self, before: Timestamp, now: Timestamp) {
+        self.marks.retain(|(at, _)| (before..=now).contains(at));
     }
 }
 
@@ -75,6 +81,7 @@ impl Horizon {
 pub(super) struct Purging {
     asked: Mutex<Option<Ended>>,
     retention: Mutex<Option<Ended>>,
+    clock: OnceCell<PruneClock>,
 }
 
 fn take(list: &Mutex<Option<Ended>>, fits: impl Fn(&Ended) -> bool) -> Option<Ended> {
@@ -224,11 +231,14 @@ impl Inner {
     }
 
     pub(super) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        let now = self.now();
-        let retention = retention.and_then(|r| SignedDuration::try_from(r).ok());
-        let Some(before) = retention.and_then(|r| now.checked_sub(r).ok()) else {
+        let Some(retention) = retention else {
             return Ok(0);
         };
+        let clock = self.prune_clock().await?;
+        let Some(before) = clock.before(retention) else {
+            return Ok(0);
+        };
+        let now = self.now();
         let list = &self.purging.retention;
         let mut ended = match take(list, |ended| ended.before <= before) {
             Some(ended) => ended,
@@ -249,6 +259,36 @@ impl Inner {
         }
         keep(list, ended);
         Ok(gone)
+    }
+
+    /// Which time it is for what is pruned. The first call asks the store for its newest record: the
+    /// last mark, which this process has not made, or else the end of the task that ended last.
+    async fn prune_clock(&self) -> Result<&PruneClock, Error> {
+        let make = async {
+            let failed = |fault: Fault| fault.into_error("prune the history");
+            let (horizon, _) = self.horizon().await.map_err(failed)?;
+            let now = self.now();
+            let mut marks = horizon.marks.iter().rev().map(|(at, _)| *at);
+            let mark = marks.find(|at| *at <= now);
+            let newest = match mark {
+                Some(mark) => Some(mark),
+                None => self.last_end().await?,
+            };
+            Ok(PruneClock::new(self.clock.clone(), newest))
+        };
+        self.purging.clock.get_or_try_init(|| make).await
+    }
+
+    /// When the task ended whose record was written last.
+    async fn last_end(&self) -> Result<Option<Timestamp>, Error> {
+        let ended = self.ended(&ALL, Timestamp::MAX, (0, i64::MAX)).await?;
+        let Some((_, id)) = ended.records.back() else {
+            return Ok(None);
+        };
+        let record = self.get_key(&self.keys.finished(id)).await;
+        let record = record.map_err(|fault| fault.into_error(OPERATION))?;
+        let envelope = record.and_then(|kv| Envelope::read(&kv).ok());
+        Ok(envelope.and_then(|envelope| envelope.ended_at))
     }
 
     pub(super) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
@@ -273,7 +313,7 @@ impl Inner {
         if let Some((_, revision)) = passed {
             horizon.pruned = horizon.pruned.max(revision);
         }
-        horizon.marks.retain(|(at, _)| *at >= before);
+        horizon.drop_outdated(before, now);
         horizon.marks.push((now, revision_now));
         let mut item = Item::new("horizon");
         item.when_at(&self.keys.horizon(), revision(kvs.first()));

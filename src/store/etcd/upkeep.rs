@@ -5,15 +5,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::time::Instant;
+use tokio::{sync::OnceCell, time::Instant};
 
 use super::Inner;
+use crate::store::retention::PruneClock;
 
 pub(super) struct Upkeep {
     /// When it was last looked.
     looked: Mutex<Instant>,
     /// The members of which it was said that their quota fills.
     filling: Mutex<HashSet<String>>,
+    /// Which time it is for what is compacted.
+    pub(super) clock: OnceCell<PruneClock>,
 }
 
 impl Upkeep {
@@ -36,6 +39,7 @@ impl Default for Upkeep {
         Self {
             looked: Mutex::new(Instant::now()),
             filling: Mutex::default(),
+            clock: OnceCell::new(),
         }
     }
 }

@@ -64,7 +64,11 @@ impl Coordinator for MemoryStore {
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let clock = &self.shared.prune_clock;
+        let Some(before) = retention.and_then(|retention| clock.before(retention)) else {
+            return Ok(0);
+        };
         let (mut world, now) = self.shared.lock();
-        Ok(world.maintain(retention, now))
+        Ok(world.maintain((before, clock.now()), now))
     }
 }

@@ -38,7 +38,7 @@ use uuid::Uuid;
 use windlass_statemachine::TaskId;
 use world::World;
 
-use super::{Error, Limits};
+use super::{Error, Limits, retention::PruneClock};
 use crate::clock::Clock;
 
 /// A namespace in memory.
@@ -69,11 +69,13 @@ impl MemoryStore {
     /// An empty namespace with limits of your own.
     pub fn with_limits(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let world = Mutex::new(World::new(limits));
+        let prune_clock = PruneClock::new(clock.clone(), None);
         Self {
             shared: Arc::new(Shared {
                 world,
                 clock,
                 identity: Uuid::now_v7().simple().to_string(),
+                prune_clock,
             }),
         }
     }
@@ -101,6 +103,7 @@ struct Shared {
     world: Mutex<World>,
     clock: Arc<dyn Clock>,
     identity: String,
+    prune_clock: PruneClock,
 }
 
 impl Shared {

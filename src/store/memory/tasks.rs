@@ -2,18 +2,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    convert::Infallible,
     sync::Arc,
-    time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use windlass_statemachine::{Code, Fence, Invalid, State, Task, TaskId, errors::MAX_KEPT};
 
 use super::{
     commits::exists,
     world::{Row, World},
 };
-use crate::store::{Error, IfExists, Submit, Submitted, What};
+use crate::store::{Error, IfExists, Submit, Submitted, What, retention};
 
 /// How many tasks one call of `maintain` removes at the most.
 const TASKS_PER_STEP: u32 = 1000;
@@ -144,20 +144,18 @@ impl World {
         old.len() as u64
     }
 
-    pub(super) fn maintain(&mut self, retention: Option<Duration>, now: Timestamp) -> u64 {
-        let retention = retention.and_then(|r| SignedDuration::try_from(r).ok());
-        let Some(before) = retention.and_then(|r| now.checked_sub(r).ok()) else {
-            return 0;
-        };
+    /// Prunes what was before a time; `latest` is how late it can be (see [`retention::oldest`]).
+    pub(super) fn maintain(
+        &mut self,
+        (before, latest): (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> u64 {
         let all = [Code::Completed, Code::Failed, Code::Killed];
         let gone = self.purge(&all, before, TASKS_PER_STEP, now);
-        for _ in 0..CHANGES_PER_STEP {
-            match self.log.front() {
-                Some(change) if change.at < before => self.log.pop_front(),
-                _ => break,
-            };
-            self.first_seq += 1;
-        }
+        let ats = self.log.iter().map(|change| Ok::<_, Infallible>(change.at));
+        let Ok(old) = retention::oldest(ats, (before, latest), CHANGES_PER_STEP);
+        self.log.drain(..old);
+        self.first_seq += old as u64;
         gone
     }
 }

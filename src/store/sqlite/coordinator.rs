@@ -129,13 +129,16 @@ impl Coordinator for SqliteStore {
 impl Inner {
     /// One step: how many tasks and how many changes went.
     async fn prune(&self, retention: Duration) -> Result<(u64, u64), Error> {
-        let retention = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let Some(before) = self.prune_clock.before(retention) else {
+            return Ok((0, 0));
+        };
+        let times = (before, self.prune_clock.now());
+        let before = micros(before);
         let step = prune::STEP;
         let pruned = self.writer.run("prune", step as usize, move |batch| {
-            let before = micros(batch.now).saturating_sub(retention);
             let ended = windlass_statemachine::Code::ALL;
             let tasks = prune::purge(batch, &ended, before, step)?;
-            let changes = prune::history(batch, before, step)?;
+            let changes = prune::history(batch, times, step)?;
             prune::names(batch, before)?;
             Ok((tasks, changes))
         });

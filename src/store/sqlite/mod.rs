@@ -64,7 +64,7 @@ pub use states::SqliteStates;
 use watch::Hub;
 use writer::Writer;
 
-use super::{Error, Limits};
+use super::{Error, Limits, retention::PruneClock};
 use crate::clock::Clock;
 
 /// When a write counts as durable.
@@ -127,6 +127,7 @@ struct Inner {
     path: Arc<Path>,
     limits: Limits,
     lease_clock: LeaseClock,
+    prune_clock: PruneClock,
     readers: Arc<Readers>,
     // Dropped, and so ended, in this order.
     writer: Writer,
@@ -157,6 +158,9 @@ impl SqliteStore {
             let (files, conn) = open::writer(&path, &options)?;
             let hub = Hub::start(files.clone(), options.busy_timeout)?;
             let lease_clock = LeaseClock::new();
+            // Before this process writes anything.
+            let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
                 conn,
                 files: files.clone(),
@@ -171,6 +175,7 @@ impl SqliteStore {
                 path: files.path().clone(),
                 limits: options.limits,
                 lease_clock,
+                prune_clock,
                 writer,
                 hub,
             })))

@@ -1,12 +1,15 @@
 //! Deleting what is old, in steps that are small enough for others to write between them.
 
+use jiff::Timestamp;
+use rusqlite::Connection;
 use windlass_statemachine::{Code, TaskId};
 
 use super::{
-    batch::{Batch, Sql, newest},
-    codes::from_code,
+    batch::{Batch, Sql, first, newest},
+    codes::{from_code, time},
     tasks,
 };
+use crate::store::retention;
 
 /// How many tasks or changes one step deletes.
 pub(super) const STEP: u32 = 1000;
@@ -38,22 +41,31 @@ pub(super) fn purge(batch: &mut Batch<'_>, states: &[Code], before: i64, limit: 
 
 /// Forgets up to `limit` of the oldest changes that were before `before`, and what only they
 /// spoke of; answers how many. The newest change of all stays: the numbering goes on from it.
-pub(super) fn history(batch: &Batch<'_>, before: i64, limit: u32) -> Sql<u64> {
-    let newest = newest(batch.connection())?;
-    // History is pruned from its beginning, up to the first change that is young enough: so it has
-    // no gaps, and one who reads on after a change can tell whether he missed any.
-    let upto = batch.first(
-        "SELECT max(seq) FROM (SELECT seq, at, max(at) OVER (ORDER BY seq) AS latest
-             FROM (SELECT seq, at FROM changes WHERE seq < ?1 ORDER BY seq LIMIT ?2))
-         WHERE latest < ?3",
-        (newest, limit, before),
-        |row| row.get::<_, Option<i64>>(0),
-    )?;
-    let Some(upto) = upto.flatten() else {
+pub(super) fn history(
+    batch: &Batch<'_>,
+    (before, now): (Timestamp, Timestamp),
+    limit: u32,
+) -> Sql<u64> {
+    let conn = batch.connection();
+    let newest = newest(conn)?;
+    let mut ats = conn.prepare_cached("SELECT at FROM changes WHERE seq < ?1 ORDER BY seq")?;
+    let ats = ats.query_map([newest], |row| Ok(time(row.get(0)?)))?;
+    let old = retention::oldest(ats, (before, now), limit as usize)?;
+    if old == 0 {
         return Ok(0);
-    };
-    let pruned = batch.run("DELETE FROM changes WHERE seq <= ?1", [upto])?;
+    }
+    let pruned = batch.run(
+        "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM
+             (SELECT seq FROM changes WHERE seq < ?1 ORDER BY seq LIMIT ?2))",
+        (newest, old as i64),
+    )?;
     Ok(pruned as u64)
+}
+
+/// When the newest change was made, as its writer's clock showed.
+pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
+    let mut newest = conn.prepare("SELECT at FROM changes ORDER BY seq DESC LIMIT 1")?;
+    first(&mut newest, (), |row| Ok(time(row.get(0)?)))
 }
 
 /// Forgets the names that no change speaks of any more.

@@ -1,0 +1,160 @@
+//! What is past its retention, though clocks may be wrong.
+//!
+//! Times are those of the clocks of many machines, and what is pruned is lost. So one clock alone
+//! deletes nothing ([`PruneClock`]), and one wrong time keeps nothing for ever ([`oldest`]).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tracing::warn;
+
+use crate::clock::Clock;
+
+/// How far clocks may be apart without anybody having to know.
+const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Tells how late it is for what is pruned.
+///
+/// That is what the clock shows, but never later than the newest record that the store had when this
+/// process opened it, plus the time that has passed since by a clock that nobody can set. A process
+/// whose clock is ahead deletes nothing early, whatever it writes. (When it is started again with that
+/// clock, what it wrote before bears it out: until then there is the warning.) A process that opens a
+/// store which was idle prunes later by as long as the store was idle, until it is started again.
+#[derive(Debug)]
+pub(crate) struct PruneClock {
+    clock: Arc<dyn Clock>,
+    /// The newest record at the moment when the monotonic clock showed `since`.
+    newest: Timestamp,
+    since: Duration,
+    has_warned: AtomicBool,
+}
+
+impl PruneClock {
+    /// `newest` is when the newest record was written, as the store says; `None` for an empty one.
+    pub(crate) fn new(clock: Arc<dyn Clock>, newest: Option<Timestamp>) -> Self {
+        Self {
+            newest: newest.unwrap_or_else(|| clock.now()),
+            since: clock.monotonic(),
+            clock,
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
+    /// The time from which the age of records is counted.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        let passed = self.clock.monotonic().saturating_sub(self.since);
+        let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+        let proven = self.newest.checked_add(passed).unwrap_or(Timestamp::MAX);
+        let latest = proven.checked_add(TOLERANCE).unwrap_or(Timestamp::MAX);
+        now.min(latest)
+    }
+
+    /// What was written before this time is past its retention.
+    pub(crate) fn before(&self, retention: Duration) -> Option<Timestamp> {
+        let retention = SignedDuration::try_from(retention).ok()?;
+        let (wall, now) = (self.clock.now(), self.now());
+        let ahead = wall.duration_since(now);
+        let behind = self.newest.duration_since(wall);
+        let is_wrong = ahead > retention.max(TOLERANCE) || behind > TOLERANCE;
+        if is_wrong && !self.has_warned.swap(true, Ordering::Relaxed) {
+            warn!(clock = %wall, newest_record = %self.newest, counted_from = %now,
+                "the clock and the newest record of the store are far apart: set the clock if it is wrong; \
+                 what is past its retention is pruned later");
+        }
+        now.checked_sub(retention).ok()
+    }
+}
+
+/// How many of the oldest changes are past their retention, `limit` at most. `ats` are the times of all
+/// changes, oldest change first.
+///
+/// History is pruned from its beginning, so that it has no gaps: up to the first change that is young.
+/// A time that is not over yet is that of a clock that was ahead, and says nothing: such a change was
+/// made before the next one with a time that can be true, and is as old.
+pub(crate) fn oldest<E>(
+    ats: impl IntoIterator<Item = Result<Timestamp, E>>,
+    (before, now): (Timestamp, Timestamp),
+    limit: usize,
+) -> Result<usize, E> {
+    let mut old = 0;
+    for (index, at) in ats.into_iter().enumerate() {
+        match at? {
+            at if at < before => old = index + 1,
+            at if at <= now => break,
+            _ => {}
+        }
+        if old >= limit {
+            break;
+        }
+    }
+    Ok(old.min(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
+    }
+
+    fn count(seconds: &[i64]) -> usize {
+        let ats = seconds.iter().map(|s| Ok::<_, Infallible>(at(*s)));
+        let Ok(old) = oldest(ats, (at(100), at(200)), 4);
+        old
+    }
+
+    #[test]
+    fn what_is_old_is_found_from_the_beginning() {
+        assert_eq!(count(&[]), 0);
+        assert_eq!(count(&[10, 20, 150, 30]), 2, "no gap behind a young one");
+        assert_eq!(
+            count(&[10, 900, 901, 20, 100]),
+            4,
+            "from the future, and old"
+        );
+        assert_eq!(count(&[900, 901, 150]), 0, "from the future, and young");
+        assert_eq!(count(&[10, 900]), 1, "nothing says how old the last one is");
+        assert_eq!(count(&[900, 900, 900, 900, 900, 10, 10]), 4, "the limit");
+    }
+
+    #[derive(Debug)]
+    struct Fixed(Timestamp, Duration);
+
+    impl Clock for Fixed {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.1
+        }
+    }
+
+    #[test]
+    fn a_clock_is_believed_as_far_as_the_store_and_the_time_since_bear_it_out() {
+        let fixed = |now, passed| Arc::new(Fixed(at(now), Duration::from_secs(passed)));
+        let clock = |now, newest| PruneClock {
+            since: Duration::from_secs(1000),
+            ..PruneClock::new(fixed(now, 1500), Some(at(newest)))
+        };
+        assert_eq!(clock(10_000, 9_900).now(), at(10_000));
+        assert_eq!(clock(10_000, 1_000).now(), at(1_000 + 500 + 60));
+        assert_eq!(
+            clock(10_000, 90_000).now(),
+            at(10_000),
+            "an old clock waits"
+        );
+        let empty = PruneClock::new(fixed(10_000, 1500), None);
+        assert_eq!(empty.now(), at(10_000));
+    }
+}
