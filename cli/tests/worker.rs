@@ -2,7 +2,17 @@
 
 mod live;
 
-use nix::sys::signal::Signal;
+use std::{
+    fs::File,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::json;
 
 use live::{Place, is_alive, until, until_gone};
@@ -186,4 +196,62 @@ fn the_tasks_of_a_worker_that_was_killed_are_taken_over_at_once() {
         "the second attempt, since the first was abandoned"
     );
     second.kill();
+}
+
+/// Writes its number, then waits for a file.
+fn waits(place: &Place) -> serde_json::Value {
+    let script = "echo $$ > pid.new; mv pid.new pid; until [ -e go ]; do sleep 0.1; done";
+    json!({"shell": script, "cwd": place.path("")})
+}
+
+#[test]
+fn a_closed_terminal_and_sigquit_stop_a_worker_and_a_run() {
+    for signal in [Signal::SIGHUP, Signal::SIGQUIT] {
+        let place = Place::new();
+        submit(&place, "t", &waits(&place));
+        let worker = place.start(&["worker"]);
+        let pids = place.pids("pid");
+        worker.signal(signal);
+        assert_eq!(worker.wait(), Some(0), "{signal}");
+        until_gone(&pids);
+        assert_eq!(place.get("t")["attempts"], 0);
+
+        let place = Place::new();
+        place.write("lines", "x\n");
+        let each = "echo $$ > pid.new; mv pid.new pid; sleep 600";
+        let run = place.start(&["run", "--each", each, "--shell", "lines"]);
+        let pids = place.pids("pid");
+        run.signal(signal);
+        assert_eq!(run.wait(), Some(130), "{signal}");
+        until_gone(&pids);
+    }
+}
+
+#[test]
+fn a_worker_under_nohup_outlives_its_terminal() {
+    let place = Place::new();
+    submit(&place, "t", &waits(&place));
+    let windlass = place.windlass(&["worker", "--until-idle"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(windlass.get_program()).args(windlass.get_args());
+    for (name, value) in windlass.get_envs() {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    nohup
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(place.path("log")).unwrap());
+    let mut worker = nohup.spawn().unwrap();
+    let pids = place.pids("pid");
+    kill(Pid::from_raw(worker.id() as i32), Signal::SIGHUP).unwrap();
+    // What ends it would have ended the command.
+    sleep(Duration::from_millis(300));
+    assert!(is_alive(pids[0]));
+    place.write("go", "");
+    assert!(worker.wait().unwrap().success());
+    assert_eq!(place.get("t")["state"], "completed");
 }

@@ -236,7 +236,7 @@ impl Builder {
             default: default.map(Arc::new),
             selector,
             balancer,
-            until: until_rx,
+            until: until_rx.clone(),
             wanted,
             peers_changed: peers_changed.clone(),
             tx: tx.clone(),
@@ -256,6 +256,7 @@ impl Builder {
             node,
             tx,
             ended: Some(ended),
+            until: until_rx,
         })
     }
 }
