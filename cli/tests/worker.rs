@@ -135,7 +135,7 @@ fn what_a_killed_worker_leaves_running_ends_before_the_next_attempt() {
     let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "{err}");
     assert!(
-        err.contains("the command of an earlier attempt still runs"),
+        err.contains("the command of a worker that was killed still runs"),
         "{err}"
     );
     assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
@@ -148,11 +148,14 @@ fn a_worker_that_sleeps_through_its_lease_changes_nothing_later() {
     submit(&place, "t", &twice(&place));
     let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
     let pids = place.pids("pids");
+    // The machine stands still: both processes.
     zombie.signal(Signal::SIGSTOP);
+    zombie.signal_worker(Signal::SIGSTOP);
     let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
     until_gone(&pids);
+    zombie.signal_worker(Signal::SIGCONT);
     zombie.signal(Signal::SIGCONT);
     zombie.signal(Signal::SIGTERM);
     assert_eq!(zombie.wait(), Some(0));

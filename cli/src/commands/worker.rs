@@ -29,15 +29,18 @@ WINDLASS_ATTEMPT, WINDLASS_INCARNATION, WINDLASS_FENCE and WINDLASS_STATE_DIR in
 environment. The last is a folder for the command's own progress: it is kept from attempt to
 attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
 
-ctrl-c or SIGTERM gives every task back: its command gets SIGTERM, and SIGKILL after the grace.
-A second one kills the commands at once.";
+ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM, and SIGKILL after
+the grace. A second signal kills the commands at once.
+
+On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
+passes them on, and ends the commands if the worker dies.";
 
 /// What `worker` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    node: NodeArgs,
+    pub(crate) node: NodeArgs,
 
     /// The node's name; a live node with that name is waited for until its lease is over [default:
     /// one that no other process has]
@@ -79,7 +82,7 @@ pub(crate) struct NodeArgs {
 
     /// How long a command may take to end when it is told to, whatever longer grace its task has
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]
-    grace: Duration,
+    pub(crate) grace: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,13 +104,15 @@ impl NodeArgs {
     /// Begins to put a node together that runs commands.
     pub(crate) fn builder(
         &self,
+        global: &Global,
         client: &Client,
         folders: &Folders,
         policy: Policy,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
-        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes);
+        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
+            .supervised_by(global.link.supervisor());
         Runner::builder(store)
             .lease_ttl(self.lease_ttl)
             .wait_for_name(self.lease_ttl + Duration::from_secs(2))
@@ -119,14 +124,20 @@ impl NodeArgs {
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
-/// The folders of the tasks of the store that is meant.
+/// Returns the folders of the store's tasks. Commands that an earlier worker left running have ended
+/// then, whether or not their tasks run again.
 ///
 /// # Errors
 ///
-/// When there is no place for them.
-pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
+/// When there is no place for the folders.
+pub(crate) async fn folders(
+    global: &Global,
+    client: &Client,
+    grace: Duration,
+) -> Result<Folders, Failure> {
     let folders = Folders::of_store(&global.store_url()?, client)
         .map_err(|e| Failure::Store(format!("the folder of the tasks cannot be made: {e}")))?;
+    exec::end_orphans(folders.with_record(), grace).await;
     folders.sweep();
     Ok(folders)
 }
@@ -138,11 +149,11 @@ pub(crate) fn folders(global: &Global, client: &Client) -> Result<Folders, Failu
 /// What kept the node from starting.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
+    let folders = folders(global, &client, args.node.grace).await?;
     let policy = Policy::As(args.retry.unwrap_or_default());
     let mut builder = args
         .node
-        .builder(&client, &folders, policy)
+        .builder(global, &client, &folders, policy)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);
@@ -170,7 +181,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             std::future::pending::<()>().await;
         }
     };
-    let signal = runner.run_until(done).await.map_err(signals)?;
+    global.link.report(&runner);
+    let stops = global.link.stops().map_err(signals)?;
+    let signal = runner.run_until_stopped(done, stops).await;
     folders.settle().await;
     info!(signal, "stopped");
     match failed {

@@ -18,6 +18,8 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use windlass::{Client, Code, TaskId, store::Error};
 
+use super::leftover;
+
 /// The longest name of a folder; file systems take 255 bytes, and a record has an ending besides.
 const LONGEST: usize = 200;
 
@@ -88,6 +90,20 @@ impl Folders {
         Ok(folder)
     }
 
+    /// Returns the folders whose command runs, or was left running.
+    pub(crate) fn with_record(&self) -> Vec<Folder> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let folders = entries.filter_map(|entry| {
+            let record = entry.path();
+            let is_record = record.extension().is_some_and(|ending| ending == "run");
+            is_record.then(|| Folder {
+                path: record.with_extension(""),
+                record,
+            })
+        });
+        folders.collect()
+    }
+
     /// Removes the folder of a task if it is empty. If not, and the task is about to complete: as
     /// soon as it has.
     pub(crate) fn retire(&self, id: &TaskId, folder: &Path, completes: bool) {
@@ -135,9 +151,9 @@ impl Folders {
                 let Some(id) = decode(name.strip_suffix(".run").unwrap_or(&name)) else {
                     continue;
                 };
-                if is_over(&this.client, &id).await {
-                    let folder = this.folder(&id);
-                    // Nothing runs any more: the task has ended, and its group with it.
+                let folder = this.folder(&id);
+                // The task may have ended, or be deleted, before its command has.
+                if !leftover::is_held(&folder) && is_over(&this.client, &id).await {
                     let _ = fs::remove_file(&folder.record);
                     remove(&folder.path);
                 }

@@ -91,6 +91,12 @@ pub struct Options {
     /// How large this process may make the file; as large as it gets by default. When it is
     /// reached, writes answer [`Error::Unavailable`] until tasks are purged.
     pub max_file_bytes: Option<u64>,
+    /// The id of another process on which the leases of this process depend: `None` by default.
+    ///
+    /// Others take over the tasks of a process that has ended without waiting for its lease. With a
+    /// supervisor that ends what its process has started, they wait until both have ended, or the
+    /// lease has.
+    pub supervisor: Option<u32>,
 }
 
 impl Default for Options {
@@ -101,6 +107,7 @@ impl Default for Options {
             limits: Limits::default(),
             cache_mib: 200,
             max_file_bytes: None,
+            supervisor: None,
         }
     }
 }
@@ -154,7 +161,7 @@ impl SqliteStore {
         blocking(move || {
             let (path, conn) = open::writer(&path, &options)?;
             let hub = Hub::start(path.clone(), options.busy_timeout)?;
-            let lease_clock = LeaseClock::new();
+            let lease_clock = LeaseClock::new(options.supervisor);
             let writer = Writer::start(writer::Setup {
                 conn,
                 path: path.clone(),

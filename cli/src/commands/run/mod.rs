@@ -48,7 +48,8 @@ the lines ids or numbers). It does not matter where in the input a line stands. 
 same store that prunes finished tasks ends what is remembered of them after its --retention.
 
 It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
-interrupted: ctrl-c or SIGTERM gives the running tasks back, a second one kills their commands.";
+interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
+their commands. If it is killed, its supervisor ends the commands.";
 
 /// What `run` takes.
 #[derive(Debug, clap::Args)]
@@ -105,7 +106,7 @@ pub(crate) struct Args {
     print_output: bool,
 
     #[command(flatten)]
-    node: NodeArgs,
+    pub(crate) node: NodeArgs,
 }
 
 /// Works through the list.
@@ -123,11 +124,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.check(&maker, &global.out())?
     };
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client)?;
+    let folders = folders(global, &client, args.node.grace).await?;
     let policy = args.retry.clone().map_or(Policy::Once, Policy::As);
     let runner = args
         .node
-        .builder(&client, &folders, policy)
+        .builder(global, &client, &folders, policy)
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)
@@ -144,10 +145,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     );
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
+    global.link.report(&runner);
+    let stops = global.link.stops().map_err(signals)?;
     let signal = runner
-        .run_until(async { ended = batch.work(lines).await })
-        .await
-        .map_err(signals)?;
+        .run_until_stopped(async { ended = batch.work(lines).await }, stops)
+        .await;
     folders.settle().await;
     ended?;
     batch.conclude(signal.is_some()).await
