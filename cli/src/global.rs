@@ -97,8 +97,9 @@ fn not_opened(url: &str, error: store::Error) -> Failure {
             Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
         }
         store::Error::Unusable(_) if is_etcd && !cfg!(feature = "etcd") => Failure::Store(format!(
-            "store: '{url}' is on etcd, and this windlass was built without it; install one that \
-             was: cargo install windlass-cli --features etcd (building it needs protoc)"
+            "store: '{}' is on etcd, and this windlass was built without it; install one that \
+             was: cargo install windlass-cli --features etcd (building it needs protoc)",
+            store::without_password(url)
         )),
         e => e.into(),
     }

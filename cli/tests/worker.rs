@@ -258,3 +258,83 @@ fn a_worker_under_nohup_outlives_its_terminal() {
     assert!(worker.wait().unwrap().success());
     assert_eq!(place.get("t")["state"], "completed");
 }
+
+/// What the command prints is kept in its result.
+#[test]
+fn a_command_inherits_none_of_the_configuration_of_windlass() {
+    let place = Place::new();
+    let props = json!({"command": "env", "env": {"WINDLASS_LOG": "of the task"}});
+    for (id, own_store) in [("a", true), ("b", false)] {
+        submit(&place, id, &props);
+        let mut worker = place.windlass(&["worker", "--until-idle"]);
+        for name in [
+            "ETCD_USER",
+            "ETCD_PASSWORD",
+            "ETCD_PASSWORD_FILE",
+            "ETCD_KEY",
+            "OTHER",
+        ] {
+            worker.env(format!("WINDLASS_{name}"), "secret");
+        }
+        worker
+            .env("WINDLASS_LOG", "error")
+            .env("OF_THE_USER", "kept");
+        if !own_store {
+            worker.env("WINDLASS_STORE", "etcd://user:secret@host:2379/ns");
+            worker.args(["--store", &place.store()]);
+        }
+        assert!(worker.status().unwrap().success());
+        let (_, out, _) = place.run(&["logs", id]);
+        let mut own: Vec<&str> = out
+            .lines()
+            .filter(|line| line.starts_with("WINDLASS_"))
+            .collect();
+        own.sort_unstable();
+        let names: Vec<&str> = own
+            .iter()
+            .filter_map(|l| Some(l.split_once('=')?.0))
+            .collect();
+        let set = [
+            "ATTEMPT",
+            "FENCE",
+            "INCARNATION",
+            "LOG",
+            "STATE_DIR",
+            "STORE",
+            "TASK_ID",
+        ];
+        let set = set.iter().map(|name| format!("WINDLASS_{name}"));
+        let set: Vec<String> = set.filter(|n| own_store || n != "WINDLASS_STORE").collect();
+        assert_eq!(names, set, "{out}");
+        assert!(own.contains(&"WINDLASS_LOG=of the task"), "{out}");
+        assert!(
+            out.contains("OF_THE_USER=kept") && !out.contains("secret"),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn an_error_does_not_print_the_password_in_a_url() {
+    let place = Place::new();
+    for url in [
+        "etcd://user:secret@h:1/ns",
+        "redis://user:secret@h:1/ns",
+        "etcd:/user:secret@h",
+    ] {
+        for args in [
+            &["list"][..],
+            &["worker"],
+            &["run", "/dev/null"],
+            &["doctor"],
+        ] {
+            let args = [&["--store", url], args].concat();
+            let (code, out, err) = place.run(&args);
+            assert!(code == 2 || code == 4, "{args:?}: {code} {err}");
+            assert!(
+                !err.contains("secret") && !out.contains("secret"),
+                "{args:?}: {err}"
+            );
+        }
+    }
+}

@@ -23,6 +23,7 @@ mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod state_store;
+mod url;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use model::{
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
 pub use state_store::{StateStore, StateWrite};
+pub use url::{has_password, without_password};
 
 use crate::clock::{Clock, SystemClock};
 
@@ -123,7 +125,8 @@ impl Store {
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
                 format!(
-                    "'{url}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE"
+                    "'{}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE",
+                    without_password(url)
                 ),
             )
             .into()),

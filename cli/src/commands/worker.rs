@@ -164,7 +164,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         builder = builder.select(name, value);
     }
     let runner = builder.start().await?;
-    info!(node = %runner.node(), slots = args.slots, store = global.store_url()?, "working");
+    let store = windlass::store::without_password(&global.store_url()?);
+    info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter {
         states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
         kind: Some(exec::KIND.parse()?),

@@ -38,6 +38,7 @@ mod retry;
 mod tests;
 
 use std::{
+    ffi::OsStr,
     io,
     os::unix::process::ExitStatusExt,
     process::{ExitStatus, Stdio},
@@ -208,6 +209,11 @@ impl Exec {
 
 fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
     let mut command = Command::new(&props.program);
+    for (name, value) in std::env::vars_os() {
+        if is_own(&name, &value) {
+            command.env_remove(&name);
+        }
+    }
     command
         .args(&props.args)
         .envs(&props.env)
@@ -227,6 +233,15 @@ fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
         command.current_dir(cwd);
     }
     command
+}
+
+/// Whether a variable of the worker is its own configuration, which no command inherits: it may hold
+/// a password, and what a command prints is kept. The name of the store is inherited, so that a
+/// command can submit tasks, unless it holds a password.
+fn is_own(name: &OsStr, value: &OsStr) -> bool {
+    let is_store = name == "WINDLASS_STORE";
+    let has_password = || value.to_str().is_none_or(windlass::store::has_password);
+    name.as_encoded_bytes().starts_with(b"WINDLASS_") && (!is_store || has_password())
 }
 
 /// A running command and its output.
