@@ -86,6 +86,17 @@ pub(crate) enum Command {
     Reference(commands::reference::Args),
 }
 
+impl Command {
+    /// How long the commands of tasks may take to end, of a command that runs them.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        match self {
+            Self::Worker(args) => Some(args.node.grace),
+            Self::Run(args) => Some(args.node.grace),
+            _ => None,
+        }
+    }
+}
+
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");

@@ -2,6 +2,7 @@
 
 use std::{
     io::IsTerminal,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,12 +12,17 @@ use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{
     Client,
-    store::{self, Store, sqlite::SqliteStore},
+    clock::SystemClock,
+    store::{
+        self, Store,
+        sqlite::{self, SqliteStore},
+    },
 };
 
 use crate::{
     exit::Failure,
     output::{Format, Output},
+    supervisor::Link,
 };
 
 /// When to use colours.
@@ -69,6 +75,10 @@ pub(crate) struct Global {
     /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// What this process hears of its supervisor, if it has one.
+    #[arg(skip)]
+    pub(crate) link: Link,
 }
 
 /// Opens the store with this URL.
@@ -87,8 +97,9 @@ fn not_opened(url: &str, error: store::Error) -> Failure {
             Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
         }
         store::Error::Unusable(_) if is_etcd && !cfg!(feature = "etcd") => Failure::Store(format!(
-            "store: '{url}' is on etcd, and this windlass was built without it; install one that \
-             was: cargo install windlass-cli --features etcd (building it needs protoc)"
+            "store: '{}' is on etcd, and this windlass was built without it; install one that \
+             was: cargo install windlass-cli --features etcd (building it needs protoc)",
+            store::without_password(url)
         )),
         e => e.into(),
     }
@@ -212,7 +223,7 @@ impl Global {
         let url = self.store_url()?;
         let (end, mut told) = (Instant::now() + wait, false);
         loop {
-            match Store::open(&url).await {
+            match self.open_for_node(&url).await {
                 Ok(store) => return Ok(Client::new(&store)),
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut told, true) {
@@ -224,6 +235,23 @@ impl Global {
                 Err(error) => return Err(not_opened(&url, error)),
             }
         }
+    }
+
+    /// Opens the store for a node. On SQLite its leases are the supervisor's too: the tasks of a worker
+    /// that was killed are free when the supervisor has ended their commands.
+    async fn open_for_node(&self, url: &str) -> Result<Store, store::Error> {
+        let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
+        let (Some(path), Some(_)) = (path, self.link.supervisor()) else {
+            return Store::open(url).await;
+        };
+        let options = sqlite::Options {
+            supervisor: self.link.supervisor(),
+            ..sqlite::Options::default()
+        };
+        let clock = SystemClock::shared();
+        let opened = SqliteStore::open(path, options, clock.clone()).await?;
+        let opened = Arc::new(opened);
+        Ok(Store::from_parts(opened.clone(), opened, clock))
     }
 
     /// Where to print.

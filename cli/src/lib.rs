@@ -14,6 +14,7 @@
 //! | `view` | how a task looks: its stable JSON form, and rows of tables |
 //! | `commands` | a file per command |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
+//! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
 //! | `hash` | names made of content |
 
 mod args;
@@ -27,6 +28,7 @@ mod input;
 mod line;
 mod output;
 mod select;
+mod supervisor;
 mod text;
 mod view;
 mod waiting;
@@ -39,13 +41,14 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::{
     args::{Cli, Command},
     exit::{Exit, Failure},
+    supervisor::Role,
 };
 
 /// The program: reads the arguments of this process, does what they say, and answers its exit code.
 /// A library function, so that what starts real `windlass` processes in tests can be built without
 /// its package.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version come here too. A reader that went away is no reason to complain.
@@ -59,6 +62,12 @@ pub fn main() -> ExitCode {
         // What is wrong is told by the one line of the error.
         _ => LevelFilter::ERROR,
     });
+    if let Some(grace) = cli.command.grace() {
+        match supervisor::enter(grace) {
+            Role::Worker(link) => cli.global.link = link,
+            Role::Supervisor(code) => return code,
+        }
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -137,8 +137,7 @@ fn a_run_that_is_killed_goes_on() {
     let args: Vec<&str> = args.split(' ').chain([each]).collect();
     let running = place.start(&args);
     place.until_lines("ends", 15);
-    running.signal(Signal::SIGKILL);
-    running.wait();
+    running.kill();
     let (code, _, err) = place.run(&args);
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("60 lines: 60 completed, "), "{err}");
@@ -195,8 +194,7 @@ fn the_folder_of_a_task_outlives_its_process() {
     let args: Vec<&str> = args.split(' ').chain([each]).collect();
     let running = place.start(&args);
     place.until_lines("attempts", 1);
-    running.signal(Signal::SIGKILL);
-    running.wait();
+    running.kill();
     place.write("go", "");
     // The same store, by another spelling of its URL.
     let spelled = format!("{}?compact-after=1h", server.url("folders"));
@@ -236,8 +234,7 @@ fn tasks_move_to_a_cluster_and_back() {
         let stats = ok(&place, &["--store", &cluster, "stats", "-o", "json"], 0);
         json(&stats)["tasks"].as_u64().unwrap() > 0
     });
-    running.signal(Signal::SIGKILL);
-    running.wait();
+    running.kill();
     let said = ok(&place, &copy, 0);
     assert!(said.contains("; 2003 compared and the same"), "{said}");
     let back = ["copy", "--from", &cluster, "--to", "sqlite:back.db"];

@@ -2,7 +2,17 @@
 
 mod live;
 
-use nix::sys::signal::Signal;
+use std::{
+    fs::File,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::json;
 
 use live::{Place, is_alive, until, until_gone};
@@ -125,7 +135,7 @@ fn what_a_killed_worker_leaves_running_ends_before_the_next_attempt() {
     let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "{err}");
     assert!(
-        err.contains("the command of an earlier attempt still runs"),
+        err.contains("the command of a worker that was killed still runs"),
         "{err}"
     );
     assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
@@ -138,11 +148,14 @@ fn a_worker_that_sleeps_through_its_lease_changes_nothing_later() {
     submit(&place, "t", &twice(&place));
     let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
     let pids = place.pids("pids");
+    // The machine stands still: both processes.
     zombie.signal(Signal::SIGSTOP);
+    zombie.signal_worker(Signal::SIGSTOP);
     let (code, _, err) = place.run(&["worker", "--lease-ttl", "1s", "--until-idle"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.run(&["logs", "t"]).1, "attempt 2\n");
     until_gone(&pids);
+    zombie.signal_worker(Signal::SIGCONT);
     zombie.signal(Signal::SIGCONT);
     zombie.signal(Signal::SIGTERM);
     assert_eq!(zombie.wait(), Some(0));
@@ -186,4 +199,142 @@ fn the_tasks_of_a_worker_that_was_killed_are_taken_over_at_once() {
         "the second attempt, since the first was abandoned"
     );
     second.kill();
+}
+
+/// Writes its number, then waits for a file.
+fn waits(place: &Place) -> serde_json::Value {
+    let script = "echo $$ > pid.new; mv pid.new pid; until [ -e go ]; do sleep 0.1; done";
+    json!({"shell": script, "cwd": place.path("")})
+}
+
+#[test]
+fn a_closed_terminal_and_sigquit_stop_a_worker_and_a_run() {
+    for signal in [Signal::SIGHUP, Signal::SIGQUIT] {
+        let place = Place::new();
+        submit(&place, "t", &waits(&place));
+        let worker = place.start(&["worker"]);
+        let pids = place.pids("pid");
+        worker.signal(signal);
+        assert_eq!(worker.wait(), Some(0), "{signal}");
+        until_gone(&pids);
+        assert_eq!(place.get("t")["attempts"], 0);
+
+        let place = Place::new();
+        place.write("lines", "x\n");
+        let each = "echo $$ > pid.new; mv pid.new pid; sleep 600";
+        let run = place.start(&["run", "--each", each, "--shell", "lines"]);
+        let pids = place.pids("pid");
+        run.signal(signal);
+        assert_eq!(run.wait(), Some(130), "{signal}");
+        until_gone(&pids);
+    }
+}
+
+#[test]
+fn a_worker_under_nohup_outlives_its_terminal() {
+    let place = Place::new();
+    submit(&place, "t", &waits(&place));
+    let windlass = place.windlass(&["worker", "--until-idle"]);
+    let mut nohup = Command::new("nohup");
+    nohup.arg(windlass.get_program()).args(windlass.get_args());
+    for (name, value) in windlass.get_envs() {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    nohup
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(place.path("log")).unwrap());
+    let mut worker = nohup.spawn().unwrap();
+    let pids = place.pids("pid");
+    kill(Pid::from_raw(worker.id() as i32), Signal::SIGHUP).unwrap();
+    // What ends it would have ended the command.
+    sleep(Duration::from_millis(300));
+    assert!(is_alive(pids[0]));
+    place.write("go", "");
+    assert!(worker.wait().unwrap().success());
+    assert_eq!(place.get("t")["state"], "completed");
+}
+
+/// What the command prints is kept in its result.
+#[test]
+fn a_command_inherits_none_of_the_configuration_of_windlass() {
+    let place = Place::new();
+    let props = json!({"command": "env", "env": {"WINDLASS_LOG": "of the task"}});
+    for (id, own_store) in [("a", true), ("b", false)] {
+        submit(&place, id, &props);
+        let mut worker = place.windlass(&["worker", "--until-idle"]);
+        for name in [
+            "ETCD_USER",
+            "ETCD_PASSWORD",
+            "ETCD_PASSWORD_FILE",
+            "ETCD_KEY",
+            "OTHER",
+        ] {
+            worker.env(format!("WINDLASS_{name}"), "secret");
+        }
+        worker
+            .env("WINDLASS_LOG", "error")
+            .env("OF_THE_USER", "kept");
+        if !own_store {
+            worker.env("WINDLASS_STORE", "etcd://user:secret@host:2379/ns");
+            worker.args(["--store", &place.store()]);
+        }
+        assert!(worker.status().unwrap().success());
+        let (_, out, _) = place.run(&["logs", id]);
+        let mut own: Vec<&str> = out
+            .lines()
+            .filter(|line| line.starts_with("WINDLASS_"))
+            .collect();
+        own.sort_unstable();
+        let names: Vec<&str> = own
+            .iter()
+            .filter_map(|l| Some(l.split_once('=')?.0))
+            .collect();
+        let set = [
+            "ATTEMPT",
+            "FENCE",
+            "INCARNATION",
+            "LOG",
+            "STATE_DIR",
+            "STORE",
+            "TASK_ID",
+        ];
+        let set = set.iter().map(|name| format!("WINDLASS_{name}"));
+        let set: Vec<String> = set.filter(|n| own_store || n != "WINDLASS_STORE").collect();
+        assert_eq!(names, set, "{out}");
+        assert!(own.contains(&"WINDLASS_LOG=of the task"), "{out}");
+        assert!(
+            out.contains("OF_THE_USER=kept") && !out.contains("secret"),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn an_error_does_not_print_the_password_in_a_url() {
+    let place = Place::new();
+    for url in [
+        "etcd://user:secret@h:1/ns",
+        "redis://user:secret@h:1/ns",
+        "etcd:/user:secret@h",
+    ] {
+        for args in [
+            &["list"][..],
+            &["worker"],
+            &["run", "/dev/null"],
+            &["doctor"],
+        ] {
+            let args = [&["--store", url], args].concat();
+            let (code, out, err) = place.run(&args);
+            assert!(code == 2 || code == 4, "{args:?}: {code} {err}");
+            assert!(
+                !err.contains("secret") && !out.contains("secret"),
+                "{args:?}: {err}"
+            );
+        }
+    }
 }

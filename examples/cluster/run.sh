@@ -99,7 +99,9 @@ within "$deadline" at_least $((tasks / 4))
 
 say "killing worker n1 and member m1 (kill -9), with $(completed) of $tasks completed"
 for name in n1 m1; do
-  kill -9 "${pid[$name]}"
+  # A worker is two processes; a supervisor that lived on would end the commands.
+  mapfile -t below < <(pgrep -P "${pid[$name]}")
+  kill -9 "${pid[$name]}" "${below[@]}"
   wait "${pid[$name]}" 2>/dev/null || true
   unset "pid[$name]"
 done

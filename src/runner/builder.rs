@@ -241,7 +241,7 @@ impl Builder {
             default: default.map(Arc::new),
             selector,
             balancer,
-            until: until_rx,
+            until: until_rx.clone(),
             wanted,
             failure: failure.clone(),
             peers_changed: peers_changed.clone(),
@@ -263,6 +263,7 @@ impl Builder {
             tx,
             ended: Some(ended),
             failure,
+            until: until_rx,
         })
     }
 }

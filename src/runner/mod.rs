@@ -9,6 +9,7 @@ mod handle;
 mod input;
 mod lease;
 mod maintain;
+mod signals;
 mod spawn;
 
 use std::{
@@ -16,9 +17,11 @@ use std::{
     time::Duration,
 };
 
+use futures::{Stream, StreamExt, stream};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
+    time::Instant,
 };
 use tracing::{info, warn};
 use windlass_statemachine::NodeName;
@@ -27,6 +30,7 @@ pub use self::{
     builder::{Builder, StartError},
     config::KindConfig,
     handle::{RunningTask, Snapshot},
+    signals::StopSignals,
 };
 use self::{handle::Control, input::In};
 use crate::store::{Error, Store};
@@ -76,6 +80,7 @@ pub struct Runner {
     tx: mpsc::UnboundedSender<In>,
     ended: Option<JoinHandle<()>>,
     failure: Arc<OnceLock<Error>>,
+    until: watch::Receiver<Instant>,
 }
 
 impl Runner {
@@ -105,6 +110,20 @@ impl Runner {
         let (tx, rx) = oneshot::channel();
         self.tell(Control::Snapshot(tx));
         rx.await.ok()
+    }
+
+    /// Yields the moments until which the node trusts its lease: the present one first, then one for
+    /// each renewal. The node stops its handlers at that moment, [`lease_margin`] before the store can
+    /// let the lease end. A moment in the past means that the lease is lost. Moments that were
+    /// replaced before they were read are left out; the stream ends with the node.
+    pub fn lease_deadlines(&self) -> impl Stream<Item = std::time::Instant> + Send + use<> {
+        let mut until = self.until.clone();
+        until.mark_changed();
+        stream::unfold(until, |mut until| async move {
+            until.changed().await.ok()?;
+            let moment = until.borrow_and_update().into_std();
+            Some((moment, until))
+        })
     }
 
     /// Claims nothing more; what runs goes on.
@@ -142,8 +161,8 @@ impl Runner {
         self.wait().await;
     }
 
-    /// Runs until the process is told to end (ctrl-c, or SIGTERM on Unix), then shuts down. A second
-    /// signal aborts.
+    /// Runs until the process receives one of the [`StopSignals`], then shuts down. A second signal
+    /// aborts.
     ///
     /// # Errors
     ///
@@ -153,49 +172,65 @@ impl Runner {
         self.run_until(std::future::pending()).await.map(drop)
     }
 
-    /// Runs until `done` resolves or the process is told to end, whichever comes first, then shuts
-    /// down. A signal that comes after that aborts. Answers the last signal, if there was one.
+    /// Runs until `done` resolves or the process receives one of the [`StopSignals`], whichever comes
+    /// first, then shuts down. A signal after that aborts. Returns the last signal, if there was one.
     ///
     /// # Errors
     ///
     /// When the process cannot listen for signals, and when the node has stopped by itself: the
     /// error then holds the [`failure`](Self::failure).
     pub async fn run_until(
-        mut self,
+        self,
         done: impl Future<Output = ()>,
     ) -> std::io::Result<Option<&'static str>> {
-        let mut signals = Signals::listen()?;
-        let mut told = None;
+        let signals = StopSignals::listen()?;
+        let stopped = self.run_until_stopped(done, signals).await;
+        stopped.map_err(std::io::Error::other)
+    }
+
+    /// As [`run_until`](Self::run_until), for a program that has its own reasons to stop besides
+    /// signals. Each item of `stops` names a reason: the first shuts the node down, the next aborts.
+    /// Returns the last reason, if there was one. A stream that ends stops nothing.
+    ///
+    /// # Errors
+    ///
+    /// The [`failure`](Self::failure) of a node that has stopped by itself.
+    pub async fn run_until_stopped(
+        mut self,
+        done: impl Future<Output = ()>,
+        stops: impl Stream<Item = &'static str> + Unpin,
+    ) -> Result<Option<&'static str>, Error> {
+        let mut stops = stops.chain(stream::pending());
+        let mut last = None;
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
                 _ = ended => return self.outcome(None),
                 () = done => {}
-                name = signals.next() => {
-                    info!(node = %self.node, signal = name, "shutting down; a second signal aborts");
-                    told = Some(name);
+                reason = stops.next() => {
+                    let signal = reason.unwrap_or_default();
+                    info!(node = %self.node, signal, "shutting down; a second signal aborts");
+                    last = reason;
                 }
             }
         }
         self.tell(Control::Shutdown);
         if let Some(ended) = self.ended.as_mut() {
             tokio::select! {
-                _ = ended => return self.outcome(told),
-                name = signals.next() => {
-                    warn!(node = %self.node, signal = name, "another signal: aborting");
-                    told = Some(name);
+                _ = ended => return self.outcome(last),
+                reason = stops.next() => {
+                    let signal = reason.unwrap_or_default();
+                    warn!(node = %self.node, signal, "another signal: aborting");
+                    last = reason;
                 }
             }
         }
         self.abort().await;
-        Ok(told)
+        Ok(last)
     }
 
-    /// How a node that has ended has ended.
-    fn outcome(&self, told: Option<&'static str>) -> std::io::Result<Option<&'static str>> {
-        match self.failure() {
-            Some(error) => Err(std::io::Error::other(error)),
-            None => Ok(told),
-        }
+    /// Returns how a node has ended: the reason that stopped it, or its own failure.
+    fn outcome(&self, reason: Option<&'static str>) -> Result<Option<&'static str>, Error> {
+        self.failure().map_or(Ok(reason), Err)
     }
 
     fn tell(&self, control: Control) {
@@ -218,44 +253,10 @@ impl Drop for Runner {
     }
 }
 
-/// The signals that end a process.
-struct Signals {
-    #[cfg(unix)]
-    term: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    int: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn listen() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            term: signal(SignalKind::terminate())?,
-            int: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {})
-    }
-
-    #[cfg(unix)]
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.term.recv() => "SIGTERM",
-            _ = self.int.recv() => "SIGINT",
-        }
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) -> &'static str {
-        match tokio::signal::ctrl_c().await {
-            Ok(()) => "ctrl-c",
-            Err(_) => std::future::pending().await,
-        }
-    }
+/// How long before its end a node counts its lease as lost, and has stopped its handlers. A process
+/// that outlives a node and ends what the node has started has at least this time for it.
+pub fn lease_margin(ttl: Duration) -> Duration {
+    lease::margin(ttl)
 }
 
 /// How often a node prunes what is past its retention.

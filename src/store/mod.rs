@@ -24,6 +24,7 @@ mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod state_store;
+mod url;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub use model::{
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
 pub use state_store::{StateRemoval, StateStore, StateWrite};
+pub use url::{has_password, without_password};
 
 use crate::clock::{Clock, SystemClock};
 
@@ -124,7 +126,8 @@ impl Store {
             _ => Err(windlass_statemachine::Invalid::new(
                 "store",
                 format!(
-                    "'{url}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE"
+                    "'{}' is none of memory:, sqlite:PATH, etcd://HOST:PORT/NAMESPACE, etcds://HOST:PORT/NAMESPACE",
+                    without_password(url)
                 ),
             )
             .into()),

@@ -24,18 +24,21 @@ WINDLASS_ATTEMPT, WINDLASS_INCARNATION, WINDLASS_FENCE and WINDLASS_STATE_DIR in
 environment. The last is a folder for the command's own progress: it is kept from attempt to
 attempt, beside the store (jobs.db.tasks/ for sqlite:jobs.db), until the task has completed.
 
-ctrl-c or SIGTERM gives every task back: its command gets SIGTERM, and SIGKILL after the grace.
-A second one kills the commands at once.
+ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases every task: its command gets SIGTERM, and SIGKILL after
+the grace. A second signal kills the commands at once.
 
 When the file of the store is moved, deleted or replaced, the worker stops its commands and ends
-with exit code 4.";
+with exit code 4.
+
+On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
+passes them on, and ends the commands if the worker dies.";
 
 /// What `worker` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    node: NodeArgs,
+    pub(crate) node: NodeArgs,
 
     /// The node's name; a live node with that name is waited for until its lease is over [default:
     /// one that no other process has]
@@ -77,7 +80,7 @@ pub(crate) struct NodeArgs {
 
     /// How long a command may take to end when it is told to, whatever longer grace its task has
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]
-    grace: Duration,
+    pub(crate) grace: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,13 +102,15 @@ impl NodeArgs {
     /// Begins to put a node together that runs commands.
     pub(crate) fn builder(
         &self,
+        global: &Global,
         client: &Client,
         folders: &Folders,
         policy: Policy,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
-        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes);
+        let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
+            .supervised_by(global.link.supervisor());
         Runner::builder(store)
             .lease_ttl(self.lease_ttl)
             .wait_for_name(self.lease_ttl + Duration::from_secs(2))
@@ -117,13 +122,19 @@ impl NodeArgs {
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
-/// The folders of the tasks of the store.
+/// Returns the folders of the store's tasks. Commands that an earlier worker left running have ended
+/// then, whether or not their tasks run again.
 ///
 /// # Errors
 ///
-/// When there is no place for them, or the store does not say which it is.
-pub(crate) async fn folders(global: &Global, client: &Client) -> Result<Folders, Failure> {
+/// When there is no place for the folders, or the store does not report its identity.
+pub(crate) async fn folders(
+    global: &Global,
+    client: &Client,
+    grace: Duration,
+) -> Result<Folders, Failure> {
     let folders = Folders::of_store(&global.store_url()?, client).await?;
+    exec::end_orphans(folders.with_record(), grace).await;
     folders.sweep();
     Ok(folders)
 }
@@ -135,11 +146,11 @@ pub(crate) async fn folders(global: &Global, client: &Client) -> Result<Folders,
 /// What kept the node from starting.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client).await?;
+    let folders = folders(global, &client, args.node.grace).await?;
     let policy = Policy(args.retry.unwrap_or_default());
     let mut builder = args
         .node
-        .builder(&client, &folders, policy)
+        .builder(global, &client, &folders, policy)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);
@@ -150,7 +161,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         builder = builder.select(name, value);
     }
     let runner = builder.start().await?;
-    info!(node = %runner.node(), slots = args.slots, store = global.store_url()?, "working");
+    let store = windlass::store::without_password(&global.store_url()?);
+    info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter {
         states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
         kind: Some(exec::KIND.parse()?),
@@ -167,7 +179,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             std::future::pending::<()>().await;
         }
     };
-    let signal = runner.run_until(done).await.map_err(signals)?;
+    global.link.report(&runner);
+    let stops = global.link.stops().map_err(signals)?;
+    let signal = runner.run_until_stopped(done, stops).await?;
     folders.settle().await;
     info!(signal, "stopped");
     match failed {
@@ -176,12 +190,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
 }
 
-/// Why a node ended by itself: its store is gone, or signals cannot be listened for.
+/// Signals cannot be listened for.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-    if let Some(error) = cause.map(windlass::store::Error::clone) {
-        return error.into();
-    }
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
 

@@ -239,6 +239,20 @@ impl Folders {
         }
     }
 
+    /// Returns the folders whose command runs, or was left running.
+    pub(crate) fn with_record(&self) -> Vec<Folder> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let folders = entries.filter_map(|entry| {
+            let record = entry.path();
+            let is_record = record.extension().is_some_and(|ending| ending == "run");
+            is_record.then(|| Folder {
+                path: record.with_extension(""),
+                record,
+            })
+        });
+        folders.collect()
+    }
+
     /// Removes the folder of a task if it is empty. If not, and the task is about to complete: as
     /// soon as it has.
     pub(crate) fn retire(&self, id: &TaskId, order: u64, folder: &Path, completes: bool) {
@@ -296,6 +310,10 @@ impl Folders {
                     continue;
                 }
                 let folder = this.named(name);
+                // The task may have ended, or be deleted, before its command has.
+                if leftover::is_held(&folder) {
+                    continue;
+                }
                 if let Err(error) = leftover::end(&folder, GRACE).await {
                     warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
                     continue;

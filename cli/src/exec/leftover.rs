@@ -1,12 +1,16 @@
 //! What an earlier attempt has left running.
 //!
-//! When a worker is killed, nothing kills its commands: the operating system could (Linux'
-//! `PR_SET_PDEATHSIG`), but only if code runs between fork and exec, which safe Rust does not allow.
-//! So every running command is written down beside the task's folder before it starts, and the next
-//! attempt on the same machine ends whatever of it still lives before it starts its own. A process
-//! is known again by its number together with the time it started and the machine's start, and, should
-//! the worker have died before it could write that down, by the variable `WINDLASS_STATE_DIR` in its
-//! environment, which names the task's folder.
+//! A worker ends its commands, and when it is killed its supervisor does. What remains is that both
+//! are killed at once, or that there is no supervisor. So every running command is written down beside
+//! the task's folder before it starts, with the processes that end it:
+//!
+//! - The next attempt on the same machine ends whatever still lives before it starts its own ([`end`]).
+//! - A worker that starts ends the commands whose processes have ended, whether or not their tasks run
+//!   again ([`end_orphans`]).
+//!
+//! A process is known again by its number together with the time it started and the machine's start,
+//! and, should the worker have died before it could write that down, by the variable
+//! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -23,6 +27,8 @@ use super::{
 
 /// The variable that tells a command where to keep its progress.
 pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
+/// The variable that tells a command the number of its claim.
+pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 
 /// How long a killed group may take to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -34,6 +40,52 @@ struct Record {
     /// The leader of its group; `None` from before it starts until it has.
     #[serde(default)]
     leader: Option<Identity>,
+    /// The processes that end it: the worker and its supervisor. Empty in records of versions that
+    /// did not write them down.
+    #[serde(default)]
+    holders: Vec<Identity>,
+    /// How long it has between SIGTERM and SIGKILL, in milliseconds.
+    #[serde(default)]
+    grace_ms: Option<u64>,
+}
+
+/// What is written down of a command before it starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running<'a> {
+    /// The fence of its claim.
+    pub(crate) fence: Fence,
+    /// The processes that end it: the worker and its supervisor.
+    pub(crate) holders: &'a [Identity],
+    /// How long it has between SIGTERM and SIGKILL.
+    pub(crate) grace: Duration,
+}
+
+impl Running<'_> {
+    fn record(self, leader: Option<Identity>) -> Record {
+        Record {
+            fence: self.fence,
+            leader,
+            holders: self.holders.to_vec(),
+            grace_ms: u64::try_from(self.grace.as_millis()).ok(),
+        }
+    }
+}
+
+impl Record {
+    fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Whether a process that ends the command certainly lives.
+    fn is_held(&self) -> bool {
+        self.holders.iter().any(Identity::lives)
+    }
+
+    /// Whether no process that ends the command lives any more: none of them, on this machine.
+    fn is_orphan(&self) -> bool {
+        let gone = |holder: &Identity| holder.is_here() && !holder.lives();
+        !self.holders.is_empty() && self.holders.iter().all(gone)
+    }
 }
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
@@ -47,43 +99,91 @@ fn write(path: &Path, record: &Record) -> io::Result<()> {
 }
 
 /// Says that a command is about to start.
-pub(crate) fn about_to_start(folder: &Folder, fence: Fence) -> io::Result<()> {
-    let record = Record {
-        fence,
-        leader: None,
-    };
-    write(&folder.record, &record)
+pub(crate) fn about_to_start(folder: &Folder, running: Running<'_>) -> io::Result<()> {
+    write(&folder.record, &running.record(None))
 }
 
 /// Says which process the command is.
-pub(crate) fn started(folder: &Folder, fence: Fence, pid: i32) -> io::Result<()> {
-    let record = Record {
-        fence,
-        leader: Identity::of(pid),
-    };
-    write(&folder.record, &record)
+pub(crate) fn started(folder: &Folder, running: Running<'_>, pid: i32) -> io::Result<()> {
+    write(&folder.record, &running.record(Identity::of(pid)))
 }
 
 /// Says that the command of this claim has ended. What another claim wrote stays.
 pub(crate) fn ended(folder: &Folder, fence: Fence) {
-    let own = fs::read(&folder.record)
-        .ok()
-        .and_then(|text| serde_json::from_slice::<Record>(&text).ok())
-        .is_some_and(|record| record.fence == fence);
-    if own {
+    if Record::read(&folder.record).is_some_and(|record| record.fence == fence) {
         let _ = fs::remove_file(&folder.record);
     }
 }
 
+/// The entry of a command's environment that names its folder.
+fn state_dir(folder: &Folder) -> Vec<u8> {
+    let mut entry = format!("{STATE_DIR}=").into_bytes();
+    entry.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
+    entry
+}
+
+/// A command whose worker and supervisor have ended.
+struct Orphan {
+    folder: Folder,
+    fence: Fence,
+    grace: Option<Duration>,
+    /// Its group, and those of processes that have left it.
+    groups: Vec<i32>,
+}
+
+impl Orphan {
+    /// The command of the folder, if nobody is there to end it any more.
+    fn of(folder: Folder) -> Option<Self> {
+        let record = Record::read(&folder.record).filter(Record::is_orphan)?;
+        // By the fence, too: a worker may have started the next attempt just now.
+        let fence = format!("{FENCE}={}", record.fence).into_bytes();
+        let mut groups = process::groups_with(&[&state_dir(&folder), &fence]);
+        if let Some(leader) = record.leader.filter(Identity::lives)
+            && !groups.contains(&leader.pid)
+        {
+            groups.push(leader.pid);
+        }
+        Some(Self {
+            folder,
+            fence: record.fence,
+            grace: record.grace_ms.map(Duration::from_millis),
+            groups,
+        })
+    }
+
+    /// Ends it; SIGKILL comes after the task's grace, or this one if it is shorter.
+    async fn end(self, longest: Duration) {
+        if !self.groups.is_empty() {
+            let (folder, groups) = (self.folder.path.display(), &self.groups);
+            warn!(%folder, fence = %self.fence, ?groups,
+                "the command of a worker that was killed still runs: ending it");
+        }
+        let grace = self.grace.map_or(longest, |grace| grace.min(longest));
+        match stop(&self.groups, grace).await {
+            Ok(()) => ended(&self.folder, self.fence),
+            Err(error) => warn!(error, "a command that was left could not be ended"),
+        }
+    }
+}
+
+/// Whether a process that ends the command of the folder certainly lives.
+pub(crate) fn is_held(folder: &Folder) -> bool {
+    Record::read(&folder.record).is_some_and(|record| record.is_held())
+}
+
+/// Ends the commands on this machine whose worker and supervisor have ended: SIGTERM, and SIGKILL
+/// after the grace. What could not be ended is logged, and its record stays.
+pub(crate) async fn end_orphans(folders: Vec<Folder>, grace: Duration) {
+    let look = move || folders.into_iter().filter_map(Orphan::of).collect();
+    let found: Vec<Orphan> = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+    let all = found.into_iter().map(|orphan| orphan.end(grace));
+    futures::future::join_all(all).await;
+}
+
 /// The groups that an earlier attempt has left.
 fn groups(folder: &Folder) -> Vec<i32> {
-    let Ok(text) = fs::read(&folder.record) else {
-        return Vec::new();
-    };
     // One that cannot be read is as good as one that names no process.
-    let leader = serde_json::from_slice::<Record>(&text)
-        .ok()
-        .and_then(|record| record.leader);
+    let leader = Record::read(&folder.record).and_then(|record| record.leader);
     if let Some(leader) = &leader {
         if !leader.is_here() {
             return Vec::new();
@@ -92,9 +192,7 @@ fn groups(folder: &Folder) -> Vec<i32> {
             return vec![leader.pid];
         }
     }
-    let mut entry = format!("{STATE_DIR}=").into_bytes();
-    entry.extend_from_slice(folder.path.as_os_str().as_encoded_bytes());
-    let mut groups = process::groups_with(&entry);
+    let mut groups = process::groups_with(&[&state_dir(folder)]);
     if let Some(leader) = leader {
         groups.retain(|group| *group == leader.pid);
     }
@@ -120,6 +218,11 @@ pub(crate) async fn end(folder: &Folder, grace: Duration) -> Result<(), String> 
             "the command of an earlier attempt still runs: ending it"
         );
     }
+    stop(&groups, grace).await
+}
+
+/// Ends groups: SIGTERM, and SIGKILL after the grace.
+async fn stop(groups: &[i32], grace: Duration) -> Result<(), String> {
     for (signal, wait) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, AFTER_KILL)] {
         let deadline = Instant::now() + wait;
         let mut pause = Duration::from_millis(2);

@@ -32,16 +32,18 @@ mod folders;
 mod group;
 mod leftover;
 mod names;
-mod process;
+pub(crate) mod process;
 mod props;
 mod retry;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    ffi::OsStr,
     io,
     os::unix::process::ExitStatusExt,
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -60,10 +62,11 @@ use windlass::{
     ActionKind, CheckpointError, Json, Message, StatefulHandler, Stop, TaskContext, async_trait,
 };
 
-use self::{capture::Capture, folders::Folder, group::Group};
+use self::{capture::Capture, folders::Folder, group::Group, leftover::Running, process::Identity};
 pub(crate) use self::{
     capture::Output,
     folders::Folders,
+    leftover::end_orphans,
     props::{FIELDS, Props},
     retry::{Policy, read as read_retry},
 };
@@ -92,6 +95,8 @@ pub(crate) struct Exec {
     folders: Folders,
     /// How many bytes a task's props, data and result may have together.
     max_bytes: usize,
+    /// The processes that end what this handler starts: this one, and its supervisor.
+    holders: Arc<[Identity]>,
 }
 
 /// Why the command was waited for no longer.
@@ -119,7 +124,17 @@ impl StatefulHandler for Exec {
 impl Exec {
     /// A handler for the tasks of a store.
     pub(crate) fn new(folders: Folders, max_bytes: usize) -> Self {
-        Self { folders, max_bytes }
+        Self {
+            folders,
+            max_bytes,
+            holders: process::these(None),
+        }
+    }
+
+    /// The same, for a process that has a supervisor.
+    pub(crate) fn supervised_by(mut self, supervisor: Option<u32>) -> Self {
+        self.holders = process::these(supervisor);
+        self
     }
 
     async fn attempt(&self, task: &TaskContext, props: &Props) -> Result<Message, String> {
@@ -156,7 +171,12 @@ impl Exec {
             return Err(format!("props.cwd: '{}' is not a folder", cwd.display()));
         }
         let written_down = |e| format!("the command cannot be written down: {e}");
-        leftover::about_to_start(folder, task.fence()).map_err(written_down)?;
+        let running = Running {
+            fence: task.fence(),
+            holders: &self.holders,
+            grace: props.grace,
+        };
+        leftover::about_to_start(folder, running).map_err(written_down)?;
         let started = Instant::now();
         let mut group = match Group::start(&mut prepare(task, props, folder)) {
             Ok(group) => group,
@@ -165,7 +185,7 @@ impl Exec {
                 return Err(format!("'{}' cannot be run: {e}", props.program));
             }
         };
-        leftover::started(folder, task.fence(), group.id()).map_err(written_down)?;
+        leftover::started(folder, running, group.id()).map_err(written_down)?;
         let mut watched = Watched::new(&mut group, props, self.room(task), started);
         let ended = watched.watch(task, &mut group, props).await;
         let status = match &ended {
@@ -195,13 +215,18 @@ impl Exec {
 
 fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
     let mut command = Command::new(&props.program);
+    for (name, value) in std::env::vars_os() {
+        if is_own(&name, &value) {
+            command.env_remove(&name);
+        }
+    }
     command
         .args(&props.args)
         .envs(&props.env)
         .env("WINDLASS_TASK_ID", task.id().as_str())
         .env("WINDLASS_ATTEMPT", task.attempt().to_string())
         .env("WINDLASS_INCARNATION", task.incarnation().to_string())
-        .env("WINDLASS_FENCE", task.fence().to_string())
+        .env(leftover::FENCE, task.fence().to_string())
         .env(leftover::STATE_DIR, &folder.path)
         .stdin(if props.stdin.is_some() {
             Stdio::piped()
@@ -214,6 +239,15 @@ fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
         command.current_dir(cwd);
     }
     command
+}
+
+/// Whether a variable of the worker is its own configuration, which no command inherits: it may hold
+/// a password, and what a command prints is kept. The name of the store is inherited, so that a
+/// command can submit tasks, unless it holds a password.
+fn is_own(name: &OsStr, value: &OsStr) -> bool {
+    let is_store = name == "WINDLASS_STORE";
+    let has_password = || value.to_str().is_none_or(windlass::store::has_password);
+    name.as_encoded_bytes().starts_with(b"WINDLASS_") && (!is_store || has_password())
 }
 
 /// A running command and its output.

@@ -1,7 +1,7 @@
 //! What the operating system tells of processes. Where there is no `/proc`, it tells nothing, and
 //! the callers do without.
 
-use std::{fs, io};
+use std::{fs, io, sync::Arc};
 
 use nix::{
     errno::Errno,
@@ -27,8 +27,9 @@ pub(crate) struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
+    pub(crate) parent: i32,
     pub(crate) group: i32,
-    start: u64,
+    pub(crate) start: u64,
 }
 
 impl Stat {
@@ -38,7 +39,8 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         Some(Self {
             state: fields.next()?.chars().next()?,
-            group: fields.nth(1)?.parse().ok()?,
+            parent: fields.next()?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
             start: fields.nth(16)?.parse().ok()?,
         })
     }
@@ -47,7 +49,7 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    fn lives(self) -> bool {
+    pub(crate) fn lives(self) -> bool {
         !matches!(self.state, 'Z' | 'X')
     }
 }
@@ -81,6 +83,14 @@ impl Identity {
     }
 }
 
+/// This process, and its supervisor if it has one; empty where the system does not tell.
+pub(crate) fn these(supervisor: Option<u32>) -> Arc<[Identity]> {
+    let pids = [Some(std::process::id()), supervisor];
+    let pids = pids.into_iter().flatten();
+    pids.filter_map(|pid| Identity::of(i32::try_from(pid).ok()?))
+        .collect()
+}
+
 /// Every process of the machine that can be seen, with its group; `None` where that is not told.
 fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     let dir = fs::read_dir("/proc").ok()?;
@@ -91,6 +101,27 @@ fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     }))
 }
 
+/// The processes that this one has started, that those have started, and so on; not those that have
+/// ended.
+pub(crate) fn descendants(of: i32) -> Vec<(i32, Stat)> {
+    let all: Vec<(i32, Stat)> = all().into_iter().flatten().collect();
+    let mut family = vec![of];
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        for (pid, stat) in all.iter().filter(|(_, stat)| stat.parent == parent) {
+            // A tree that is read while it changes may seem to have a circle.
+            if !family.contains(pid) {
+                family.push(*pid);
+                found.push((*pid, *stat));
+            }
+        }
+    }
+    found.retain(|(_, stat)| stat.lives());
+    found
+}
+
 /// Whether a process of the group lives. One that has ended and waits for its parent does not.
 pub(crate) fn group_lives(group: i32) -> bool {
     match killpg(Pid::from_raw(group), None) {
@@ -99,19 +130,20 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
-/// The groups, other than our own, that have a process whose environment has this entry.
-pub(crate) fn groups_with(entry: &[u8]) -> Vec<i32> {
+/// The groups, other than our own, that have a process whose environment has all of these entries.
+pub(crate) fn groups_with(entries: &[&[u8]]) -> Vec<i32> {
     let own = getpgrp().as_raw();
+    let has_all = |pid: i32| {
+        // Those of other users cannot be read, and are not ours.
+        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| {
+            let has = |entry: &&[u8]| env.split(|b| *b == 0).any(|e| e == *entry);
+            entries.iter().all(has)
+        })
+    };
     let mut groups: Vec<i32> = all()
         .into_iter()
         .flatten()
-        .filter(|(pid, stat)| {
-            stat.group != own
-                && stat.lives()
-                // Those of other users cannot be read, and are not ours.
-                && fs::read(format!("/proc/{pid}/environ"))
-                    .is_ok_and(|env| env.split(|b| *b == 0).any(|e| e == entry))
-        })
+        .filter(|(pid, stat)| stat.group != own && stat.lives() && has_all(*pid))
         .map(|(_, stat)| stat.group)
         .collect();
     groups.sort_unstable();
@@ -135,8 +167,36 @@ mod tests {
     fn a_name_may_hold_anything() {
         let text = "12 (a) b) (c) S 1 77 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20\n";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.state, stat.group, stat.start), ('S', 77, 4242));
+        assert_eq!((stat.state, stat.parent, stat.group), ('S', 1, 77));
+        assert_eq!(stat.start, 4242);
         assert_eq!(Stat::parse("12 (a"), None);
+    }
+
+    #[test]
+    fn descendants_are_found_through_their_parents() {
+        let me = std::process::id() as i32;
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 600 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = shell.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+        let (shell_pid, child): (i32, i32) = (shell.id() as i32, line.trim().parse().unwrap());
+        let found = |of: i32| -> Vec<i32> {
+            let all = descendants(of).into_iter();
+            all.map(|(pid, _)| pid)
+                .filter(|pid| [shell_pid, child].contains(pid))
+                .collect()
+        };
+        assert_eq!(found(me), [shell_pid, child]);
+        assert_eq!(found(shell_pid), [child]);
+        for pid in [child, shell_pid] {
+            nix::sys::signal::kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        }
+        shell.wait().unwrap();
+        assert!(!found(me).contains(&shell_pid));
     }
 
     #[test]

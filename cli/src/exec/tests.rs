@@ -365,9 +365,14 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             .process_group(0);
         let mut left = command.spawn().unwrap();
         let pid = left.id().unwrap() as i32;
-        leftover::about_to_start(&folder, windlass::Fence(0)).unwrap();
+        let running = Running {
+            fence: windlass::Fence(0),
+            holders: &[],
+            grace: Duration::ZERO,
+        };
+        leftover::about_to_start(&folder, running).unwrap();
         if recorded {
-            leftover::started(&folder, windlass::Fence(0), pid).unwrap();
+            leftover::started(&folder, running, pid).unwrap();
         }
         client.command(&id, Command::Run).await.unwrap();
         let done = timeout(LONG, client.wait(&id)).await.unwrap().unwrap();

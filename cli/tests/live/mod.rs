@@ -7,8 +7,9 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -39,6 +40,10 @@ impl Place {
     pub(crate) fn on(store: String) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { dir, store }
+    }
+
+    pub(crate) fn store(&self) -> String {
+        self.store.clone()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -89,6 +94,13 @@ impl Place {
         let mut command = self.windlass(args);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         Running(command.spawn().unwrap())
+    }
+
+    /// The same, as the leader of a process group of its own, as a shell on a terminal starts it.
+    pub(crate) fn start_in_group(&self, args: &[&str]) -> Running {
+        let mut command = self.windlass(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Running(command.process_group(0).spawn().unwrap())
     }
 
     /// What `get` says of a task.
@@ -143,31 +155,74 @@ impl Running {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 
-    pub(crate) fn wait(mut self) -> Option<i32> {
-        let mut code = None;
-        until("the program ends", || match self.0.try_wait().unwrap() {
-            Some(status) => {
-                code = status.code();
-                true
-            }
-            None => false,
-        });
-        code
+    pub(crate) fn pid(&self) -> i32 {
+        self.0.id() as i32
     }
 
+    /// The worker below it: what was started is a supervisor.
+    pub(crate) fn worker(&self) -> i32 {
+        let mut worker = None;
+        until("the worker is there", || {
+            worker = worker_of(self.pid());
+            worker.is_some()
+        });
+        worker.unwrap()
+    }
+
+    pub(crate) fn signal_worker(&self, signal: Signal) {
+        kill(Pid::from_raw(self.worker()), signal).unwrap();
+    }
+
+    pub(crate) fn wait(self) -> Option<i32> {
+        self.wait_status().code()
+    }
+
+    pub(crate) fn wait_status(mut self) -> ExitStatus {
+        let mut ended = None;
+        until("the program ends", || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    /// Kills it and its worker at once: neither can do anything about the other's death.
     pub(crate) fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        kill_both(&mut self.0);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+            kill_both(&mut self.0);
         }
     }
+}
+
+/// The process that this one has started from its own program.
+fn worker_of(supervisor: i32) -> Option<i32> {
+    let program = |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let own = program(supervisor)?;
+    let pids = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let parent = fields.split(' ').nth(2).and_then(|p| p.parse().ok());
+        parent == Some(supervisor) && program(*pid).as_ref() == Some(&own)
+    })
+}
+
+fn kill_both(supervisor: &mut Child) {
+    let pid = supervisor.id() as i32;
+    // It starts no worker meanwhile, and does nothing about its death.
+    let _ = kill(Pid::from_raw(pid), Signal::SIGSTOP);
+    if let Some(worker) = worker_of(pid) {
+        let _ = kill(Pid::from_raw(worker), Signal::SIGKILL);
+    }
+    let _ = supervisor.kill();
+    let _ = supervisor.wait();
 }
 
 /// Waits until the condition holds.

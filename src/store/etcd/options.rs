@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo};
 use windlass_statemachine::Invalid;
 
 use super::keys::outer_of;
-use crate::store::{Error, Limits};
+use crate::store::{Error, Limits, without_password};
 
 /// How a store on etcd is opened.
 ///
@@ -85,6 +85,7 @@ const CERTIFICATE: &str = "CERTIFICATE";
 const KEY: &str = "PRIVATE KEY";
 
 fn bad(url: &str, why: &str) -> Error {
+    let url = without_password(url);
     let reason =
         format!("'{url}' {why}; write etcd://HOST:PORT,HOST:PORT/NAMESPACE (etcds:// for TLS)");
     Invalid::new("store", reason).into()
@@ -396,6 +397,8 @@ mod tests {
 
     #[test]
     fn a_password_is_not_printed() {
+        let wrong = Options::parse("http://u:secret@h:1/ns").unwrap_err();
+        assert!(!wrong.to_string().contains("secret"), "{wrong}");
         let mut options = Options::parse("etcd://h:1/ns").unwrap();
         options.user = Some(("u".into(), "secret".into()));
         options.identity = Some((b"cert".to_vec(), b"secret".to_vec()));

@@ -25,11 +25,12 @@ pub(super) struct LeaseClock {
 const LOOK_EVERY_MS: i64 = 400;
 
 impl LeaseClock {
-    pub(super) fn new() -> Self {
+    /// `supervisor` is another process whose leases these are too.
+    pub(super) fn new(supervisor: Option<u32>) -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         Self {
             boot: boot.map_or_else(|_| String::new(), |id| id.trim().to_owned()),
-            process: process::own(),
+            process: process::holders(supervisor),
             looked: Arc::new(AtomicI64::new(i64::MIN)),
         }
     }

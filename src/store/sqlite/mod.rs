@@ -93,6 +93,12 @@ pub struct Options {
     /// How large this process may make the file; as large as it gets by default. When it is
     /// reached, writes answer [`Error::Unavailable`] until tasks are purged.
     pub max_file_bytes: Option<u64>,
+    /// The id of another process on which the leases of this process depend: `None` by default.
+    ///
+    /// Others take over the tasks of a process that has ended without waiting for its lease. With a
+    /// supervisor that ends what its process has started, they wait until both have ended, or the
+    /// lease has.
+    pub supervisor: Option<u32>,
 }
 
 impl Default for Options {
@@ -103,6 +109,7 @@ impl Default for Options {
             limits: Limits::default(),
             cache_mib: 200,
             max_file_bytes: None,
+            supervisor: None,
         }
     }
 }
@@ -157,7 +164,7 @@ impl SqliteStore {
         blocking(move || {
             let (files, conn) = open::writer(&path, &options)?;
             let hub = Hub::start(files.clone(), options.busy_timeout)?;
-            let lease_clock = LeaseClock::new();
+            let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
             let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);

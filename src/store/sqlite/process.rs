@@ -1,28 +1,41 @@
-//! Whether the process that has a lease still lives.
+//! Whether the processes that hold a lease still live.
 //!
 //! All nodes on a SQLite file are processes of one machine. One that was killed cannot renew its
 //! lease, and cannot write either: its tasks need not wait for the lease to end. Only certainty
 //! counts here; whatever cannot be told leaves the lease its time.
+//!
+//! A process may have a supervisor, which ends what the process has started. Then both hold the
+//! lease: the tasks are free when both have ended.
 
 use std::fs;
 
-/// This process, as other processes of the machine can recognize it: its namespace of process ids,
-/// its id there, and when it was started. `None` where that cannot be told (not Linux).
-pub(super) fn own() -> Option<String> {
-    let pid = std::process::id();
-    Some(format!("{} {pid} {}", namespace()?, stat(pid)?.started))
+/// This process and its supervisor, as other processes of the machine can recognize them: their
+/// namespace of process ids, and for each its id there and when it was started. `None` where that
+/// cannot be told (not Linux).
+pub(super) fn holders(supervisor: Option<u32>) -> Option<String> {
+    let mut text = namespace()?;
+    // The supervisor first: versions that know of one process only look at the first.
+    for pid in supervisor.into_iter().chain([std::process::id()]) {
+        text.push_str(&format!(" {pid} {}", stat(pid)?.started));
+    }
+    Some(text)
 }
 
-/// Whether that process has certainly ended.
-pub(super) fn has_ended(process: &str) -> bool {
-    let mut parts = process.split(' ');
-    let (Some(space), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
+/// Whether all of these processes have certainly ended.
+pub(super) fn has_ended(holders: &str) -> bool {
+    let parts: Vec<&str> = holders.split(' ').collect();
+    let Some((space, processes)) = parts.split_first() else {
         return false;
     };
+    let (processes, rest) = processes.as_chunks::<2>();
+    !processes.is_empty()
+        && rest.is_empty()
+        && namespace().as_deref() == Some(*space)
+        && processes.iter().all(|[pid, started]| is_over(pid, started))
+}
+
+fn is_over(pid: &str, started: &str) -> bool {
     let Ok(pid) = pid.parse() else { return false };
-    if namespace().as_deref() != Some(space) {
-        return false;
-    }
     match stat(pid) {
         // Dead and not buried yet, or another process that was given the number.
         Some(stat) => stat.dead || stat.started != started,
@@ -81,7 +94,7 @@ mod tests {
 
     #[test]
     fn this_process_lives() {
-        assert!(!has_ended(&own().unwrap()));
+        assert!(!has_ended(&holders(None).unwrap()));
     }
 
     #[test]
@@ -103,15 +116,43 @@ mod tests {
 
     #[test]
     fn another_process_with_its_number_is_not_it() {
-        let own = own().unwrap();
+        let own = holders(None).unwrap();
         let (front, _) = own.rsplit_once(' ').unwrap();
         assert!(has_ended(&format!("{front} 1")));
     }
 
     #[test]
     fn what_cannot_be_told_leaves_the_lease_its_time() {
+        let space = namespace().unwrap();
         for process in ["", "x", "pid:[1] 1 1", "pid:[1] x 1"] {
             assert!(!has_ended(process), "{process}");
         }
+        for rest in ["", " ", " 1", " x 1", " 1 1 1"] {
+            assert!(!has_ended(&format!("{space}{rest}")), "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_lease_with_a_supervisor_lasts_until_both_have_ended() {
+        let start = || Command::new("sleep").arg("600").spawn().unwrap();
+        for supervisor_first in [true, false] {
+            let (mut first, mut second) = (start(), start());
+            let pids = match supervisor_first {
+                true => [first.id(), second.id()],
+                false => [second.id(), first.id()],
+            };
+            let [one, other] = pids.map(of);
+            let (_, other) = other.split_once(' ').unwrap();
+            let both = format!("{one} {other}");
+            first.kill().unwrap();
+            first.wait().unwrap();
+            assert!(!has_ended(&both), "the other one lives");
+            second.kill().unwrap();
+            second.wait().unwrap();
+            assert!(has_ended(&both));
+        }
+        let me = std::process::id();
+        let supervised = holders(Some(me)).unwrap();
+        assert_eq!(supervised.split(' ').count(), 5, "{supervised}");
     }
 }

@@ -54,7 +54,7 @@ impl SqliteStates {
                 conn,
                 files: files.clone(),
                 clock: SystemClock::shared(),
-                lease_clock: LeaseClock::new(),
+                lease_clock: LeaseClock::new(None),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
                 committed: Box::new(|| {}),

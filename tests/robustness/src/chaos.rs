@@ -336,7 +336,7 @@ async fn disturb(
         let worker = &mut workers[rng.usize(0..workers.len())];
         match blow {
             Blow::Kill => {
-                worker.kill()?;
+                worker.kill().await?;
                 worker.launch()?;
             }
             Blow::Stop => {
@@ -344,7 +344,7 @@ async fn disturb(
                 sleep(settings.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
                 // Some never wake.
                 if settings.kills > 0 && rng.bool() {
-                    worker.kill()?;
+                    worker.kill().await?;
                     worker.launch()?;
                 } else {
                     worker.go_on()?;

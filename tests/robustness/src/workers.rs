@@ -92,6 +92,8 @@ pub struct Worker {
     child: Option<Child>,
     /// How long the log was when its process started.
     logged: u64,
+    /// Its process stands still.
+    stopped: bool,
 }
 
 impl Worker {
@@ -105,6 +107,7 @@ impl Worker {
             lives: 0,
             child: None,
             logged: 0,
+            stopped: false,
         }
     }
 
@@ -223,26 +226,85 @@ impl Worker {
         Ok(())
     }
 
-    /// Kills its process.
+    /// Kills its process. Of the two processes of a command line it kills both at once, the worker or
+    /// the supervisor, by turns; when this returns, neither is left.
     ///
     /// # Errors
     ///
-    /// When it had ended by itself.
-    pub fn kill(&mut self) -> Result<(), BoxError> {
-        self.signal(Signal::SIGKILL, Some(Said::Killed))?;
-        if let Some(mut child) = self.child.take() {
-            child.wait()?;
+    /// When it had ended by itself, or the process that was spared does not end.
+    pub async fn kill(&mut self) -> Result<(), BoxError> {
+        let id = self.child()?.id();
+        let supervisor = Pid::from_raw(i32::try_from(id)?);
+        let turn = if self.stopped { 0 } else { self.lives % 3 };
+        let worker = self.below()?;
+        match (worker, turn) {
+            (Some(worker), 1) => kill(worker, Signal::SIGKILL)?,
+            (Some(worker), 0) => {
+                // Neither can do anything about the death of the other.
+                kill(supervisor, Signal::SIGSTOP)?;
+                kill(worker, Signal::SIGKILL)?;
+                kill(supervisor, Signal::SIGKILL)?;
+            }
+            _ => kill(supervisor, Signal::SIGKILL)?,
+        }
+        self.site.journal.say_of(id, Said::Killed);
+        self.stopped = false;
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + SLOW;
+        while child.try_wait()?.is_none() || worker.is_some_and(lives) {
+            if Instant::now() > deadline {
+                self.child = Some(child);
+                let left = if turn == 1 { "supervisor" } else { "worker" };
+                return Err(
+                    format!("the {left} of {} did not end within {SLOW:?}", self.name).into(),
+                );
+            }
+            sleep(Duration::from_millis(10)).await;
         }
         Ok(())
     }
 
-    /// Stops its process: it does nothing until it goes on.
+    /// The worker below a supervisor; `None` of a process without one, or that has none yet.
+    fn below(&self) -> Result<Option<Pid>, BoxError> {
+        let Some(child) = self.child.as_ref().filter(|_| self.role == Role::Exec) else {
+            return Ok(None);
+        };
+        let supervisor = child.id().to_string();
+        let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let own = program(&supervisor);
+        for entry in fs::read_dir("/proc")?.flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().filter(|n| n.parse::<i32>().is_ok()) else {
+                continue;
+            };
+            let is_child = stat(pid).is_some_and(|(_, parent)| parent == supervisor);
+            if is_child && program(pid) == own {
+                return Ok(Some(Pid::from_raw(pid.parse()?)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stops its process: it does nothing until it goes on. Of the two processes of a command line
+    /// it stops the worker, or both, by turns.
     ///
     /// # Errors
     ///
     /// When it had ended by itself.
     pub fn stop(&mut self) -> Result<(), BoxError> {
-        self.signal(Signal::SIGSTOP, Some(Said::Stopped))
+        self.stopped = true;
+        let worker = self.below()?;
+        if let Some(worker) = worker {
+            kill(worker, Signal::SIGSTOP)?;
+        }
+        if worker.is_none() || self.lives.is_multiple_of(2) {
+            return self.signal(Signal::SIGSTOP, Some(Said::Stopped));
+        }
+        let id = self.child()?.id();
+        self.site.journal.say_of(id, Said::Stopped);
+        Ok(())
     }
 
     /// Lets its process go on.
@@ -254,6 +316,10 @@ impl Worker {
         // Said first: from now on it may do something.
         let id = self.child()?.id();
         self.site.journal.say_of(id, Said::Continued);
+        if let Some(worker) = self.below()? {
+            kill(worker, Signal::SIGCONT)?;
+        }
+        self.stopped = false;
         self.signal(Signal::SIGCONT, None)
     }
 
@@ -292,8 +358,23 @@ impl Worker {
     }
 }
 
+/// Whether a process lives, and which one has started it.
+fn stat(pid: &str) -> Option<(bool, String)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let lives = !matches!(fields.next()?, "Z" | "X");
+    Some((lives, fields.next()?.to_owned()))
+}
+
+fn lives(pid: Pid) -> bool {
+    stat(&pid.to_string()).is_some_and(|(lives, _)| lives)
+}
+
 impl Drop for Worker {
     fn drop(&mut self) {
+        if let Ok(Some(worker)) = self.below() {
+            let _ = kill(worker, Signal::SIGKILL);
+        }
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();

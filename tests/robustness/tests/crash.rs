@@ -118,7 +118,7 @@ async fn copy(seed: u64) -> Result<(), BoxError> {
         scene.traffic.command_at_random(rng.fork(), until),
     )?;
     for worker in &mut scene.workers {
-        worker.kill()?;
+        worker.kill().await?;
     }
     let file = scene.site.file();
     let folder = tempfile::tempdir()?;

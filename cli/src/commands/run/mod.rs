@@ -60,7 +60,8 @@ the end, with the commands that run or delete them. A worker on the
 same store that prunes finished tasks ends what is remembered of them after its --retention.
 
 It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
-interrupted: ctrl-c or SIGTERM gives the running tasks back, a second one kills their commands.";
+interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
+their commands. If it is killed, its supervisor ends the commands.";
 
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
@@ -121,7 +122,7 @@ pub(crate) struct Args {
     print_output: bool,
 
     #[command(flatten)]
-    node: NodeArgs,
+    pub(crate) node: NodeArgs,
 }
 
 /// Works through the list.
@@ -139,7 +140,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.check(&maker, &global.out())?
     };
     let client = global.client_within(STORE_WAIT).await?;
-    let folders = folders(global, &client).await?;
+    let folders = folders(global, &client, args.node.grace).await?;
     // Its tasks carry their policy; this is for those of an earlier version.
     let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
     let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
@@ -155,7 +156,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     batch.look_for_earlier().await?;
     let runner = args
         .node
-        .builder(&client, &folders, policy)
+        .builder(global, &client, &folders, policy)
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)
@@ -165,10 +166,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .await?;
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
+    global.link.report(&runner);
+    let stops = global.link.stops().map_err(signals)?;
     let signal = runner
-        .run_until(async { ended = batch.work(lines).await })
-        .await
-        .map_err(signals)?;
+        .run_until_stopped(async { ended = batch.work(lines).await }, stops)
+        .await?;
     folders.settle().await;
     ended?;
     batch.conclude(signal.is_some()).await

@@ -1,0 +1,83 @@
+//! [`Stops`]: which signals count when the worker and its supervisor both receive them.
+//!
+//! ctrl-c on a terminal, systemd's `KillMode=control-group` and `kill -- -GROUP` reach both processes,
+//! `kill PID` only the one. The supervisor passes on each signal that it receives, so only its count
+//! tells one from two: what the worker receives by itself asks it to stop, and never to abort, for as
+//! long as it has a supervisor.
+
+/// What the worker hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It received this signal.
+    Signal(&'static str),
+    /// Its supervisor received this signal.
+    Passed(&'static str),
+    /// Its supervisor has ended.
+    Gone,
+}
+
+/// What was heard so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stops {
+    /// The worker was asked to stop.
+    asked: bool,
+    /// The supervisor has passed on a signal.
+    passed: bool,
+    /// There is no supervisor.
+    alone: bool,
+}
+
+impl Stops {
+    /// Of a worker that has a supervisor, or has none.
+    pub(super) fn new(supervised: bool) -> Self {
+        Self {
+            alone: !supervised,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the reason to stop, or to abort if there was one before.
+    pub(super) fn hear(&mut self, heard: Heard) -> Option<&'static str> {
+        let first = !std::mem::replace(&mut self.asked, true);
+        match heard {
+            Heard::Signal(name) => (first || self.alone).then_some(name),
+            Heard::Passed(name) => {
+                let first_passed = !std::mem::replace(&mut self.passed, true);
+                (first || !first_passed).then_some(name)
+            }
+            Heard::Gone => {
+                self.alone = true;
+                first.then_some("the end of the supervisor")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heard::*, *};
+
+    fn reasons(supervised: bool, heard: &[Heard]) -> usize {
+        let mut stops = Stops::new(supervised);
+        heard.iter().filter_map(|h| stops.hear(*h)).count()
+    }
+
+    #[test]
+    fn a_signal_to_both_processes_counts_once() {
+        let (own, passed) = (Signal("SIGINT"), Passed("SIGINT"));
+        for once in [&[own, passed][..], &[passed, own], &[own], &[passed]] {
+            assert_eq!(reasons(true, once), 1, "{once:?}");
+            let twice = [once, once].concat();
+            let expected = if once.contains(&passed) { 2 } else { 1 };
+            assert_eq!(reasons(true, &twice), expected, "{twice:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_supervisor_is_gone_counts_for_itself() {
+        assert_eq!(reasons(true, &[Gone]), 1);
+        assert_eq!(reasons(true, &[Signal("SIGTERM"), Gone]), 1);
+        assert_eq!(reasons(true, &[Gone, Signal("SIGTERM")]), 2);
+        assert_eq!(reasons(false, &[Signal("SIGTERM"), Signal("SIGINT")]), 2);
+    }
+}

@@ -1,0 +1,348 @@
+//! The supervisor's side: it starts the worker, passes signals on, and ends what the worker's commands
+//! leave.
+
+use std::{
+    collections::HashSet,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::process::CommandExt,
+    },
+    process::{Command, ExitCode},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, FdFlag, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl,
+        signal::{SigSet, Signal, kill},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+use tracing::{debug, error, warn};
+
+use super::{MARK, link::now};
+use crate::exec::process;
+
+/// The signals that are passed on.
+const PASSED: [Signal; 4] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+/// What a worker has left that ended by itself has given its lease up.
+const AFTER_EXIT: Duration = Duration::from_secs(1);
+/// How long a killed process may take to be gone: one that hangs in the kernel is waited for no
+/// longer.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+/// How long after the worker's deadline the supervisor ends the commands: the worker does it at the
+/// deadline itself, and the lease lasts longer (`windlass::runner::lease_margin`).
+const SLACK_MS: i64 = 50;
+
+/// Starts the worker, waits until it has ended, and ends what it left.
+///
+/// # Errors
+///
+/// When the worker could not be started: this process can be the worker then.
+pub(super) fn run(grace: Duration) -> io::Result<ExitCode> {
+    let mut supervisor = Supervisor::start()?;
+    let status = supervisor.wait();
+    let clean = matches!(status, WaitStatus::Exited(..));
+    let longest = if clean { AFTER_EXIT } else { grace };
+    // Without a deadline there is no lease that would give the commands time.
+    let left = supervisor.deadline().map_or(Duration::ZERO, left);
+    supervisor.end(grace.min(longest).min(left));
+    Ok(supervisor.conclude(status))
+}
+
+struct Supervisor {
+    worker: Pid,
+    mask: SigSet,
+    signals: SignalFd,
+    /// To the worker: a byte for each signal.
+    passed: io::PipeWriter,
+    /// From the worker: the moments until which it trusts its lease. `None` when it has ended.
+    deadlines: Option<io::PipeReader>,
+    /// The last of them that has not passed.
+    deadline: Option<i64>,
+}
+
+/// How long it is until then.
+fn left(deadline: i64) -> Duration {
+    let left = now().map_or(0, |now| deadline.saturating_sub(now));
+    Duration::from_millis(u64::try_from(left).unwrap_or(0))
+}
+
+/// The signals that the supervisor reads instead of being interrupted by them.
+pub(super) fn mask() -> SigSet {
+    let mut mask = SigSet::empty();
+    PASSED.iter().for_each(|signal| mask.add(*signal));
+    mask.add(Signal::SIGCHLD);
+    mask
+}
+
+fn inherited(fd: impl AsFd) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
+}
+
+impl Supervisor {
+    fn start() -> io::Result<Self> {
+        catch_children()?;
+        prctl::set_child_subreaper(true)?;
+        let (from_us, passed) = io::pipe()?;
+        let (deadlines, to_us) = io::pipe()?;
+        inherited(&from_us)?;
+        inherited(&to_us)?;
+        fcntl(&deadlines, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let mask = mask();
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        // From here on they wait to be read. The worker inherits that, and undoes it.
+        mask.thread_block()?;
+        let mut args = std::env::args_os();
+        let program = args.next().unwrap_or_else(|| "windlass".into());
+        // This names the running program also when its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        let (us, from, to) = (std::process::id(), from_us.as_raw_fd(), to_us.as_raw_fd());
+        command.arg0(program).args(args);
+        command.env(MARK, format!("{us} {from} {to}"));
+        let worker = match command.spawn() {
+            Ok(child) => i32::try_from(child.id()).map_err(io::Error::other)?,
+            Err(error) => {
+                mask.thread_unblock()?;
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            worker: Pid::from_raw(worker),
+            mask,
+            signals,
+            passed,
+            deadlines: Some(deadlines),
+            deadline: None,
+        })
+    }
+
+    /// Waits until the worker has ended; meanwhile passes signals on, reaps what is left to it, and
+    /// kills the commands of a worker that does not renew its lease.
+    fn wait(&mut self) -> WaitStatus {
+        loop {
+            // Signals first: a child that ends after this look at its children wakes it again.
+            while let Some(signal) = self.signal() {
+                self.pass(signal);
+            }
+            if let Some(status) = self.reap() {
+                return status;
+            }
+            self.read_deadlines();
+            if let Some(deadline) = self.deadline
+                && now().is_ok_and(|now| now > deadline.saturating_add(SLACK_MS))
+            {
+                self.deadline = None;
+                self.kill_commands();
+            }
+            self.sleep();
+        }
+    }
+
+    /// Waits for a signal, a report of the worker, or its deadline.
+    fn sleep(&self) {
+        let timeout = match self.deadline {
+            Some(deadline) => {
+                let left = left(deadline.saturating_add(SLACK_MS + 1));
+                // A longer wait is one of several.
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+            }
+            None => PollTimeout::NONE,
+        };
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        if let Some(deadlines) = &self.deadlines {
+            fds.push(PollFd::new(deadlines.as_fd(), PollFlags::POLLIN));
+        }
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => {
+                error!(%error, "the supervisor cannot wait for signals");
+                sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    /// The next signal that was received.
+    fn signal(&self) -> Option<Signal> {
+        loop {
+            let info = self.signals.read_signal().ok().flatten()?;
+            let signal = i32::try_from(info.ssi_signo).ok();
+            match signal.and_then(|number| Signal::try_from(number).ok()) {
+                Some(Signal::SIGCHLD) | None => {}
+                signal => return signal,
+            }
+        }
+    }
+
+    /// Passes a signal on: a worker that starts has to end by it, one that works counts the bytes.
+    fn pass(&mut self, signal: Signal) {
+        debug!(%signal, "passed on to the worker");
+        let byte = u8::try_from(signal as i32).unwrap_or_default();
+        // Both fail only if it has ended; it has not been waited for, so the number is still its own.
+        let _ = kill(self.worker, signal);
+        let _ = self.passed.write_all(&[byte]);
+    }
+
+    /// Waits for whatever has ended; answers how the worker did, if it is among it.
+    fn reap(&self) -> Option<WaitStatus> {
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => return None,
+                Ok(status) if status.pid() == Some(self.worker) => return Some(status),
+                Ok(_) | Err(Errno::EINTR) => {}
+                // No child at all: somebody else has waited for the worker.
+                Err(_) => return Some(WaitStatus::Exited(self.worker, 1)),
+            }
+        }
+    }
+
+    fn read_deadlines(&mut self) {
+        let Some(pipe) = &mut self.deadlines else {
+            return;
+        };
+        // A report is written at once, and so read at once.
+        let mut report = [0; 8];
+        loop {
+            match pipe.read(&mut report) {
+                Ok(8) => self.deadline = Some(i64::from_le_bytes(report)),
+                Ok(0) => {
+                    self.deadlines = None;
+                    return;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    /// The moment until which the worker trusted its lease, as it last reported.
+    fn deadline(&mut self) -> Option<i64> {
+        self.read_deadlines();
+        self.deadline
+    }
+
+    /// Kills the commands of a worker that stands still: its lease is about to end.
+    fn kill_commands(&self) {
+        let us = std::process::id() as i32;
+        let mut killed = 0;
+        for (pid, _) in process::descendants(us) {
+            if pid != self.worker.as_raw() && send(pid, Signal::SIGKILL) {
+                killed += 1;
+            }
+        }
+        if killed > 0 {
+            warn!(
+                killed,
+                "the worker has not renewed its lease: its commands were killed"
+            );
+        }
+    }
+
+    /// Ends everything that is left: SIGTERM, and SIGKILL for what lives after the grace. One more
+    /// signal to the supervisor ends the grace.
+    fn end(&self, grace: Duration) {
+        let us = std::process::id() as i32;
+        let term_until = Instant::now() + grace;
+        let give_up = term_until + AFTER_KILL;
+        let mut told = HashSet::new();
+        let mut kills = grace.is_zero();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            while waitpid(None, Some(WaitPidFlag::WNOHANG))
+                .is_ok_and(|s| s != WaitStatus::StillAlive)
+            {}
+            let left = process::descendants(us);
+            if left.is_empty() {
+                return;
+            }
+            if told.is_empty() {
+                warn!(
+                    processes = left.len(),
+                    "the worker has ended: ending what it left running"
+                );
+            }
+            kills |= Instant::now() >= term_until;
+            while let Some(signal) = self.signal() {
+                kills |= signal != Signal::SIGHUP;
+            }
+            if Instant::now() >= give_up {
+                let left: Vec<i32> = left.iter().map(|(pid, _)| *pid).collect();
+                error!(
+                    ?left,
+                    "processes that the worker left were killed and are still there"
+                );
+                return;
+            }
+            // What they start meanwhile is found by the next look.
+            for (pid, stat) in left {
+                let new = told.insert((pid, stat.start));
+                if kills {
+                    send(pid, Signal::SIGKILL);
+                } else if new {
+                    send(pid, Signal::SIGTERM);
+                    // What was stopped (SIGSTOP) hears of it only when it goes on.
+                    send(pid, Signal::SIGCONT);
+                }
+            }
+            sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends as the worker has: by its exit code, or by the same signal.
+    fn conclude(&self, status: WaitStatus) -> ExitCode {
+        match status {
+            WaitStatus::Exited(_, code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+            WaitStatus::Signaled(_, signal, _) => {
+                warn!(%signal, "the worker was ended by a signal");
+                // The memory of the supervisor is of no interest.
+                let _ = prctl::set_dumpable(false);
+                let _ = self.mask.thread_unblock();
+                // Twice: the standard library handles a first SIGSEGV.
+                for _ in 0..2 {
+                    let _ = kill(Pid::this(), signal);
+                }
+                // The first process of a container is not ended by its own signals.
+                ExitCode::from(128 + u8::try_from(signal as i32).unwrap_or(0))
+            }
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Sends a signal to one process; false if it is gone, or not ours to end.
+fn send(pid: i32, signal: Signal) -> bool {
+    match kill(Pid::from_raw(pid), signal) {
+        Ok(()) => true,
+        Err(Errno::ESRCH) => false,
+        Err(error) => {
+            warn!(pid, %signal, %error, "a process that the worker left could not be signalled");
+            false
+        }
+    }
+}
+
+/// Undoes a SIGCHLD that is ignored, as some parents leave it: children could not be waited for. A
+/// handler does it, and safe code can only set one this way. It is never called: the signal is
+/// blocked.
+fn catch_children() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let _entered = runtime.enter();
+    signal(SignalKind::child()).map(drop)
+}

@@ -1,0 +1,52 @@
+//! What the URL of a store must not show: URLs are printed and logged.
+
+/// Whether the URL of a store may hold a password: user and password before the host. No store takes
+/// them there, but they can be written there by mistake.
+pub fn has_password(url: &str) -> bool {
+    split(url).is_some()
+}
+
+/// The URL as it can be printed: without the user and password that it holds by mistake.
+pub fn without_password(url: &str) -> String {
+    match split(url) {
+        Some((scheme, rest)) => format!("{scheme}://***@{rest}"),
+        None => url.to_owned(),
+    }
+}
+
+/// The scheme, and what follows user and password.
+fn split(url: &str) -> Option<(&str, &str)> {
+    // A slash may be forgotten, and a password may hold any character. So may a file's name.
+    let (scheme, rest) = url.split_once(':')?;
+    let (_, rest) = rest.rsplit_once('@')?;
+    (scheme != "sqlite").then_some((scheme, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_not_shown() {
+        for (url, shown) in [
+            ("etcd://u:secret@h:1/ns", "etcd://***@h:1/ns"),
+            ("etcds://secret@h:1/ns", "etcds://***@h:1/ns"),
+            ("etcd://u:se/cr@et@h:1/ns", "etcd://***@h:1/ns"),
+            ("redis://u:secret@h", "redis://***@h"),
+            ("etcd:/u:secret@h", "etcd://***@h"),
+        ] {
+            assert!(has_password(url), "{url}");
+            assert_eq!(without_password(url), shown);
+        }
+        for url in [
+            "etcd://h:1/ns",
+            "sqlite:a@b.db",
+            "sqlite://a@b.db",
+            "memory:",
+            "",
+        ] {
+            assert!(!has_password(url), "{url}");
+            assert_eq!(without_password(url), url);
+        }
+    }
+}
