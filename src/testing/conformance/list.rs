@@ -156,6 +156,8 @@ macro_rules! conformance_tests {
                 a_lost_claim_counts_after_the_move,
                 what_is_too_large_is_refused,
                 what_has_ended_can_be_retried_and_purged,
+            }
+            replacing {
                 a_copy_that_is_refused_leaves_the_target,
                 an_import_takes_the_place_of_the_task_it_names,
                 a_refused_import_leaves_what_it_would_replace,
@@ -267,6 +269,7 @@ mod tests {
             include_str!("ends.rs"),
             include_str!("changes.rs"),
             include_str!("moving.rs"),
+            include_str!("replacing.rs"),
             include_str!("quarantine.rs"),
             include_str!("states.rs"),
         ] {

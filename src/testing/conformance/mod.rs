@@ -51,6 +51,7 @@ mod list;
 pub mod moving;
 pub mod quarantine;
 pub mod registry;
+pub mod replacing;
 pub mod states;
 pub mod submit;
 mod wait;

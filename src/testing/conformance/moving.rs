@@ -8,7 +8,7 @@ use super::{
     kit::{Kit, SHORT, command_of, field, id, one, settle, task, with_data},
     wait::eventually,
 };
-use crate::store::{Error, Exported, IfExists, Store, Submit, Submitted, What, copy::Transfer};
+use crate::store::{Error, Exported, IfExists, Store, Submit, Submitted, What};
 
 /// A store of another kind.
 pub(super) async fn elsewhere() -> Kit {
@@ -62,19 +62,19 @@ async fn fill(kit: &Kit) -> Vec<TaskId> {
     kit.registry().ids().await.expect("the ids")
 }
 
-async fn export(kit: &Kit, ids: &[TaskId]) -> Vec<Exported> {
+pub(super) async fn export(kit: &Kit, ids: &[TaskId]) -> Vec<Exported> {
     let exported = kit.registry().export(ids).await;
     exported.into_iter().map(|e| e.expect("exported")).collect()
 }
 
-async fn import(kit: &Kit, tasks: Vec<Exported>) {
+pub(super) async fn import(kit: &Kit, tasks: Vec<Exported>) {
     for answer in kit.registry().import(tasks).await {
         answer.expect("imported");
     }
 }
 
 /// A task of another store with one thing changed.
-async fn stranger(name: &str, change: impl FnOnce(&mut Exported)) -> Exported {
+pub(super) async fn stranger(name: &str, change: impl FnOnce(&mut Exported)) -> Exported {
     let kit = elsewhere().await;
     kit.submit(name).await;
     let mut exported = export(&kit, &[id(name)]).await;
@@ -382,155 +382,6 @@ pub async fn what_has_ended_can_be_retried_and_purged(harness: &dyn Harness) {
     one(kit.registry().delete(vec![id("asleep")]).await).unwrap();
     let left = ["new", "later", "paused", "failed", "again"];
     assert_eq!(kit.list(Default::default()).await, left);
-}
-
-/// A copy that replaces leaves a task of the target as it was when the import in its place is refused.
-pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
-    let (kit, from) = (Kit::new(harness).await, elsewhere().await);
-    for (name, command) in [("a", "taken"), ("b", "free")] {
-        from.submit(name).await;
-        from.send(name, command, Command::Pause).await;
-    }
-    let node = kit.node("n").await;
-    for name in ["a", "b"] {
-        kit.ended(&node, name, &with_data(Message::complete(), 1))
-            .await;
-    }
-    kit.coordinator().leave(&node).await.expect("left");
-    kit.submit("other").await;
-    kit.send("other", "taken", Command::Pause).await;
-    let before = export(&kit, &[id("a")]).await;
-    let copy = Transfer::new(&from.store, &kit.store).replace(true);
-    let report = copy.run(|_| ()).await.expect("a report");
-    assert_eq!(report.left.len(), 1, "{report:?}");
-    assert_eq!((report.copied, report.replaced), (1, 1), "{report:?}");
-    assert_eq!(before, export(&kit, &[id("a")]).await);
-    assert_eq!(kit.state("b").await.code(), Code::Runnable);
-}
-
-/// What a store holds of a task, and where it is among the others.
-async fn whole(kit: &Kit, name: &str) -> Exported {
-    export(kit, &[id(name)]).await.remove(0)
-}
-
-/// A task with commands of both kinds and a long history; it has a claim behind it, but none now.
-async fn busy(kit: &Kit, prefix: &str, data: u64) {
-    let node = kit.node(&format!("{prefix}node")).await;
-    let mut claimed = kit.claimed(&node, "a").await;
-    for n in 0..70 {
-        kit.commit(&mut claimed, &with_data(Message::checkpoint(), n))
-            .await;
-    }
-    for n in 0..10 {
-        let order = kit
-            .send("a", &format!("{prefix}{n}"), Command::Checkpoint)
-            .await;
-        let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), data));
-        let (from, to) = (Code::Runnable, Code::Runnable);
-        settle(&mut write, order, Outcome::Applied { from, to });
-        claimed.state = write.state.clone();
-        kit.try_write(&claimed, write).await.expect("settled");
-    }
-    kit.commit(&mut claimed, &Message::pause()).await;
-    for n in 0..10 {
-        kit.send("a", &format!("{prefix}waits-{n}"), Command::Run)
-            .await;
-    }
-    kit.coordinator().leave(&node).await.expect("left");
-}
-
-/// A task that is imported in the place of another one is there with everything, and nothing of the
-/// other one is.
-pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harness) {
-    let (kit, from) = (Kit::new(harness).await, elsewhere().await);
-    busy(&from, "new-", 2).await;
-    busy(&kit, "old-", 1).await;
-    kit.submit("b").await;
-    let sent = whole(&from, "a").await;
-    let before = whole(&kit, "a").await;
-    let mut replacing = sent.clone();
-    replacing.replaces = Some(before.order);
-    import(&kit, vec![replacing]).await;
-    let came = whole(&kit, "a").await;
-    assert_eq!(sent.difference(&came), None);
-    assert!(came.order > kit.get("b").await.order, "it goes to the end");
-    assert!(came.history.iter().all(|change| change.seq >= came.order));
-    assert!(came.history.len() >= 60, "{}", came.history.len());
-    for gone in ["old-0", "old-waits-0"] {
-        let none = kit.registry().command(&command_of(gone)).await;
-        assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
-    }
-    kit.send("b", "old-1", Command::Pause).await;
-    let node = kit.node("here").await;
-    let claimed = kit.claim(&node, "a").await;
-    assert!(claimed.claim.fence > sent.fence.max(before.fence));
-    assert_eq!(claimed.commands.len(), 10);
-    assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":2}"#);
-
-    // One that has ended is replaced by a live one, and the other way round.
-    kit.coordinator().leave(&node).await.expect("left");
-    let node = kit.node("again").await;
-    kit.ended(&node, "over", &with_data(Message::complete(), 1))
-        .await;
-    let mut live = stranger("over", |_| ()).await;
-    live.replaces = Some(kit.get("over").await.order);
-    import(&kit, vec![live]).await;
-    assert_eq!(kit.state("over").await.code(), Code::Runnable);
-    let ends = |e: &mut Exported| {
-        e.state.status = windlass_statemachine::Status::Killed;
-        (e.state.version, e.state.claims) = (2, 1);
-    };
-    let mut ended = stranger("over", ends).await;
-    ended.replaces = Some(kit.get("over").await.order);
-    import(&kit, vec![ended]).await;
-    assert_eq!(kit.state("over").await.code(), Code::Killed);
-    assert!(kit.try_claim(&node, "over").await.unwrap().is_none());
-}
-
-/// An import that is refused leaves the task that it would have replaced as it was.
-pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    busy(&kit, "old-", 1).await;
-    kit.submit("other").await;
-    kit.send("other", "taken", Command::Pause).await;
-    let before = whole(&kit, "a").await;
-    let limit = kit.registry().limits().max_bytes;
-    let large = |e: &mut Exported| {
-        e.state.data = Some(serde_json::Value::from("x".repeat(limit)).into());
-        (e.state.version, e.state.claims) = (2, 1);
-    };
-    let mut large = stranger("a", large).await;
-    large.replaces = Some(before.order);
-    let from = elsewhere().await;
-    from.submit("a").await;
-    from.send("a", "free", Command::Pause).await;
-    from.send("a", "taken", Command::Pause).await;
-    let mut known = whole(&from, "a").await;
-    known.replaces = Some(before.order);
-    let mut another = stranger("a", |_| ()).await;
-    another.replaces = Some(before.order + 1);
-    let unnamed = stranger("a", |_| ()).await;
-    for (refused, field_of) in [(large, "data"), (known, "command id")] {
-        let answer = one(kit.registry().import(vec![refused]).await);
-        assert_eq!(field(&answer.unwrap_err()), field_of);
-        assert_eq!(whole(&kit, "a").await, before);
-    }
-    for refused in [another, unnamed.clone()] {
-        let answer = one(kit.registry().import(vec![refused]).await);
-        let exists = matches!(answer, Err(Error::AlreadyExists { .. }));
-        assert!(exists, "{answer:?}");
-        assert_eq!(whole(&kit, "a").await, before);
-    }
-
-    let node = kit.node("owner").await;
-    let mut claimed = kit.claim(&node, "a").await;
-    let mut refused = unnamed;
-    refused.replaces = Some(before.order);
-    let answer = one(kit.registry().import(vec![refused]).await);
-    assert_eq!(field(&answer.unwrap_err()), "task");
-    // Its owner goes on.
-    kit.commit(&mut claimed, &Message::complete()).await;
-    assert_eq!(kit.get("a").await.order, before.order);
 }
 
 /// No claim of an id has a fence that an earlier claim of that id had, also when the task came with a
