@@ -1,4 +1,5 @@
-//! The program and the file of its store: names, logs, modes, and a file that goes away.
+//! The program and the file of its store: names, logs, modes, a file that goes away, and processes in
+//! namespaces of their own.
 
 mod live;
 
@@ -15,7 +16,9 @@ use live::{Place, Running, until, until_gone};
 
 /// Whether this machine lets a test make namespaces of its own (root, or a permissive container).
 fn may_unshare(kind: &str) -> bool {
-    let made = Command::new("unshare").args([kind, "true"]).status();
+    let made = Command::new("unshare")
+        .args([kind, "--fork", "true"])
+        .status();
     let may = made.is_ok_and(|status| status.success());
     if !may {
         eprintln!("NOT TESTED HERE: this machine forbids `unshare {kind}`; run it as root");
@@ -131,4 +134,39 @@ fn no_umask_lets_other_users_read_the_tasks() {
         assert_eq!(mode(&part), 0o600, "{}", part.display());
     }
     worker.kill();
+}
+
+/// Inside, `/proc` still shows the processes of the machine, by other numbers. What it says of the
+/// number of the worker is about another process, so nothing is noted and nothing is concluded.
+#[test]
+fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
+    if !may_unshare("--pid") {
+        return;
+    }
+    let place = Place::new();
+    let props = json!({"shell": "touch begun; sleep 600", "cwd": place.path("")}).to_string();
+    let submit = ["submit", "exec", "--id", "t", "--props", &props];
+    assert_eq!(place.run(&submit).0, 0);
+    // The submit ends the leases of processes that have ended.
+    let script = "\"$0\" worker & worker=$!
+        for i in $(seq 600); do [ -e begun ] || sleep 0.05; done
+        \"$0\" submit k >/dev/null
+        \"$0\" nodes -o json >nodes
+        kill $worker; wait $worker";
+    let ran = Command::new("timeout")
+        .args(["60", "unshare", "--pid", "--fork", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_windlass"))
+        .current_dir(place.path(""))
+        .env("WINDLASS_STORE", "sqlite:s.db")
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{err}");
+    assert_eq!(place.read("nodes").lines().count(), 1, "{err}");
+    assert_eq!(place.get("t")["attempts"], 0, "{err}");
+    let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
+    let noted = file.query_row("SELECT process FROM leases", (), |row| {
+        row.get::<_, Option<String>>(0)
+    });
+    assert_eq!(noted.unwrap(), None, "the start of another process");
 }

@@ -7,46 +7,104 @@
 //! A process may have a supervisor, which ends what the process has started. Then both hold the
 //! lease: the tasks are free when both have ended.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// This process and its supervisor, as other processes of the machine can recognize them: their
 /// namespace of process ids, and for each its id there and when it was started. `None` where that
 /// cannot be told (not Linux).
 pub(super) fn holders(supervisor: Option<u32>) -> Option<String> {
-    let mut text = namespace()?;
-    // The supervisor first: versions that know of one process only look at the first.
-    for pid in supervisor.into_iter().chain([std::process::id()]) {
-        text.push_str(&format!(" {pid} {}", stat(pid)?.started));
-    }
-    Some(text)
+    Proc::new("/proc").holders(std::process::id(), supervisor)
 }
 
 /// Whether all of these processes have certainly ended.
 pub(super) fn has_ended(holders: &str) -> bool {
-    let parts: Vec<&str> = holders.split(' ').collect();
-    let Some((space, processes)) = parts.split_first() else {
-        return false;
-    };
-    let (processes, rest) = processes.as_chunks::<2>();
-    !processes.is_empty()
-        && rest.is_empty()
-        && namespace().as_deref() == Some(*space)
-        && processes.iter().all(|[pid, started]| is_over(pid, started))
+    Proc::new("/proc").has_ended(std::process::id(), holders, is_free)
 }
 
-fn is_over(pid: &str, started: &str) -> bool {
-    let Ok(pid) = pid.parse() else { return false };
-    match stat(pid) {
-        // Dead and not buried yet, or another process that was given the number.
-        Some(stat) => stat.dead || stat.started != started,
-        // Where processes of other users are hidden, this alone says nothing.
-        None => is_free(pid),
+/// Where the system tells of its processes.
+struct Proc {
+    root: PathBuf,
+}
+
+impl Proc {
+    fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
     }
-}
 
-fn namespace() -> Option<String> {
-    let link = fs::read_link("/proc/self/ns/pid").ok()?;
-    link.to_str().map(ToOwned::to_owned)
+    /// As [`holders`], for the process `own`.
+    fn holders(&self, own: u32, supervisor: Option<u32>) -> Option<String> {
+        let mut text = self.namespace(own)?;
+        // The supervisor first: versions that know of one process only look at the first.
+        for pid in supervisor.into_iter().chain([own]) {
+            text.push_str(&format!(" {pid} {}", stat(&self.of(pid))?.started));
+        }
+        Some(text)
+    }
+
+    /// As [`has_ended`], for the process `own`. `is_free` says whether no process has an id.
+    fn has_ended(&self, own: u32, holders: &str, is_free: impl Fn(u32) -> bool) -> bool {
+        let parts: Vec<&str> = holders.split(' ').collect();
+        let Some((space, processes)) = parts.split_first() else {
+            return false;
+        };
+        let (processes, rest) = processes.as_chunks::<2>();
+        !processes.is_empty()
+            && rest.is_empty()
+            && self.namespace(own).as_deref() == Some(*space)
+            && (processes.iter()).all(|[pid, started]| self.is_over(pid, started, &is_free))
+    }
+
+    fn is_over(&self, pid: &str, started: &str, is_free: impl Fn(u32) -> bool) -> bool {
+        let Ok(pid) = pid.parse() else { return false };
+        match stat(&self.of(pid)) {
+            // Another process that was given the number.
+            Some(stat) if stat.started != started => true,
+            Some(stat) => stat.dead && self.has_no_live_thread(pid),
+            // Where processes of other users are hidden, this alone says nothing.
+            None => is_free(pid),
+        }
+    }
+
+    fn of(&self, pid: u32) -> PathBuf {
+        self.root.join(pid.to_string())
+    }
+
+    /// The namespace of process ids of this process; `None` where the folder shows the processes of
+    /// another namespace. A container may keep the `/proc` of the machine: the numbers in it are
+    /// then not those that the processes of the container know each other by.
+    fn namespace(&self, own: u32) -> Option<String> {
+        let itself = self.root.join("self");
+        if fs::read_link(&itself).ok()? != Path::new(&own.to_string()) {
+            return None;
+        }
+        // The ids of this process, from the namespace of the folder to its own: one, if they are
+        // the same. Linux before 4.1 has no such line.
+        let status = fs::read_to_string(itself.join("status")).ok()?;
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        if ids.is_some_and(|ids| ids.split_whitespace().count() != 1) {
+            return None;
+        }
+        let link = fs::read_link(itself.join("ns/pid")).ok()?;
+        link.to_str().map(ToOwned::to_owned)
+    }
+
+    /// Whether all threads of a process have certainly ended. The first one may end before the
+    /// others, and the process then looks like a dead one that waits for its parent.
+    fn has_no_live_thread(&self, pid: u32) -> bool {
+        let Ok(threads) = fs::read_dir(self.of(pid).join("task")) else {
+            return false;
+        };
+        // A thread that ends meanwhile is looked at again the next time.
+        let is_dead = |thread: std::io::Result<fs::DirEntry>| {
+            let thread = thread.ok().and_then(|thread| stat(&thread.path()));
+            thread.is_some_and(|thread| thread.dead)
+        };
+        let mut threads = threads.peekable();
+        threads.peek().is_some() && threads.all(is_dead)
+    }
 }
 
 struct Stat {
@@ -54,8 +112,9 @@ struct Stat {
     started: String,
 }
 
-fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// Reads the file `stat` of a process or thread.
+fn stat(folder: &Path) -> Option<Stat> {
+    let text = fs::read_to_string(folder.join("stat")).ok()?;
     // The name, in parentheses, may hold anything.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let dead = matches!(fields.next()?, "Z" | "X" | "x");
@@ -80,16 +139,18 @@ fn is_free(_pid: u32) -> bool {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::{
+        os::unix::fs::symlink,
+        process::{Command, Stdio},
+    };
 
     use super::*;
 
     fn of(pid: u32) -> String {
-        format!(
-            "{} {pid} {}",
-            namespace().unwrap(),
-            stat(pid).unwrap().started
-        )
+        let proc = Proc::new("/proc");
+        let started = stat(&proc.of(pid)).unwrap().started;
+        let space = proc.namespace(std::process::id()).unwrap();
+        format!("{space} {pid} {started}")
     }
 
     #[test]
@@ -123,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_leaves_the_lease_its_time() {
-        let space = namespace().unwrap();
+        let space = Proc::new("/proc").namespace(std::process::id()).unwrap();
         for process in ["", "x", "pid:[1] 1 1", "pid:[1] x 1"] {
             assert!(!has_ended(process), "{process}");
         }
@@ -154,5 +215,117 @@ mod tests {
         let me = std::process::id();
         let supervised = holders(Some(me)).unwrap();
         assert_eq!(supervised.split(' ').count(), 5, "{supervised}");
+    }
+
+    /// A folder that stands for `/proc`, as process 7 sees it.
+    struct Fake {
+        folder: tempfile::TempDir,
+    }
+
+    const OWN: u32 = 7;
+
+    impl Fake {
+        fn new() -> Self {
+            let fake = Self {
+                folder: tempfile::tempdir().unwrap(),
+            };
+            fake.process(OWN, "S", &[("S", OWN)]);
+            fake.see_self_as(OWN, &OWN.to_string());
+            fake
+        }
+
+        fn proc(&self) -> Proc {
+            Proc::new(self.folder.path())
+        }
+
+        /// What `self` leads to, and the ids of this process by namespace.
+        fn see_self_as(&self, pid: u32, ids: &str) {
+            let itself = self.folder.path().join("self");
+            let _ = fs::remove_file(&itself);
+            symlink(pid.to_string(), &itself).unwrap();
+            let _ = fs::create_dir_all(itself.join("ns"));
+            let _ = symlink("pid:[4026]", itself.join("ns/pid"));
+            fs::write(itself.join("status"), format!("Name:\tx\nNSpid:\t{ids}\n")).unwrap();
+        }
+
+        fn process(&self, pid: u32, state: &str, threads: &[(&str, u32)]) {
+            let write = |folder: PathBuf, state: &str| {
+                fs::create_dir_all(&folder).unwrap();
+                let zeros = "0 ".repeat(18);
+                let stat = format!("{pid} (a) b) {state} {zeros}555 0\n");
+                fs::write(folder.join("stat"), stat).unwrap();
+            };
+            let folder = self.folder.path().join(pid.to_string());
+            let _ = fs::remove_dir_all(&folder);
+            write(folder.clone(), state);
+            for (state, thread) in threads {
+                write(folder.join("task").join(thread.to_string()), state);
+            }
+        }
+
+        fn has_ended(&self, pid: u32) -> bool {
+            let process = format!("pid:[4026] {pid} 555");
+            self.proc().has_ended(OWN, &process, |_| true)
+        }
+    }
+
+    #[test]
+    fn a_first_thread_that_has_ended_ends_no_process() {
+        let fake = Fake::new();
+        fake.process(20, "Z", &[("Z", 20), ("S", 21)]);
+        assert!(!fake.has_ended(20), "thread 21 lives");
+        fake.process(20, "Z", &[("Z", 20), ("X", 21)]);
+        assert!(fake.has_ended(20));
+        fake.process(20, "Z", &[]);
+        assert!(!fake.has_ended(20), "its threads are not known");
+        fake.process(20, "S", &[("S", 20)]);
+        assert!(!fake.has_ended(20));
+        assert!(fake.has_ended(21), "there is no such process");
+    }
+
+    #[test]
+    fn the_processes_of_another_namespace_are_not_known() {
+        let fake = Fake::new();
+        assert_eq!(
+            fake.proc().holders(OWN, None).as_deref(),
+            Some("pid:[4026] 7 555")
+        );
+        assert!(fake.has_ended(20));
+        // Its id in the namespace of the folder is another one, or the same one by chance.
+        fake.process(900, "S", &[("S", 900)]);
+        for (pid, ids) in [(900, "900 7"), (OWN, "7 7")] {
+            fake.see_self_as(pid, ids);
+            assert_eq!(fake.proc().holders(OWN, None), None);
+            assert!(!fake.has_ended(20));
+        }
+        // A folder that does not show this process at all.
+        fs::remove_file(fake.folder.path().join("self")).unwrap();
+        assert_eq!(fake.proc().holders(OWN, None), None);
+        assert!(!fake.has_ended(20));
+    }
+
+    /// A thread of a process whose first thread has ended, for real.
+    #[test]
+    fn a_process_without_its_first_thread_lives() {
+        let script = "import ctypes, threading, time\n\
+            threading.Thread(target=time.sleep, args=(600,)).start()\n\
+            ctypes.CDLL(None).pthread_exit(None)\n";
+        let Ok(mut child) = Command::new("python3").args(["-c", script]).spawn() else {
+            eprintln!("NOT TESTED HERE: there is no python3");
+            return;
+        };
+        let process = of(child.id());
+        let folder = Proc::new("/proc").of(child.id());
+        while !stat(&folder).is_some_and(|stat| stat.dead) {
+            assert!(child.try_wait().unwrap().is_none(), "it has not begun");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let ended = has_ended(&process);
+        child.kill().unwrap();
+        assert!(!ended, "its second thread lives");
+        while !has_ended(&process) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
     }
 }
