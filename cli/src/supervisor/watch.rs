@@ -96,7 +96,6 @@ fn inherited(fd: impl AsFd) -> io::Result<()> {
 impl Supervisor {
     fn start() -> io::Result<Self> {
         catch_children()?;
-        prctl::set_child_subreaper(true)?;
         let (from_us, passed) = io::pipe()?;
         let (deadlines, to_us) = io::pipe()?;
         inherited(&from_us)?;
@@ -113,9 +112,12 @@ impl Supervisor {
         let (us, from, to) = (std::process::id(), from_us.as_raw_fd(), to_us.as_raw_fd());
         command.arg0(program).args(args);
         command.env(MARK, format!("{us} {from} {to}"));
+        prctl::set_child_subreaper(true)?;
         let worker = match command.spawn() {
             Ok(child) => i32::try_from(child.id()).map_err(io::Error::other)?,
             Err(error) => {
+                // This process is the worker then, and waits for its own children only.
+                prctl::set_child_subreaper(false)?;
                 mask.thread_unblock()?;
                 return Err(error);
             }
