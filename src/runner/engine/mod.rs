@@ -8,6 +8,7 @@ mod claims;
 mod control;
 mod effects;
 mod events;
+mod heard;
 mod slot;
 mod timers;
 
@@ -26,12 +27,13 @@ use tokio::{
 };
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
-    Fence, Kind, NodeName, StopReason, TaskId,
+    Kind, NodeName, StopReason, TaskId,
     machine::{self, Input, Timer},
     task::Labels,
 };
 
 use self::{
+    heard::{Heard, Unlisted},
     slot::Slot,
     timers::{Gone, Timers, Wait},
 };
@@ -46,7 +48,7 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     handler::StatefulHandler,
-    store::{Commit, Coordinator, Error, Lease, NodeStatus, TaskView},
+    store::{Commit, Coordinator, Error, Lease, NodeStatus},
 };
 
 /// A kind that this node has a handler for.
@@ -86,42 +88,6 @@ struct PendingClaim {
     unlisted: bool,
     /// Node commands to stop the task, which may be here already.
     stop_orders: Vec<u64>,
-}
-
-/// The last that was heard of a task that this node is busy with.
-enum Heard {
-    View(TaskView),
-    Gone { order: u64, fence: Option<Fence> },
-}
-
-impl Heard {
-    /// Whether the claim with this fence, of the task with this order, is over by now.
-    fn ends(&self, claimed: u64, of: Fence) -> bool {
-        match self {
-            Self::View(view) => view.order > claimed,
-            Self::Gone { order, fence } => {
-                *order > claimed || *order == claimed && fence.is_none_or(|upto| of <= upto)
-            }
-        }
-    }
-
-    /// Whether it was reported before the task with this order was claimed with this fence: events
-    /// and answers come by different ways.
-    fn is_before(&self, claimed: u64, of: Fence) -> bool {
-        match self {
-            Self::View(view) => view.order < claimed,
-            Self::Gone { .. } => !self.ends(claimed, of),
-        }
-    }
-}
-
-/// When a task was claimed that the current list has not named so far.
-#[derive(Clone, Copy)]
-enum Unlisted {
-    /// Before the list began: when the list does not name the task, the claim is over.
-    Before,
-    /// While the list was read: the list may have passed the task before.
-    Meanwhile,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | `options`, `link`, `errors` | how etcd is reached, with a time limit on every call |
-//! | `keys`, `records`, `queued` | where everything is, and in what form |
+//! | `keys`, `records`, `queued`, `parts` | where everything is, in what form, and what goes with a task |
 //! | `item`, `pipeline`, `capacity` | one task's write, how many are combined into one transaction, and what the servers take |
 //! | `read`, `scan` | reading many tasks at once, and all of them |
 //! | `fences` | what fences are made of |
@@ -16,7 +16,7 @@
 //! | `moving` | tasks to and from other stores |
 //! | `examine`, `probe` | what the doctor asks for |
 //! | `upkeep`, `compaction` | what a node does for the servers now and then |
-//! | `mirror`, `entries`, `watch`, `changes` | the two streams, and what is kept of each task |
+//! | `mirror`, `entries`, `releases`, `watch`, `changes` | the two streams, and what is kept of each task |
 //! | `peers` | the nodes that live, as the watches tell |
 //! | `states` | [`EtcdStates`], a state store |
 

@@ -178,6 +178,7 @@ impl Watching {
         loop {
             let wait = self.mirror.next().map_or(silent_at, |at| at.min(silent_at));
             let message = tokio::select! {
+                biased;
                 message = stream.message() => Some(message),
                 () = sleep_until(wait) => None,
                 () = self.events.closed() => return Err(Left::Over),
