@@ -106,7 +106,7 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
         .filter_map(|block| block.split("```").next())
         .map(str::trim)
         .collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 4);
     for block in blocks {
         assert!(
             code.contains(block),

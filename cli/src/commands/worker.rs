@@ -184,9 +184,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 
 /// Why a node ended by itself: its store is gone, or signals cannot be listened for.
 pub(crate) fn signals(error: std::io::Error) -> Failure {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-    if let Some(error) = cause.map(windlass::store::Error::clone) {
-        return error.into();
+    let cause = error.get_ref();
+    if let Some(gone) = cause.and_then(|e| e.downcast_ref::<windlass::store::Error>()) {
+        return gone.clone().into();
     }
     Failure::Store(format!("signals cannot be listened for: {error}"))
 }
