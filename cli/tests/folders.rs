@@ -186,9 +186,12 @@ fn a_worker_that_has_lost_a_task_leaves_its_folder_to_the_next() {
     assert_eq!(code, 0, "{err}");
     let zombie = place.start(&["worker", "--name", "zombie", "--lease-ttl", "1s"]);
     place.pids("pid-1");
+    // Its supervisor, too: it would end the command of a worker that stands still.
     zombie.signal(Signal::SIGSTOP);
+    zombie.signal_worker(Signal::SIGSTOP);
     let next = place.start(&["worker", "--name", "next", "--lease-ttl", "1s"]);
     place.pids("pid-2");
+    zombie.signal_worker(Signal::SIGCONT);
     zombie.signal(Signal::SIGCONT);
     zombie.signal(Signal::SIGTERM);
     assert_eq!(zombie.wait(), Some(0));

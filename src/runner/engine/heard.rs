@@ -52,6 +52,7 @@ mod tests {
             priority: 0,
             order,
             due: None,
+            sleeping: false,
             claimed_by: None,
             commanded: false,
         })
