@@ -207,8 +207,20 @@ fn waits(place: &Place) -> serde_json::Value {
     json!({"shell": script, "cwd": place.path("")})
 }
 
+/// Undoes a SIGHUP that is ignored, as `nohup` leaves it: a program that is started inherits an ignored
+/// signal, but not a handled one.
+fn heed_sighup() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
+    let _entered = runtime.enter();
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).unwrap();
+}
+
 #[test]
 fn a_closed_terminal_and_sigquit_stop_a_worker_and_a_run() {
+    heed_sighup();
     for signal in [Signal::SIGHUP, Signal::SIGQUIT] {
         let place = Place::new();
         submit(&place, "t", &waits(&place));
