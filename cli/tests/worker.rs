@@ -233,7 +233,7 @@ fn a_closed_terminal_and_sigquit_stop_a_worker_and_a_run() {
 
         let place = Place::new();
         place.write("lines", "x\n");
-        let each = "echo $$ > pid.new; mv pid.new pid; sleep 600";
+        let each = ": {}; echo $$ > pid.new; mv pid.new pid; sleep 600";
         let run = place.start(&["run", "--each", each, "--shell", "lines"]);
         let pids = place.pids("pid");
         run.signal(signal);
