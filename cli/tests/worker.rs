@@ -209,18 +209,18 @@ fn waits(place: &Place) -> serde_json::Value {
 
 /// Undoes a SIGHUP that is ignored, as `nohup` leaves it: a program that is started inherits an ignored
 /// signal, but not a handled one.
-fn heed_sighup() {
+fn heed_sighup() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
-        .build()
-        .unwrap();
+        .build()?;
     let _entered = runtime.enter();
-    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).unwrap();
+    signal(SignalKind::hangup()).map(drop)
 }
 
 #[test]
 fn a_closed_terminal_and_sigquit_stop_a_worker_and_a_run() {
-    heed_sighup();
+    heed_sighup().unwrap();
     for signal in [Signal::SIGHUP, Signal::SIGQUIT] {
         let place = Place::new();
         submit(&place, "t", &waits(&place));
