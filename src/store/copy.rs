@@ -83,7 +83,7 @@ pub struct Report {
     pub left: Vec<Left>,
     /// How many tasks were read back from both and are the same; 0 before they were.
     pub verified: u64,
-    /// Those that are not the same, or in another order.
+    /// Those that are not the same, or that this run has appended in another order.
     pub wrong: Vec<Left>,
     /// How many changes the history of the source has.
     pub history: u64,
@@ -93,6 +93,7 @@ pub struct Report {
     pub counts: Vec<Pair>,
     #[serde(skip)]
     ids: Vec<TaskId>,
+    /// Those whose place in the order of submits is not compared: this run has not appended them.
     #[serde(skip)]
     moved: HashSet<TaskId>,
 }
@@ -260,7 +261,11 @@ impl<'a> Transfer<'a> {
                 Err(error) => Some(format!("its id is taken in the target: {error}")),
             };
             match difference {
-                None => report.same += 1,
+                None => {
+                    report.same += 1;
+                    // An earlier run may have put it in the place of another one.
+                    report.moved.insert(id.clone());
+                }
                 Some(_) if self.replace => {
                     if sent.replaces.is_none() {
                         let there = self.to.get(id).await;

@@ -40,6 +40,9 @@ async fn a_namespace_in_order_has_nothing_wrong() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     let claimed = store.claim(&lease, vec!["a".parse().unwrap()]).await;
     assert!(claimed[0].as_ref().unwrap().is_some());
+    // What a node, a worker and retention leave in the namespace.
+    store.identity().await.unwrap();
+    store.maintain(Some(secs(3600))).await.unwrap();
     let findings = examine(&store, &Examination::default()).await;
     let wrong: Vec<_> = findings
         .iter()

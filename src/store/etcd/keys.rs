@@ -200,6 +200,18 @@ impl Keys {
         format!("{}answers/{order}", self.root)
     }
 
+    /// Whether a key below the root is one of those that hold facts about the namespace itself.
+    pub(super) fn is_meta(&self, key: &[u8]) -> bool {
+        let all = [
+            self.fences(),
+            self.identity(),
+            self.places(),
+            self.horizon(),
+            self.compaction(),
+        ];
+        all.iter().any(|known| known.as_bytes() == key)
+    }
+
     /// What is added to revisions to make fences of them.
     pub(super) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)

@@ -221,7 +221,9 @@ impl Options {
                 let why = format!(
                     "has a parameter '{name}' that is not known (max-txn-ops, max-request-bytes and compact-after are)"
                 );
-                return Err(bad(url, &why));
+                // A value that is not known may be a password.
+                let shown = url.split('?').next().unwrap_or(url);
+                return Err(bad(shown, &why));
             }
         }
         Ok(options)
@@ -379,6 +381,14 @@ mod tests {
                 name
             );
         }
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_known_is_named_without_its_value() {
+        let error = Options::parse("etcd://h:1/ns?password=secret").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("'password' that is not known"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 
     #[test]

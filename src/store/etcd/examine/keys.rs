@@ -140,7 +140,7 @@ impl Inner {
                     && (more == "_metafora" || more.starts_with("commands/"))
             }
             ("answers", _) => name.parse::<u64>().is_ok(),
-            ("meta", _) => ["compaction", "fences", "horizon", "places"].contains(&rest),
+            ("meta", _) => self.keys.is_meta(&key),
             _ => false,
         };
         if !known {
