@@ -81,6 +81,20 @@ fn another_task_is_told_and_replaced_only_when_asked() {
 }
 
 #[test]
+fn a_copy_into_memory_is_refused() {
+    let place = filled();
+    let said = ok(
+        &place,
+        &["copy", "--from", "sqlite:s.db", "--to", "memory:"],
+        2,
+    );
+    assert!(
+        said.contains("to: 'memory:' ends with this command"),
+        "{said}"
+    );
+}
+
+#[test]
 fn nobody_may_work_meanwhile() {
     let place = filled();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];

@@ -62,6 +62,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             args.to
         )));
     }
+    if args.to == "memory:" {
+        return Err(Failure::Usage(
+            "to: 'memory:' ends with this command, and the copy with it; name a file or a cluster"
+                .into(),
+        ));
+    }
     if let Some(path) = args.from.strip_prefix("sqlite:")
         && !path.is_empty()
         && !SqliteStore::exists(path).map_err(|e| Failure::from(e).about("from"))?

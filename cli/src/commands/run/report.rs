@@ -327,8 +327,8 @@ impl Report {
         }
         if left_out > 0 {
             let batch = shell_words::quote(&self.batch);
-            self.out.complain(format_args!(
-                "{left_out} tasks of this batch are from an earlier input and were not run; \
+            self.out.note(format_args!(
+                "note: {left_out} tasks of this batch are from an earlier input and were not run; \
                  `windlass worker --until-idle --select batch={batch}` runs them, and \
                  `windlass delete --label batch={batch} --state runnable,sleeping,paused,fault` deletes them"
             ));
