@@ -1,0 +1,206 @@
+//! Tests of the due index.
+
+use super::*;
+
+fn view(id: &str, due: Option<i64>, priority: i32, order: u64) -> TaskView {
+    TaskView {
+        id: id.parse().unwrap(),
+        kind: "k".parse().unwrap(),
+        labels: None,
+        priority,
+        order,
+        due: due.map(|s| Timestamp::from_second(s).unwrap()),
+        sleeping: false,
+        claimed_by: None,
+        commanded: false,
+    }
+}
+
+fn sleeper(id: &str, due: i64, order: u64) -> TaskView {
+    TaskView {
+        sleeping: true,
+        ..view(id, Some(due), 0, order)
+    }
+}
+
+/// The clock's second, and as many since the index was made.
+fn at(index: &DueIndex, second: u64) -> Moment {
+    Moment {
+        clock: Timestamp::from_second(second as i64).unwrap(),
+        at: after(index, second),
+    }
+}
+
+fn after(index: &DueIndex, second: u64) -> Instant {
+    index.made + Duration::from_secs(second)
+}
+
+fn next(index: &DueIndex, second: u64) -> Option<u64> {
+    let left = index.next_due_in(at(index, second))?;
+    // Something put off is due at the end of a millisecond.
+    Some(left.as_millis() as u64 / 1000)
+}
+
+fn drain(index: &mut DueIndex) -> Vec<String> {
+    std::iter::from_fn(|| index.take(|_, _| true))
+        .map(|t| t.id.to_string())
+        .collect()
+}
+
+#[test]
+fn the_order_is_priority_then_due_then_submit() {
+    let mut index = DueIndex::default();
+    for (id, due, priority, order) in [
+        ("d", 1, 0, 4),
+        ("c", 1, 0, 3),
+        ("b", 0, 0, 9),
+        ("a", 1, 5, 10),
+    ] {
+        index.upsert(view(id, Some(due), priority, order), at(&index, 2));
+    }
+    assert_eq!(drain(&mut index), ["a", "b", "c", "d"]);
+    assert_eq!(index.len(), 0);
+}
+
+#[test]
+fn a_sleeper_is_ready_when_it_is_due_and_not_before() {
+    let mut index = DueIndex::default();
+    index.upsert(sleeper("a", 10, 1), at(&index, 0));
+    index.upsert(view("b", None, 0, 2), at(&index, 0));
+    assert_eq!(next(&index, 0), Some(10));
+    assert_eq!(index.advance(at(&index, 9)), 0);
+    assert_eq!(index.advance(at(&index, 10)), 1);
+    assert_eq!(drain(&mut index), ["a"]);
+    assert_eq!(index.len(), 1, "the paused one stays");
+}
+
+#[test]
+fn a_runnable_task_is_ready_whatever_its_time_says() {
+    let mut index = DueIndex::default();
+    index.upsert(view("ahead", Some(3600), 0, 1), at(&index, 0));
+    index.upsert(view("now", Some(0), 0, 2), at(&index, 0));
+    index.upsert(sleeper("sleeper", 3600, 3), at(&index, 0));
+    assert_eq!((index.ready_len(), next(&index, 0)), (2, Some(3600)));
+    assert_eq!(drain(&mut index), ["now", "ahead"]);
+    let ahead = view("ahead", Some(3600), 0, 1);
+    index.put_off(ahead, after(&index, 1), at(&index, 0));
+    assert_eq!(index.advance(at(&index, 2)), 1, "put off, and ready then");
+}
+
+#[test]
+fn setting_the_clock_moves_wake_ups_and_nothing_that_is_put_off() {
+    let mut index = DueIndex::default();
+    let start = at(&index, 7200);
+    index.put_off(
+        view("a", Some(0), 0, 1),
+        start.at + Duration::from_secs(2),
+        start,
+    );
+    index.upsert(sleeper("b", 7205, 2), start);
+    let set = |second: u64, passed: u64| Moment {
+        clock: at(&index, second).clock,
+        at: start.at + Duration::from_secs(passed),
+    };
+    let (back, then, forward) = (set(3600, 1), set(3601, 3), set(7205, 3));
+    assert_eq!(index.advance(back), 0);
+    assert!(index.next_due_in(back) <= Some(Duration::from_millis(1001)));
+    assert_eq!(index.advance(then), 1);
+    assert_eq!(drain(&mut index), ["a"]);
+    assert_eq!(index.next_due_in(then), Some(Duration::from_secs(3604)));
+    assert_eq!(index.advance(forward), 1);
+    assert_eq!(drain(&mut index), ["b"]);
+}
+
+#[test]
+fn a_command_makes_a_paused_task_ready() {
+    let mut index = DueIndex::default();
+    index.upsert(view("a", None, 0, 1), at(&index, 0));
+    assert_eq!(index.ready_len(), 0);
+    index.upsert(
+        TaskView {
+            commanded: true,
+            ..view("a", None, 0, 1)
+        },
+        at(&index, 0),
+    );
+    assert_eq!(drain(&mut index), ["a"]);
+}
+
+#[test]
+fn one_that_is_put_off_waits_though_it_is_due_or_commanded() {
+    let mut index = DueIndex::default();
+    let now = at(&index, 1);
+    index.put_off(view("a", Some(0), 0, 1), after(&index, 5), now);
+    let commanded = TaskView {
+        commanded: true,
+        ..view("b", None, 0, 2)
+    };
+    index.put_off(commanded, after(&index, 6), now);
+    assert_eq!((index.ready_len(), next(&index, 1)), (0, Some(4)));
+    assert_eq!(index.advance(at(&index, 7)), 2);
+    assert_eq!(drain(&mut index), ["b", "a"], "the commanded one first");
+}
+
+#[test]
+fn a_kind_without_room_is_passed_over() {
+    let mut index = DueIndex::default();
+    index.upsert(view("a", Some(0), 9, 1), at(&index, 1));
+    index.upsert(
+        TaskView {
+            kind: "other".parse().unwrap(),
+            ..view("b", Some(0), 0, 2)
+        },
+        at(&index, 1),
+    );
+    let taken = index.take(|kind, _| kind.as_str() == "other").unwrap();
+    assert_eq!(taken.id.as_str(), "b");
+    assert!(index.take(|kind, _| kind.as_str() == "other").is_none());
+}
+
+#[test]
+fn a_kind_is_forgotten_with_its_last_task() {
+    let mut index = DueIndex::default();
+    let of = |kind: u32, id: u32, due: Option<i64>| TaskView {
+        kind: format!("kind{kind}").parse().unwrap(),
+        ..view(&format!("t{id}"), due, 0, u64::from(id))
+    };
+    for n in 0..10_000 {
+        index.upsert(of(n, 0, Some(0)), at(&index, 1));
+        index.upsert(of(n, 1, None), at(&index, 1));
+        let taken = index.take(|_, _| true).unwrap();
+        assert_eq!(taken.kind.as_str(), format!("kind{n}"));
+        assert_eq!(index.kinds.len(), 1, "the other task has it");
+        assert!(index.remove(&"t1".parse().unwrap()).is_some());
+    }
+    assert!(index.kinds.is_empty() && index.ready.is_empty());
+    assert!(index.kind_list.len() < 3, "numbers are used again");
+    // Another view of a task may be of another kind.
+    for n in 0..100 {
+        index.upsert(of(n, 0, Some(0)), at(&index, 1));
+    }
+    assert_eq!((index.kinds.len(), index.ready.len()), (1, 1));
+    assert_eq!(drain(&mut index), ["t0"]);
+}
+
+#[test]
+fn nothing_is_left_of_what_was_removed() {
+    let mut index = DueIndex::default();
+    for n in 0..1000 {
+        index.upsert(
+            view(&format!("t{n}"), Some(n % 7), 0, n as u64),
+            at(&index, 3),
+        );
+    }
+    for n in 0..1000 {
+        assert!(
+            index.remove(&format!("t{n}").parse().unwrap()).is_some(),
+            "t{n}"
+        );
+    }
+    assert_eq!(
+        (index.len(), index.ready_len(), next(&index, 3)),
+        (0, 0, None)
+    );
+    index.upsert(view("again", Some(0), 0, 1), at(&index, 3));
+    assert_eq!(index.entries.len(), 1000, "places are used again");
+}
