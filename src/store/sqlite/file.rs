@@ -140,8 +140,11 @@ fn is_no_log(path: &Path) -> Result<(), Error> {
 
 /// Refuses to open `path` where another database lies in the place of a log: SQLite would delete or
 /// overwrite that database.
+///
+/// Leaves `PATH-shm` alone: closing it would end the locks that this process holds on it for another
+/// open store of the same file. SQLite locks neither of the two others.
 fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
-    for log in LOGS.map(|ending| beside(path, ending)) {
+    for log in ["-wal", "-journal"].map(|ending| beside(path, ending)) {
         let unreadable = |error: io::Error| {
             let advice = "check that this user can read it";
             not_opened(path, format!("'{}': {error}; {advice}", log.display()))
