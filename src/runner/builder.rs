@@ -278,7 +278,18 @@ async fn join(
     let mut told = false;
     let mut pause = Duration::from_millis(200);
     loop {
-        match lease::join(&**store.coordinator(), spec, config.lease_ttl).await {
+        let coordinator = &**store.coordinator();
+        // Before this node writes anything with the time of its clock.
+        let joined = match coordinator.check_clock(config.retention).await {
+            Err(e) if e.is_retryable() => Err(e),
+            checked => {
+                if let Err(error) = checked {
+                    debug!(node = %spec.name, %error, "could not compare the clock with the store");
+                }
+                lease::join(coordinator, spec, config.lease_ttl).await
+            }
+        };
+        match joined {
             Ok(held) => return Ok(held),
             Err(Error::AlreadyExists { .. }) if Instant::now() < name_until => {
                 if !told {

@@ -121,6 +121,19 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error>;
 
+    /// Compares the clock with the newest record of the store, and logs a warning when they are
+    /// further apart than `retention` (`None`: compares nothing). Writes nothing. Every node calls it
+    /// before it joins: from then on, the store has records with the time of that node. A store that
+    /// keeps nothing beyond its process has nothing to compare.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        let _ = retention;
+        Ok(())
+    }
+
     /// Prunes finished tasks and history older than `retention` (`None`: nothing), in bounded
     /// steps; answers how many tasks went. Every node calls it now and then.
     ///

@@ -56,18 +56,28 @@ impl PruneClock {
         now.min(latest)
     }
 
-    /// What was written before this time is past its retention.
-    pub(crate) fn before(&self, retention: Duration) -> Option<Timestamp> {
-        let retention = SignedDuration::try_from(retention).ok()?;
+    /// Logs a warning, once, when the clock and the newest record are further apart than `retention`.
+    pub(crate) fn check(&self, retention: Duration) {
+        let Ok(retention) = SignedDuration::try_from(retention) else {
+            return;
+        };
         let (wall, now) = (self.clock.now(), self.now());
         let ahead = wall.duration_since(now);
         let behind = self.newest.duration_since(wall);
         let is_wrong = ahead > retention.max(TOLERANCE) || behind > TOLERANCE;
         if is_wrong && !self.has_warned.swap(true, Ordering::Relaxed) {
             warn!(clock = %wall, newest_record = %self.newest, counted_from = %now,
-                "the clock and the newest record of the store are far apart: set the clock if it is wrong; \
-                 what is past its retention is pruned later");
+                "the clock and the newest record of the store are far apart: if the clock is wrong, stop \
+                 this node and set the clock, since the next node believes the times that this node \
+                 writes; what is past its retention is pruned later");
         }
+    }
+
+    /// What was written before this time is past its retention.
+    pub(crate) fn before(&self, retention: Duration) -> Option<Timestamp> {
+        self.check(retention);
+        let retention = SignedDuration::try_from(retention).ok()?;
+        let now = self.now();
         now.checked_sub(retention).ok()
     }
 }

@@ -150,6 +150,10 @@ impl Coordinator for PlantedStore {
         self.inner.acknowledge(lease, order, outcome).await
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        self.inner.check_clock(retention).await
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let mut pruned = 0;
         if self.has(Defect::AgeCountsFromTheSubmit)

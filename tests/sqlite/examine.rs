@@ -43,6 +43,26 @@ async fn a_file_in_order_has_nothing_wrong() {
     );
 }
 
+/// SQLite's own check of JSON rejects what is nested deeper than about 1,000.
+#[tokio::test]
+async fn a_record_with_deep_json_is_readable() {
+    let file = file();
+    let store = file.open().await;
+    let mut deep = task("deep");
+    let text = format!("{}{}", "[".repeat(3000), "]".repeat(3000));
+    deep.props = windlass::Json::parse("props", &text).unwrap();
+    try_submit(&store, deep).await.unwrap();
+    assert!(store.get(&id("deep")).await.unwrap().state.is_ok());
+    let findings = examine(&store, false).await;
+    assert_eq!(of(&findings, "quarantined").verdict, Verdict::Ok);
+    let damage = "UPDATE tasks SET props = props || '}' WHERE id = 'deep'";
+    assert_eq!(file.raw().execute(damage, ()).unwrap(), 1);
+    let findings = examine(&store, false).await;
+    let finding = of(&findings, "quarantined");
+    assert_eq!(finding.verdict, Verdict::Warning);
+    assert!(finding.found.contains("deep"), "{finding:?}");
+}
+
 #[tokio::test]
 async fn planted_rows_are_found_and_mended() {
     let file = file();

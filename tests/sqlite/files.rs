@@ -152,6 +152,44 @@ async fn a_log_beside_an_empty_file_is_refused_and_left_alone() {
     assert_eq!(fs::metadata(file.path()).unwrap().len(), 0);
 }
 
+/// SQLite deletes or overwrites what lies in the place of a log.
+#[tokio::test]
+async fn a_name_that_sqlite_gives_to_a_log_is_refused() {
+    for ending in ["-wal", "-shm", "-journal"] {
+        let file = file();
+        let path = beside(&file.path(), ending);
+        let text = refused(&path).await;
+        assert!(text.contains(&format!("'{ending}'")), "{text}");
+        assert!(text.contains("choose another name"), "{text}");
+        let link = file.folder().join("link.db");
+        symlink(&path, &link).unwrap();
+        let by_link = refused(&link).await;
+        assert_eq!(by_link, text);
+        assert_eq!(names(&file.folder()), ["link.db"], "nothing was created");
+    }
+}
+
+/// A database that an earlier version has put there.
+#[tokio::test]
+async fn a_database_in_the_place_of_a_log_is_refused_and_left_alone() {
+    for ending in ["-wal", "-journal"] {
+        for exists in [true, false] {
+            let file = file();
+            let (other, log) = (file.folder().join("other.db"), beside(&file.path(), ending));
+            submit(&open(&other).await.unwrap(), "t").await;
+            if exists {
+                drop(file.open().await);
+            }
+            fs::rename(&other, &log).unwrap();
+            let bytes = fs::read(&log).unwrap();
+            let text = refused(&file.path()).await;
+            assert!(text.contains(&log.display().to_string()), "{text}");
+            assert!(text.contains("a database of its own"), "{text}");
+            assert_eq!(fs::read(&log).unwrap(), bytes);
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_empty_log_without_a_file_holds_nothing() {
     let file = file();

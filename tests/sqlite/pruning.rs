@@ -1,14 +1,19 @@
 //! History is pruned from its beginning; who was behind is told, and lists again.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use jiff::SignedDuration;
 use windlass::{
-    Message,
+    Message, Runner, TaskContext,
     clock::Clock,
     store::{
-        Coordinator, Error, Event, Registry, Submit, memory::MemoryStore, sqlite::SqliteStore,
+        Coordinator, Error, Event, Registry, Store, Submit, memory::MemoryStore,
+        sqlite::SqliteStore,
     },
     testing::ManualClock,
 };
@@ -164,6 +169,61 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     clock.advance(Duration::from_secs(2 * 3600));
     assert_eq!(store.maintain(Some(WEEK)).await.unwrap(), 1);
     assert!(store.get(&id("b")).await.is_ok());
+}
+
+/// What is logged, as text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn warnings(&self) -> usize {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.matches("the clock and the newest record of the store are far apart")
+            .count()
+    }
+}
+
+/// Starts a node and stops it at once: it never comes to pruning.
+async fn short_run(file: &File, clock: &Arc<ManualClock>) {
+    let url = format!("sqlite:{}", file.path().display());
+    let store = Store::open_with_clock(&url, clock.clone()).await.unwrap();
+    let node = Runner::builder(&store)
+        .node("short")
+        .retention(Some(WEEK))
+        .handler("k", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    node.shutdown().await;
+}
+
+/// The next node believes the times that this one has written.
+#[tokio::test]
+async fn a_node_that_ends_at_once_warns_of_a_clock_that_is_ahead() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (file, clock) = (file(), clock());
+    ended(&open(&file, &clock).await, &clock, "a").await;
+    short_run(&file, &clock).await;
+    assert_eq!(log.warnings(), 0, "the clock is right");
+    clock.set(clock.now() + days(30));
+    short_run(&file, &clock).await;
+    assert_eq!(log.warnings(), 1);
 }
 
 /// Changes of a clock that was far ahead are pruned with those around them.

@@ -55,6 +55,10 @@ impl Coordinator for EtcdStore {
         self.0.acknowledge(lease, order, outcome).await
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        self.0.check_clock(retention).await
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         self.0.maintain(retention).await
     }

@@ -230,6 +230,13 @@ impl Inner {
         Ok(meant)
     }
 
+    pub(super) async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        if let Some(retention) = retention {
+            self.prune_clock().await?.check(retention);
+        }
+        Ok(())
+    }
+
     pub(super) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let Some(retention) = retention else {
             return Ok(0);
@@ -261,8 +268,8 @@ impl Inner {
         Ok(gone)
     }
 
-    /// Which time it is for what is pruned. The first call asks the store for its newest record: the
-    /// last mark, which this process has not made, or else the end of the task that ended last.
+    /// Which time it is for what is pruned. The first call, before a node joins, asks the store for its
+    /// newest record: the last mark, which this process has not made, or else the end of the task that ended last.
     async fn prune_clock(&self) -> Result<&PruneClock, Error> {
         let make = async {
             let failed = |fault: Fault| fault.into_error("prune the history");

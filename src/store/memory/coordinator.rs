@@ -63,6 +63,13 @@ impl Coordinator for MemoryStore {
         world.acknowledge(lease, order, outcome)
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        if let Some(retention) = retention {
+            self.shared.prune_clock.check(retention);
+        }
+        Ok(())
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let clock = &self.shared.prune_clock;
         let Some(before) = retention.and_then(|retention| clock.before(retention)) else {

@@ -305,6 +305,10 @@ impl Coordinator for Split {
         self.coordinator.acknowledge(lease, order, outcome).await
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        self.coordinator.check_clock(retention).await
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let changes = self.registry.changes(None).await?;
         let gone = self.coordinator.maintain(retention).await?;

@@ -110,6 +110,13 @@ impl Coordinator for SqliteStore {
         done.await?
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        if let Some(retention) = retention {
+            self.0.prune_clock.check(retention);
+        }
+        Ok(())
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let Some(retention) = retention else {
             return Ok(0);

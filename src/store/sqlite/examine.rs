@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use super::{
     SqliteStore,
@@ -10,7 +10,9 @@ use super::{
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    file, nodes, process, schema,
+    file, nodes, process,
+    rows::{self, RECORD, RECORD_TABLES},
+    schema,
 };
 use crate::store::{
     Error,
@@ -189,20 +191,11 @@ const MISCOUNTED: &str = "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n
 fn stray(conn: &Connection) -> Result<Stray, Stop> {
     let named = |sql: &str| -> Sql<Strays> {
         let mut found = conn.prepare(sql)?;
-        let names = found.query_map((), |row| {
-            let name: rusqlite::types::Value = row.get(0)?;
-            Ok(match name {
-                rusqlite::types::Value::Text(text) => text,
-                other => format!("{other:?}"),
-            })
-        })?;
+        let names = found.query_map((), |row| name(row, 0))?;
         names.collect()
     };
     Ok(Stray {
-        quarantined: named(
-            "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n WHERE s.quarantine IS NOT NULL
-                 OR NOT json_valid(s.state) OR NOT json_valid(t.props)",
-        )?,
+        quarantined: unreadable(conn)?,
         records: named(
             "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
              UNION ALL SELECT id FROM tasks WHERE n NOT IN (SELECT n FROM states)",
@@ -211,6 +204,29 @@ fn stray(conn: &Connection) -> Result<Stray, Stop> {
         claims: named(BY_NOBODY)?,
         pending: named(MISCOUNTED)?,
     })
+}
+
+/// The text in a column, or a description of another value there.
+fn name(row: &Row<'_>, column: usize) -> Sql<String> {
+    let name: rusqlite::types::Value = row.get(column)?;
+    Ok(match name {
+        rusqlite::types::Value::Text(text) => text,
+        other => format!("{other:?}"),
+    })
+}
+
+/// The tasks whose record this program cannot read. SQLite preselects them: it also rejects JSON that
+/// is nested deeper than about 1,000, which this program reads.
+fn unreadable(conn: &Connection) -> Sql<Strays> {
+    let mut suspects = conn.prepare(&format!(
+        "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL
+             OR NOT json_valid(s.state) OR NOT json_valid(t.props)"
+    ))?;
+    let names = suspects.query_map((), |row| match rows::record(row) {
+        Ok(Some(record)) if record.state.is_ok() => Ok(None),
+        _ => name(row, 1).map(Some),
+    })?;
+    names.filter_map(Result::transpose).collect()
 }
 
 impl Stray {

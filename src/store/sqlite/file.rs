@@ -2,16 +2,24 @@
 //!
 //! SQLite finds the log (`PATH-wal`) and the index of the log (`PATH-shm`) by the name of the file.
 //! A file that is opened by two names has two logs, and each process overwrites what the other has
-//! acknowledged. A log whose file is missing is deleted by SQLite.
+//! acknowledged. A log whose file is missing is deleted by SQLite. SQLite also deletes or overwrites a
+//! database whose name is that of another database's log.
 
 use std::{
     ffi::OsStr,
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use crate::store::Error;
+
+/// The endings of the files that SQLite keeps beside a database.
+const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// How the file of a database begins. No log begins with it.
+const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// How many symbolic links a path follows, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -106,10 +114,63 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
             folder.display()
         ));
     }
-    follow(&path).map_err(|error| {
+    let real = follow(&path).map_err(|error| {
         let advice = "check the folders and the symbolic links of this path";
         not_opened(&path, format!("{error}; {advice}"))
-    })
+    })?;
+    is_no_log(&real)?;
+    Ok(real)
+}
+
+/// Refuses a name that SQLite gives to the log of another database.
+fn is_no_log(path: &Path) -> Result<(), Error> {
+    let name = path.as_os_str().as_encoded_bytes();
+    let Some(ending) = LOGS.iter().find(|end| name.ends_with(end.as_bytes())) else {
+        return Ok(());
+    };
+    Err(not_opened(
+        path,
+        format!(
+            "SQLite gives names that end in '{ending}' to the logs of other databases, and deletes \
+             or overwrites such files; choose another name (to rename a store, stop every program \
+             that uses it, and move its -wal along)"
+        ),
+    ))
+}
+
+/// Refuses to open `path` where another database lies in the place of a log: SQLite would delete or
+/// overwrite that database.
+///
+/// Leaves `PATH-shm` alone: closing it would end the locks that this process holds on it for another
+/// open store of the same file. SQLite locks neither of the two others.
+fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
+    for log in ["-wal", "-journal"].map(|ending| beside(path, ending)) {
+        let unreadable = |error: io::Error| {
+            let advice = "check that this user can read it";
+            not_opened(path, format!("'{}': {error}; {advice}", log.display()))
+        };
+        let mut start = Vec::with_capacity(DATABASE.len());
+        match fs::File::open(&log) {
+            Ok(file) => file
+                .take(DATABASE.len() as u64)
+                .read_to_end(&mut start)
+                .map_err(unreadable)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(unreadable(error)),
+        };
+        if start == DATABASE {
+            return Err(not_opened(
+                path,
+                format!(
+                    "'{}' is a database of its own, which SQLite would take for a log of this file \
+                     and delete or overwrite; stop every program that uses that database, and \
+                     rename it, or choose another path",
+                    log.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn follow(path: &Path) -> io::Result<PathBuf> {
@@ -142,6 +203,7 @@ fn length(path: &Path) -> u64 {
 /// The logs are looked at first. A process that creates a store makes the file before the logs, and
 /// never removes the file.
 fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
+    has_no_database_as_log(path)?;
     let (wal, journal) = (beside(path, "-wal"), beside(path, "-journal"));
     let (in_wal, in_journal) = (length(&wal), length(&journal));
     let found = match fs::metadata(path) {

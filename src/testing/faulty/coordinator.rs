@@ -103,6 +103,10 @@ impl Coordinator for FaultyStore {
         self.call(Operation::Acknowledge, call).await
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        self.coordinator().check_clock(retention).await
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let call = self.coordinator().maintain(retention);
         self.call(Operation::Maintain, call).await

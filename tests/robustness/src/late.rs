@@ -97,6 +97,10 @@ impl Coordinator for Late {
         self.inner.acknowledge(lease, order, outcome).await
     }
 
+    async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        self.inner.check_clock(retention).await
+    }
+
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         self.inner.maintain(retention).await
     }
