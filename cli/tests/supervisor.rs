@@ -7,6 +7,7 @@ mod live;
 use std::{
     fs,
     os::unix::process::ExitStatusExt,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -16,7 +17,7 @@ use nix::{
 };
 use serde_json::json;
 
-use live::{Place, is_alive, until, until_gone};
+use live::{Place, Running, is_alive, until, until_gone};
 
 fn submit(place: &Place, id: &str, script: &str) {
     let props = json!({"shell": script, "cwd": place.path(""), "grace": "10m"});
@@ -287,4 +288,104 @@ fn what_has_left_its_command_ends_with_the_worker() {
     let (code, _, err) = place.run(&["run", "--each", each, "--shell", "lines"]);
     assert_eq!(code, 0, "{err}");
     assert!(!is_alive(place.pids("far")[0]), "{err}");
+}
+
+/// Submits a task whose command writes "told" at SIGTERM and goes on, kills its worker and supervisor,
+/// and returns the processes of the command and the next worker, which has sent SIGTERM.
+fn while_the_next_worker_ends_what_is_left(place: &Place, grace: &str) -> (Vec<i32>, Running) {
+    // A shell that says "Terminated" on a pipe that nobody reads would end by SIGPIPE.
+    let script = "exec 2>/dev/null; trap 'echo told >> told' TERM; echo $$ > pids.new; mv pids.new pids; \
+                  while :; do sleep 0.1; done";
+    submit(place, "t", script);
+    let first = place.start(&["worker", "--lease-ttl", "5s"]);
+    let pids = place.pids("pids");
+    submit(place, "u", "true");
+    let second = place.start(&["worker", "--slots", "2", "--grace", grace]);
+    until("a worker has run the other task", || {
+        place.get("u")["state"] == "completed"
+    });
+    until("the second worker works", || {
+        let nodes = place.run(&["nodes", "-o", "json"]).1;
+        nodes.matches("\"name\"").count() == 2
+    });
+    first.kill();
+    place.until_lines("told", 1);
+    assert!(is_alive(pids[0]), "it has its grace");
+    (pids, second)
+}
+
+#[test]
+fn a_stop_while_a_leftover_is_ended_is_done_when_the_leftover_has_ended() {
+    for (args, state) in [
+        (&["kill", "t"][..], "killed"),
+        (&["pause", "t"], "paused"),
+        // A stop of the worker.
+        (&[], "runnable"),
+    ] {
+        let place = Place::new();
+        let (pids, second) = while_the_next_worker_ends_what_is_left(&place, "3s");
+        if state == "runnable" {
+            second.signal(Signal::SIGTERM);
+            assert_eq!(second.wait(), Some(0));
+        } else {
+            assert_eq!(place.run(args).0, 0);
+            until(state, || place.get("t")["state"] == state);
+        }
+        assert!(!is_alive(pids[0]), "{state}, and its command runs");
+        assert_eq!(place.get("t")["state"], state);
+    }
+}
+
+#[test]
+fn a_delete_or_an_abort_while_a_leftover_is_ended_kills_it_at_once() {
+    for aborts in [false, true] {
+        let place = Place::new();
+        let (pids, second) = while_the_next_worker_ends_what_is_left(&place, "10m");
+        if aborts {
+            second.signal(Signal::SIGTERM);
+            std::thread::sleep(Duration::from_millis(300));
+            second.signal(Signal::SIGTERM);
+            assert_eq!(second.wait(), Some(0));
+        } else {
+            assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+        }
+        until_gone(&pids);
+    }
+}
+
+#[test]
+fn the_grace_of_the_worker_bounds_the_end_of_what_an_earlier_attempt_left() {
+    let place = Place::new();
+    let (pids, second) = while_the_next_worker_ends_what_is_left(&place, "1s");
+    until_gone(&pids);
+    second.signal(Signal::SIGTERM);
+    assert_eq!(second.wait(), Some(0));
+}
+
+/// A command that is stopped for reading a terminal in the background would never end.
+#[test]
+fn a_command_that_opens_the_terminal_fails_and_says_so() {
+    let place = Place::new();
+    submit(&place, "t", "cat /dev/tty");
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let windlass = place.windlass(&["worker", "--until-idle", "--retry", "never"]);
+    let mut on_terminal = Command::new("setsid");
+    on_terminal.arg("--ctty").arg(windlass.get_program());
+    on_terminal.args(windlass.get_args());
+    for (name, value) in windlass.get_envs() {
+        match value {
+            Some(value) => on_terminal.env(name, value),
+            None => on_terminal.env_remove(name),
+        };
+    }
+    on_terminal
+        .current_dir(place.path(""))
+        .stdin(pty.slave)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let worker = Running::of(on_terminal.spawn().unwrap());
+    assert_eq!(worker.wait(), Some(0));
+    let task = place.get("t");
+    assert_eq!(task["state"], "failed", "{task}");
+    assert!(task.to_string().contains("/dev/tty"), "{task}");
 }

@@ -114,6 +114,38 @@ fn a_second_signal_kills_the_commands() {
     assert_eq!(place.get("t")["state"], "runnable");
 }
 
+#[test]
+fn the_grace_of_the_worker_bounds_a_timeout_and_what_is_left_after_an_exit() {
+    let place = Place::new();
+    let leaves = format!(
+        "({}) & until [ -e left ]; do sleep 0.01; done",
+        stubborn("left")
+    );
+    let (cwd, grace) = (place.path(""), "10m");
+    let slow = json!({"shell": stubborn("slow"), "cwd": cwd, "grace": grace, "timeout": "500ms"});
+    submit(&place, "slow", &slow);
+    submit(
+        &place,
+        "leaves",
+        &json!({"shell": leaves, "cwd": cwd, "grace": grace}),
+    );
+    let worker = place.start(&[
+        "worker",
+        "--slots",
+        "2",
+        "--until-idle",
+        "--retry",
+        "never",
+        "--grace",
+        "200ms",
+    ]);
+    let pids = [place.pids("slow"), place.pids("left")].concat();
+    assert_eq!(worker.wait(), Some(0));
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+    assert_eq!(place.get("slow")["state"], "failed");
+    assert_eq!(place.get("leaves")["state"], "completed");
+}
+
 /// The first attempt of the command waits for ever; the second tells whether the first still ran.
 fn twice(place: &Place) -> serde_json::Value {
     let script = format!(

@@ -110,6 +110,7 @@ impl NodeArgs {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
         let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
+            .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
         Runner::builder(store)
             .lease_ttl(self.lease_ttl)
@@ -135,7 +136,7 @@ pub(crate) async fn folders(
 ) -> Result<Folders, Failure> {
     let folders = Folders::of_store(&global.store_url()?, client).await?;
     exec::end_orphans(folders.with_record(), grace).await;
-    folders.sweep();
+    folders.sweep(grace);
     Ok(folders)
 }
 

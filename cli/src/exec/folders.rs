@@ -14,6 +14,7 @@
 
 use std::{
     fs,
+    future::pending,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -39,7 +40,7 @@ use crate::{exit::Failure, waiting::patiently};
 
 /// How long a store that does not answer is asked for its identity.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between SIGTERM and SIGKILL for a command whose task is over.
+/// The most time between SIGTERM and SIGKILL for a command whose task is over.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The folders of the tasks of one store.
@@ -295,8 +296,9 @@ impl Folders {
     }
 
     /// Removes the folders of tasks of this store that completed, or are gone, while no worker was
-    /// there to do it.
-    pub(crate) fn sweep(&self) {
+    /// there to do it. A command that still runs gets SIGKILL after the grace, or after 2 s if that is
+    /// shorter.
+    pub(crate) fn sweep(&self, grace: Duration) {
         let this = self.clone();
         self.removals.spawn(async move {
             let Ok(entries) = fs::read_dir(&this.root) else {
@@ -314,7 +316,7 @@ impl Folders {
                 if leftover::is_held(&folder) {
                     continue;
                 }
-                if let Err(error) = leftover::end(&folder, GRACE).await {
+                if let Err(error) = leftover::end(&folder, grace.min(GRACE), pending()).await {
                     warn!(folder = %folder.path.display(), %error, "the command of a task that is over still runs");
                     continue;
                 }

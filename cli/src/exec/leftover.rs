@@ -12,8 +12,9 @@
 //! and, should the worker have died before it could write that down, by the variable
 //! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, future::Future, io, path::Path, pin::pin, time::Duration};
 
+use futures::{FutureExt, future};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
@@ -159,7 +160,10 @@ impl Orphan {
                 "the command of a worker that was killed still runs: ending it");
         }
         let grace = self.grace.map_or(longest, |grace| grace.min(longest));
-        match stop(&self.groups, grace).await {
+        match Leftover::of(self.groups)
+            .end(grace, future::pending())
+            .await
+        {
             Ok(()) => ended(&self.folder, self.fence),
             Err(error) => warn!(error, "a command that was left could not be ended"),
         }
@@ -199,51 +203,104 @@ fn groups(folder: &Folder) -> Vec<i32> {
     groups
 }
 
-/// Ends what an earlier attempt has left running: SIGTERM, and SIGKILL after the grace.
+/// Ends what an earlier attempt has left running: SIGTERM, and SIGKILL after the grace. When `hurry`
+/// resolves, at most its output is left of the grace. Dropping this future sends SIGKILL at once.
 ///
 /// # Errors
 ///
 /// When something of it still lives.
-pub(crate) async fn end(folder: &Folder, grace: Duration) -> Result<(), String> {
+pub(crate) async fn end(
+    folder: &Folder,
+    grace: Duration,
+    hurry: impl Future<Output = Duration>,
+) -> Result<(), String> {
     if !folder.record.exists() {
         return Ok(());
     }
     let place = folder.clone();
-    let groups = tokio::task::spawn_blocking(move || groups(&place))
+    // If this future is dropped meanwhile, the search drops what it finds, and so kills it.
+    let leftover = tokio::task::spawn_blocking(move || Leftover::of(groups(&place)))
         .await
-        .unwrap_or_default();
-    for group in &groups {
+        .map_err(|e| format!("could not look for what an earlier attempt left: {e}"))?;
+    for group in &leftover.groups {
         warn!(
             group,
             "the command of an earlier attempt still runs: ending it"
         );
     }
-    stop(&groups, grace).await
+    leftover.end(grace, hurry).await
 }
 
-/// Ends groups: SIGTERM, and SIGKILL after the grace.
-async fn stop(groups: &[i32], grace: Duration) -> Result<(), String> {
-    for (signal, wait) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, AFTER_KILL)] {
-        let deadline = Instant::now() + wait;
-        let mut pause = Duration::from_millis(2);
-        for group in groups.iter().filter(|g| process::group_lives(**g)) {
+/// Groups that an earlier attempt has left. Dropping it sends SIGKILL to those that live.
+#[derive(Debug)]
+struct Leftover {
+    groups: Vec<i32>,
+}
+
+impl Leftover {
+    fn of(groups: Vec<i32>) -> Self {
+        Self { groups }
+    }
+
+    fn lives(&self) -> bool {
+        self.groups.iter().any(|group| process::group_lives(*group))
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), String> {
+        let living = self.groups.iter().filter(|g| process::group_lives(**g));
+        let mut failed = Ok(());
+        for group in living {
             let sent = process::signal_group(*group, signal)
                 .and_then(|()| process::signal_group(*group, Signal::SIGCONT));
             if let Err(e) = sent {
-                return Err(format!(
+                failed = Err(format!(
                     "process group {group} of an earlier attempt cannot be ended: {e}"
                 ));
             }
         }
-        while groups.iter().any(|g| process::group_lives(*g)) && Instant::now() < deadline {
-            sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(100));
+        failed
+    }
+
+    /// Ends the groups: SIGTERM, and SIGKILL after the grace. When `hurry` resolves, at most its
+    /// output is left of the grace.
+    async fn end(
+        mut self,
+        grace: Duration,
+        hurry: impl Future<Output = Duration>,
+    ) -> Result<(), String> {
+        let mut hurry = pin!(hurry.fuse());
+        for (signal, wait) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, AFTER_KILL)] {
+            let began = Instant::now();
+            let mut wait = wait;
+            let mut pause = Duration::from_millis(2);
+            self.signal(signal)?;
+            while self.lives() && began.elapsed() < wait {
+                let left = wait.saturating_sub(began.elapsed());
+                tokio::select! {
+                    most = &mut hurry, if signal == Signal::SIGTERM => {
+                        wait = wait.min(began.elapsed().saturating_add(most));
+                    }
+                    () = sleep(pause.min(left)) => {
+                        pause = (pause * 2).min(Duration::from_millis(100));
+                    }
+                }
+            }
+        }
+        // What has ended is not signalled again: its number may be another group's later.
+        let groups = std::mem::take(&mut self.groups);
+        match groups.iter().find(|g| process::group_lives(**g)) {
+            Some(group) => Err(format!(
+                "process group {group} of an earlier attempt was killed and is still there"
+            )),
+            None => Ok(()),
         }
     }
-    match groups.iter().find(|g| process::group_lives(**g)) {
-        Some(group) => Err(format!(
-            "process group {group} of an earlier attempt was killed and is still there"
-        )),
-        None => Ok(()),
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        if let Err(error) = self.signal(Signal::SIGKILL) {
+            warn!(error, "a command that was left could not be killed");
+        }
     }
 }

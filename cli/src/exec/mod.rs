@@ -2,7 +2,8 @@
 //!
 //! # Flow
 //!
-//! 1. What an earlier attempt has left running on this machine is ended ([`leftover`]).
+//! 1. What an earlier attempt has left running on this machine is ended ([`leftover`]). A stop waits
+//!    for that.
 //! 2. The command starts in a process group of its own ([`group`]), with the task's folder
 //!    ([`folders`]) in its environment.
 //! 3. The last of its output ([`capture`]) is persisted now and then while it runs.
@@ -59,7 +60,8 @@ use tokio::{
 };
 use tracing::debug;
 use windlass::{
-    ActionKind, CheckpointError, Json, Message, StatefulHandler, Stop, TaskContext, async_trait,
+    ActionKind, CheckpointError, Json, Message, StatefulHandler, Stop, StopReason, TaskContext,
+    async_trait,
 };
 
 use self::{capture::Capture, folders::Folder, group::Group, leftover::Running, process::Identity};
@@ -97,6 +99,8 @@ pub(crate) struct Exec {
     max_bytes: usize,
     /// The processes that end what this handler starts: this one, and its supervisor.
     holders: Arc<[Identity]>,
+    /// The upper bound of every task's grace.
+    longest_grace: Duration,
 }
 
 /// Why the command was waited for no longer.
@@ -128,7 +132,14 @@ impl Exec {
             folders,
             max_bytes,
             holders: process::these(None),
+            longest_grace: Duration::MAX,
         }
+    }
+
+    /// Bounds the grace of every task.
+    pub(crate) fn longest_grace(mut self, grace: Duration) -> Self {
+        self.longest_grace = grace;
+        self
     }
 
     /// The same, for a process that has a supervisor.
@@ -161,9 +172,12 @@ impl Exec {
         props: &Props,
         folder: &Folder,
     ) -> Result<Message, String> {
-        tokio::select! {
-            stop = task.stopped() => return Ok(stop.message()),
-            ended = leftover::end(folder, props.grace) => ended?,
+        let grace = props.grace.min(self.longest_grace);
+        // A stop waits for this: the claim must not be released while a leftover runs.
+        let hurry = task.stopped().map(|stop| left_of(grace, &stop));
+        leftover::end(folder, grace, hurry).await?;
+        if let Some(stop) = task.stopped().now_or_never() {
+            return Ok(stop.message());
         }
         if let Some(cwd) = &props.cwd
             && !cwd.is_dir()
@@ -174,7 +188,7 @@ impl Exec {
         let running = Running {
             fence: task.fence(),
             holders: &self.holders,
-            grace: props.grace,
+            grace,
         };
         leftover::about_to_start(folder, running).map_err(written_down)?;
         let started = Instant::now();
@@ -192,11 +206,11 @@ impl Exec {
             Ended::Exited(Ok(status)) => {
                 watched.last_output().await;
                 // What the command has left in its group ends with it.
-                group.stop(props.grace).await;
+                group.stop(grace).await;
                 Some(*status)
             }
             Ended::Exited(Err(_)) | Ended::TimedOut(_) | Ended::Stopped(_) => {
-                let status = group.stop(props.grace).await;
+                let status = group.stop(grace).await;
                 watched.last_output().await;
                 status
             }
@@ -210,6 +224,15 @@ impl Exec {
         self.max_bytes
             .saturating_sub(task.task().props.len())
             .saturating_sub(1024)
+    }
+}
+
+/// How much of the grace a stop leaves to what an earlier attempt left. Half of it, so that SIGKILL
+/// comes before the handler's own grace is over. Nothing when another node may start the task.
+fn left_of(grace: Duration, stop: &Stop) -> Duration {
+    match stop {
+        Stop::Node(StopReason::LeaseLost | StopReason::Deleted) => Duration::ZERO,
+        _ => grace / 2,
     }
 }
 

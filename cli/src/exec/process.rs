@@ -6,7 +6,7 @@ use std::{fs, io, sync::Arc};
 use nix::{
     errno::Errno,
     sys::signal::{Signal, killpg},
-    unistd::{Pid, getpgrp},
+    unistd::{Pid, getpgid, getpgrp, getppid},
 };
 use serde::{Deserialize, Serialize};
 
@@ -130,9 +130,9 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
-/// The groups, other than our own, that have a process whose environment has all of these entries.
+/// The groups, other than our own and that of our parent (the supervisor), that have a process whose environment has all of these entries.
 pub(crate) fn groups_with(entries: &[&[u8]]) -> Vec<i32> {
-    let own = getpgrp().as_raw();
+    let own = [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw));
     let has_all = |pid: i32| {
         // Those of other users cannot be read, and are not ours.
         fs::read(format!("/proc/{pid}/environ")).is_ok_and(|env| {
@@ -143,7 +143,7 @@ pub(crate) fn groups_with(entries: &[&[u8]]) -> Vec<i32> {
     let mut groups: Vec<i32> = all()
         .into_iter()
         .flatten()
-        .filter(|(pid, stat)| stat.group != own && stat.lives() && has_all(*pid))
+        .filter(|(pid, stat)| !own.contains(&stat.group) && stat.lives() && has_all(*pid))
         .map(|(_, stat)| stat.group)
         .collect();
     groups.sort_unstable();

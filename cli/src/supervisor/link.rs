@@ -65,6 +65,12 @@ pub(super) fn find() -> Found {
     if let Err(error) = super::watch::mask().thread_unblock() {
         tracing::warn!(%error, "the worker cannot receive signals; its supervisor can");
     }
+    // A session without a terminal, also for the commands: one that opens /dev/tty gets an error, where
+    // the kernel would stop it without a word (SIGTTIN). The signals of the terminal come by the
+    // supervisor, which stays in its session.
+    if let Err(error) = nix::unistd::setsid() {
+        tracing::warn!(%error, "the worker could not leave the terminal: a command that reads from it hangs");
+    }
     match Pipes::take(supervisor, signals, deadlines) {
         Ok(pipes) => {
             take_name();
