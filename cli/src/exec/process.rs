@@ -130,7 +130,8 @@ pub(crate) fn group_lives(group: i32) -> bool {
     }
 }
 
-/// The groups, other than our own and that of our parent (the supervisor), that have a process whose environment has all of these entries.
+/// Returns the groups that have a process whose environment has all of these entries: not our own
+/// group, nor that of our parent (the supervisor).
 pub(crate) fn groups_with(entries: &[&[u8]]) -> Vec<i32> {
     let own = [Ok(getpgrp()), getpgid(Some(getppid()))].map(|group| group.map_or(0, Pid::as_raw));
     let has_all = |pid: i32| {
