@@ -68,6 +68,8 @@ impl World {
         let store = Store::open_with_clock(&url, clock.clone()).await.unwrap();
         let node = Runner::builder(&store)
             .node("n")
+            // The node of a world before leaves in the background.
+            .wait_for_name(Duration::from_secs(30))
             .retention(None)
             .handler("k", |_: TaskContext| async { Message::complete() })
             .start()
