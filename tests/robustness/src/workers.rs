@@ -111,6 +111,20 @@ impl Worker {
         }
     }
 
+    /// What it runs.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The id of its process: that of the supervisor, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended by itself.
+    pub fn pid(&mut self) -> Result<u32, BoxError> {
+        Ok(self.child()?.id())
+    }
+
     /// Its name; that of its node begins so.
     pub fn name(&self) -> &str {
         &self.name
@@ -303,7 +317,7 @@ impl Worker {
             return self.signal(Signal::SIGSTOP, Some(Said::Stopped));
         }
         let id = self.child()?.id();
-        self.site.journal.say_of(id, Said::Stopped);
+        self.site.journal.say_of(id, Said::WorkerStopped);
         Ok(())
     }
 
