@@ -83,7 +83,7 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} of {} runs overlapped in a pause, in {:.1?}",
+            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} of {} runs and {} commands overlapped in a pause, in {:.1?}",
             self.tasks,
             self.commands,
             self.changes,
@@ -93,6 +93,7 @@ impl std::fmt::Display for Summary {
             self.fenced,
             self.overlaps.excused,
             self.overlaps.runs,
+            self.overlaps.commands,
             self.took
         )
     }

@@ -172,6 +172,9 @@ impl Worker {
         };
         command
             .env("WINDLASS_LOG", "windlass=info")
+            // Backtraces of the handlers that panic block all threads of the runtime, for seconds on a
+            // busy machine: then nothing of the node runs, nor does it end its handlers in time.
+            .env("RUST_BACKTRACE", "0")
             // Where the folders of tasks are, when the store has no folder.
             .env("XDG_DATA_HOME", &site.folder)
             .stdin(Stdio::null())

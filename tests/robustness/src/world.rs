@@ -318,12 +318,12 @@ impl World {
 
     /// The node that has made a claim.
     pub fn claimant(&self, task: &TaskId, by: Fence) -> Option<&NodeName> {
-        let mut histories = self.histories().filter(|(id, _)| *id == task);
-        histories.find_map(|(_, history)| {
-            history.iter().find_map(|c| match &c.what {
-                What::Claimed { node, fence, .. } if *fence == by => Some(node),
-                _ => None,
-            })
+        let gone = self.gone.get(task).into_iter().flatten();
+        let there = self.subjects.get(task).map(|s| &s.history);
+        let mut changes = gone.map(|life| &life.history).chain(there).flatten();
+        changes.find_map(|c| match &c.what {
+            What::Claimed { node, fence, .. } if *fence == by => Some(node),
+            _ => None,
         })
     }
 }

@@ -9,10 +9,22 @@ use windlass::{
 };
 
 use super::Found;
-use crate::{witness::Said, world::World};
+use crate::{
+    witness::Said,
+    world::{ExecSaid, World},
+};
 
-/// The leases of the claims that were acknowledged to a node that reports them.
-type Leases<'a> = HashMap<(&'a TaskId, Fence), u64>;
+/// What is known of the lease of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lease {
+    /// Its number, from a node that reports its claims.
+    Number(u64),
+    /// The process that started a command on the claim: the next process of a node has another lease.
+    Process(u32),
+}
+
+/// The leases of claims.
+type Leases<'a> = HashMap<(&'a TaskId, Fence), Lease>;
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
@@ -38,12 +50,18 @@ pub(super) fn check(world: &World) -> Found {
 
 fn leases(world: &World) -> Leases<'_> {
     let lines = world.witness.iter();
-    lines
-        .filter_map(|line| match &line.said {
-            Said::Claimed { task, fence, lease } => Some(((task, *fence), *lease)),
-            _ => None,
-        })
-        .collect()
+    let numbers = lines.filter_map(|line| match &line.said {
+        Said::Claimed { task, fence, lease } => Some(((task, *fence), Lease::Number(*lease))),
+        _ => None,
+    });
+    let starts = world.exec.iter();
+    let starts = starts.filter(|l| matches!(l.said, ExecSaid::Start(_)));
+    let processes = starts.filter_map(|line| {
+        let node = world.claimant(&line.task, line.fence)?;
+        let process = world.process(node, line.at)?;
+        Some(((&line.task, line.fence), Lease::Process(process)))
+    });
+    numbers.chain(processes).collect()
 }
 
 /// Returns who has the task in the end.
@@ -65,7 +83,7 @@ fn follow<'a>(
                         && old != new
                     {
                         wrong.push(format!(
-                            "{node} claimed it ({fence}) on lease {new} while claim {by} was on lease {old}"
+                            "{node} claimed it ({fence}) on {new:?} while claim {by} was on {old:?}"
                         ));
                     }
                 }
@@ -109,6 +127,7 @@ fn unrecorded(world: &World, leases: &Leases<'_>) -> Found {
 mod tests {
     use super::super::sample::*;
     use super::*;
+    use crate::world::ExecLine;
 
     #[test]
     fn one_after_the_other_holds() {
@@ -160,7 +179,30 @@ mod tests {
         world.witness = vec![acknowledged(2, 1), acknowledged(3, 1)];
         holds(check(&world));
         world.witness = vec![acknowledged(2, 1), acknowledged(3, 9)];
-        caught(check(&world), "on lease 9 while claim 2 was on lease 1");
+        caught(check(&world), "on Number(9) while claim 2 was on Number(1)");
+    }
+
+    #[test]
+    fn a_claim_by_the_next_process_of_the_same_node_is_caught() {
+        let mut world = of_history(vec![submitted(), claimed("a", 2), claimed("a", 3)]);
+        let node = || "a".parse().unwrap();
+        world.exec = [(10, 2), (30, 3)]
+            .map(|(at, number)| ExecLine {
+                at,
+                task: id(),
+                fence: fence(number),
+                said: ExecSaid::Start(0),
+            })
+            .to_vec();
+        world.witness = vec![line(0, 7, Said::Launched { node: node() })];
+        holds(check(&world));
+        world
+            .witness
+            .push(line(20, 8, Said::Launched { node: node() }));
+        caught(
+            check(&world),
+            "on Process(8) while claim 2 was on Process(7)",
+        );
     }
 
     #[test]

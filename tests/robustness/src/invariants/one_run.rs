@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 
 use windlass::{Fence, TaskId};
 
-use super::Found;
+use super::{Found, exec_overlaps};
 use crate::{witness::Said, world::World};
 
-/// At most one run in so many may have its overlap excused. Each stop of a process excuses at most the
-/// runs that it had at that moment (48), and a run of the crash test has thousands of runs and a
-/// handful of stops. More means that a machine was too busy for the margins, and that the run shows
-/// nothing.
-const ONE_OF: usize = 8;
+/// At most one of 20 runs of handlers may have its overlap excused. A crash test has thousands of runs
+/// and at most 10 stops, each of which excuses the few handlers that ran in the process at that moment:
+/// 15 of 4918 runs in a measured test. A greater share means that the machine was too busy for the
+/// margins of the leases, and that the test shows nothing.
+const ONE_OF: usize = 20;
 
-/// What is too few for a share.
+/// What one stop may excuse in any case: a worker has 48 slots.
 const FEW: usize = 48;
 
 /// One run of a handler.
@@ -47,12 +47,14 @@ pub struct Overlaps {
     pub runs: usize,
     /// Those whose overlap is excused.
     pub excused: usize,
+    /// Overlaps of commands of the kind `exec` that are excused.
+    pub commands: usize,
 }
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
     let (overlaps, of) = look(world, &mut found);
-    let Overlaps { runs, excused } = overlaps;
+    let Overlaps { runs, excused, .. } = overlaps;
     if excused > FEW && excused > runs / ONE_OF {
         let how = format!("{excused} of {runs} runs overlapped, each excused by a pause");
         found.extend(of.map(|task| (task.clone(), how)));
@@ -62,7 +64,10 @@ pub(super) fn check(world: &World) -> Found {
 
 /// Counts the overlaps that are excused.
 pub fn overlaps(world: &World) -> Overlaps {
-    look(world, &mut Found::new()).0
+    Overlaps {
+        commands: exec_overlaps::excused_overlaps(world),
+        ..look(world, &mut Found::new()).0
+    }
 }
 
 /// Finds the overlaps, and counts those that are excused. Returns the task of one of these, too.
@@ -259,8 +264,13 @@ mod tests {
     fn a_process_that_was_stopped_has_a_margin_to_learn_of_it() {
         let world = overlap((1000, 2000), 1500, 2000 + MARGIN);
         holds(check(&world));
-        let (runs, excused) = (2, 1);
-        assert_eq!(overlaps(&world), Overlaps { runs, excused });
+        let (runs, excused, commands) = (2, 1, 0);
+        let counted = Overlaps {
+            runs,
+            excused,
+            commands,
+        };
+        assert_eq!(overlaps(&world), counted);
         let late = overlap((1000, 2000), 1500, 2001 + MARGIN);
         caught(check(&late), "claim 2 ran in process 7");
     }
@@ -379,7 +389,7 @@ mod tests {
             check(&witnessed(lines))
         };
         caught(many(0), "49 of 98 runs overlapped");
-        holds(many(300));
+        holds(many(1000));
     }
 
     #[test]

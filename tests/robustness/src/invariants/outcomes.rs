@@ -4,7 +4,7 @@
 
 use windlass::{
     ActionKind, Code, Outcome,
-    statemachine::transition::TABLE,
+    statemachine::{TransitionError, transition::TABLE},
     store::{Change, CommandRecord, What},
 };
 
@@ -47,10 +47,14 @@ fn of(subject: &Subject) -> Vec<String> {
                     )),
                 }
             }
-            Some(Outcome::Rejected { reason }) if !may_be_rejected(history, record, sent) => {
-                found.push(format!(
-                    "command {order} was rejected ({reason}); every state since would have taken it"
-                ));
+            Some(Outcome::Rejected { reason }) => {
+                // The step that answered the command before may have led to the state that rejects.
+                let later = &history[sent.max(answered.saturating_sub(1))..];
+                if !is_rejected(later, record, reason) {
+                    found.push(format!(
+                        "command {order} was rejected ({reason}); no state since has done that"
+                    ));
+                }
             }
             _ => {}
         }
@@ -87,14 +91,18 @@ fn overriding(
         .map(|(at, _)| at)
 }
 
-/// Whether the task was in a state that does not take a command, after it was sent.
-fn may_be_rejected(history: &[Change], record: &CommandRecord, sent: usize) -> bool {
-    let kind = record.command.kind();
-    let later = history[sent..].iter();
-    let mut later = later.take_while(|c| c.what != What::Retried);
-    later.any(|c| match &c.what {
-        What::Moved { to, .. } => TABLE[*to as usize][kind as usize].is_none(),
-        _ => false,
+/// Whether the task came to a state that rejects a command for this reason.
+fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
+    let message = record.command.kind();
+    let mut later = later.iter().take_while(|c| c.what != What::Retried);
+    later.any(|c| {
+        let What::Moved { to, .. } = c.what else {
+            return false;
+        };
+        let refusal = TransitionError::NotInTable { from: to, message };
+        let by_table = TABLE[to as usize][message as usize].is_none();
+        let ended = to.is_terminal() && reason == format!("the task has ended: it is {to}");
+        ended || by_table && reason == refusal.to_string()
     })
 }
 
@@ -129,10 +137,13 @@ mod tests {
         (Command::Pause, Outcome::Overridden { by })
     }
 
-    fn rejected() -> (Command, Outcome) {
-        let reason = "no".to_owned();
-        (Command::Pause, Outcome::Rejected { reason })
+    fn rejected(reason: &str) -> Vec<(Command, Outcome)> {
+        let reason = reason.to_owned();
+        vec![(Command::Pause, Outcome::Rejected { reason })]
     }
+
+    /// The reason of a command that was left when its task completed.
+    const ENDED: &str = "the task has ended: it is completed";
 
     #[test]
     fn a_command_that_a_step_of_the_handler_overrode_holds() {
@@ -183,18 +194,32 @@ mod tests {
 
     #[test]
     fn a_command_that_the_end_of_its_task_rejected_holds() {
-        holds(task(vec![sent(3), completed(2)], vec![rejected()]));
+        let (from, message) = (Code::Completed, ActionKind::Pause);
+        let refusal = TransitionError::NotInTable { from, message };
+        for reason in [ENDED, &refusal.to_string()] {
+            holds(task(vec![sent(3), completed(2)], rejected(reason)));
+        }
+        // The step that another command was applied by.
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Completed,
+        };
+        let mut both = vec![(Command::Complete { result: None }, applied)];
+        both.extend(rejected(ENDED));
+        let history = vec![sent(3), sent(4), by_command(3, completed(2))];
+        holds(task(history, both));
     }
 
     #[test]
     fn a_command_that_was_rejected_for_no_reason_is_caught() {
-        let no = "every state since would have taken it";
-        caught(task(vec![sent(3), sleeps()], vec![rejected()]), no);
-        caught(
-            task(vec![completed(2), What::Retried, sent(3)], vec![rejected()]),
-            no,
-        );
+        let no = "no state since has done that";
+        caught(task(vec![sent(3), sleeps()], rejected(ENDED)), no);
+        caught(task(vec![sent(3), completed(2)], rejected("no")), no);
+        let killed = "the task has ended: it is killed";
+        caught(task(vec![sent(3), completed(2)], rejected(killed)), no);
+        let earlier = vec![completed(2), What::Retried, sent(3)];
+        caught(task(earlier, rejected(ENDED)), no);
         let next = vec![completed(2), What::Retried, sent(3), completed(5)];
-        holds(task(next, vec![rejected()]));
+        holds(task(next, rejected(ENDED)));
     }
 }
