@@ -237,14 +237,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         traffic.submit(&mut plan, settings.tasks, settings.over.mul_f64(0.8)),
         traffic.command_at_random(one, until),
         traffic.command_nodes(two, until),
-        disturb(
-            &mut scene.workers,
-            &scene.feed,
-            &scene.site,
-            three,
-            start,
-            settings
-        ),
+        disturb(&mut scene.workers, &scene.feed, three, start, settings),
         shake(
             &mut scene.etcd,
             &scene.feed,
@@ -322,7 +315,6 @@ enum Blow {
 async fn disturb(
     workers: &mut [Worker],
     feed: &Feed,
-    site: &Site,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
@@ -365,7 +357,7 @@ async fn disturb(
                     // Some never wake.
                     wakes: shows || settings.kills == 0 || rng.bool(),
                 };
-                shown |= zombie::stand_still(worker, &site.witnesses(), feed, how).await?;
+                shown |= zombie::stand_still(worker, feed, how).await?;
             }
             Blow::ShutDown => {
                 worker.shut_down(SHUTDOWN).await?;

@@ -116,6 +116,11 @@ impl Worker {
         self.role
     }
 
+    /// Where it writes what it witnesses.
+    pub fn witnesses(&self) -> PathBuf {
+        self.site.witnesses()
+    }
+
     /// The id of its process: that of the supervisor, where there is one.
     ///
     /// # Errors

@@ -104,11 +104,10 @@ pub struct Standstill {
 /// When the worker has ended by itself, or the store does not end the claims.
 pub async fn stand_still(
     worker: &mut Worker,
-    folder: &Path,
     feed: &Feed,
     how: Standstill,
 ) -> Result<bool, BoxError> {
-    let pid = worker.pid()?;
+    let (pid, folder) = (worker.pid()?, &worker.witnesses());
     let since = witness::now();
     // The command line does not know the request.
     let is_held = worker.role() == Role::Library && is_held(folder, pid).await?;
@@ -179,9 +178,7 @@ fn lost(changes: &[Change], claims: &[(TaskId, Fence)]) -> Option<bool> {
                 What::Lost { fence: by } if by == fence => (live, any) = (false, true),
                 What::Dropped { fence: by } if by == fence => live = false,
                 What::Claimed { fence: by, .. } if by == fence => live = true,
-                What::Moved { fence: by, to, .. } if by == fence && to.is_terminal() => {
-                    live = false
-                }
+                What::Moved { fence: by, to, .. } if by == fence => live &= !to.is_terminal(),
                 What::Deleted => live = false,
                 _ => {}
             }

@@ -59,7 +59,9 @@ fn of(world: &World, subject: &Subject) -> Result<(), String> {
     let Some(start) = start else {
         return Err(format!("it completed; no command of claim {fence} started"));
     };
-    let said = &said[start..];
+    // A command that meets another one says so first.
+    let met = start > 0 && matches!(said[start - 1], ExecSaid::Overlap(_));
+    let said = &said[start - usize::from(met)..];
     let reached = said.iter().rev().find_map(|s| match s {
         ExecSaid::Start(n) | ExecSaid::Step(n) => Some(n.to_string()),
         ExecSaid::Overlap(_) => None,

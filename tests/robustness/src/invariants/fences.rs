@@ -151,11 +151,10 @@ mod tests {
     #[test]
     fn a_zombie_of_a_task_that_was_deleted_later_is_caught() {
         let history = vec![submitted(), claimed("a", 2), lost(2), checkpointed(2)];
-        let world = World {
-            gone: gone(history),
-            ..World::default()
-        };
-        caught(check(&world), "claim 2 wrote change 4 after its end");
+        caught(
+            check(&of_gone(history)),
+            "claim 2 wrote change 4 after its end",
+        );
     }
 
     #[test]

@@ -207,10 +207,7 @@ mod tests {
 
     #[test]
     fn a_claim_of_a_task_that_was_deleted_later_is_checked() {
-        let mut world = World {
-            gone: gone(vec![submitted(), claimed("a", 2)]),
-            ..World::default()
-        };
+        let mut world = of_gone(vec![submitted(), claimed("a", 2)]);
         holds(check(&world));
         world.gone = gone(vec![submitted(), claimed("a", 2), claimed("b", 3)]);
         caught(check(&world), "b claimed it (3) while a had it");

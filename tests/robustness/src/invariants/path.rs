@@ -159,10 +159,6 @@ mod tests {
     #[test]
     fn a_jump_of_a_task_that_was_deleted_later_is_caught() {
         let history = vec![submitted(), claimed("a", 2), sleeps(2), completed(2)];
-        let world = World {
-            gone: gone(history),
-            ..World::default()
-        };
-        caught(check(&world), "from runnable");
+        caught(check(&of_gone(history)), "from runnable");
     }
 }

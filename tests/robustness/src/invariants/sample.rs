@@ -240,6 +240,14 @@ pub(super) fn gone(history: Vec<What>) -> BTreeMap<TaskId, Vec<Life>> {
     BTreeMap::from([(id(), vec![life])])
 }
 
+/// A world in which nothing is left but the life of a task that was deleted.
+pub(super) fn of_gone(history: Vec<What>) -> World {
+    World {
+        gone: gone(history),
+        ..World::default()
+    }
+}
+
 /// Nothing is found.
 #[track_caller]
 pub(super) fn holds(found: Found) {

@@ -70,10 +70,6 @@ mod tests {
     #[test]
     fn what_follows_the_end_of_a_task_that_was_deleted_later_is_caught() {
         let history = vec![submitted(), claimed("a", 2), completed(2), checkpointed(2)];
-        let world = World {
-            gone: gone(history),
-            ..World::default()
-        };
-        caught(check(&world), "change 4 follows its end (3)");
+        caught(check(&of_gone(history)), "change 4 follows its end (3)");
     }
 }
