@@ -18,12 +18,13 @@ use crate::{
     BoxError,
     cluster::{self, Etcd, NAMESPACE, Shaking, Spell},
     feed::Feed,
-    invariants,
+    invariants::{self, Overlaps},
     plan::Plan,
     traffic::Traffic,
     witness::{Journal, Said},
     workers::{Programs, Role, Site, Worker},
     world::{self, World},
+    zombie::{self, Standstill},
 };
 
 /// How long a worker may take to give everything back and end.
@@ -67,6 +68,9 @@ pub struct Summary {
     pub lost: usize,
     /// How many writes of claims that were lost the store has refused.
     pub fenced: usize,
+    /// How often handlers ran, and how often beside that of a later claim while their process was
+    /// paused.
+    pub overlaps: Overlaps,
     /// How many workers were killed.
     pub kills: u32,
     /// How many workers were stopped for a while.
@@ -79,7 +83,7 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, in {:.1?}",
+            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} of {} runs and {} commands overlapped in a pause, in {:.1?}",
             self.tasks,
             self.commands,
             self.changes,
@@ -87,6 +91,9 @@ impl std::fmt::Display for Summary {
             self.stops,
             self.lost,
             self.fenced,
+            self.overlaps.excused,
+            self.overlaps.runs,
+            self.overlaps.commands,
             self.took
         )
     }
@@ -106,7 +113,8 @@ pub struct Scene {
     pub workers: Vec<Worker>,
     /// What they work on, if it is not a file.
     pub etcd: Option<Etcd>,
-    feed: Option<Feed>,
+    /// Follows the changes.
+    pub feed: Feed,
 }
 
 impl Scene {
@@ -165,10 +173,7 @@ impl Scene {
             None => Store::open(&site.store()).await?,
         };
         let client = Client::new(&client);
-        let feed = match &etcd {
-            Some(_) => Some(Feed::follow(&client).await?),
-            None => None,
-        };
+        let feed = Feed::follow(&client).await?;
         let store = |machine: usize| match &etcd {
             Some(etcd) => etcd.ways[machine].url(NAMESPACE),
             None => site.store(),
@@ -232,10 +237,10 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         traffic.submit(&mut plan, settings.tasks, settings.over.mul_f64(0.8)),
         traffic.command_at_random(one, until),
         traffic.command_nodes(two, until),
-        disturb(&mut scene.workers, three, start, settings),
+        disturb(&mut scene.workers, &scene.feed, three, start, settings),
         shake(
             &mut scene.etcd,
-            scene.feed.as_ref(),
+            &scene.feed,
             &scene.site.journal,
             four,
             start,
@@ -246,12 +251,10 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     for worker in &mut scene.workers {
         worker.shut_down(SHUTDOWN).await?;
     }
-    let feed = match &scene.feed {
-        Some(feed) => Some(feed.all(&scene.client, settings.settle).await?),
-        None => None,
-    };
+    let feed = scene.feed.all(&scene.client, settings.settle).await?;
     let (witnesses, promised) = (scene.site.witnesses(), scene.traffic.promised());
-    let world = World::load(&scene.client, &witnesses, promised, feed).await?;
+    let mut world = World::load(&scene.client, &witnesses, promised, Some(feed)).await?;
+    world.ttl = u64::try_from(settings.ttl.as_micros())?;
     let violations = invariants::check_all(&world);
     if !violations.is_empty() {
         return Err(invariants::report(&world, &violations).into());
@@ -267,6 +270,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         fenced: (world.witness.iter())
             .filter(|l| matches!(l.said, Said::Fenced { .. }))
             .count(),
+        overlaps: invariants::overlaps(&world),
         kills: settings.kills,
         stops: settings.stops,
         took: began.elapsed(),
@@ -276,13 +280,13 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
 /// Shakes what the workers work on, if it is a cluster.
 async fn shake(
     etcd: &mut Option<Etcd>,
-    feed: Option<&Feed>,
+    feed: &Feed,
     journal: &Journal,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
 ) -> Result<(), BoxError> {
-    let (Some(etcd), Some(feed), Some(how)) = (etcd, feed, settings.etcd) else {
+    let (Some(etcd), Some(how)) = (etcd, settings.etcd) else {
         return Ok(());
     };
     let spell = Spell {
@@ -310,6 +314,7 @@ enum Blow {
 /// Kills, stops and restarts workers at random moments.
 async fn disturb(
     workers: &mut [Worker],
+    feed: &Feed,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
@@ -325,6 +330,7 @@ async fn disturb(
         .map(|blow| (settings.over.mul_f64(rng.f64()), blow))
         .collect();
     moments.sort();
+    let mut shown = false;
     for (moment, blow) in moments {
         while Instant::now() < start + moment {
             for worker in workers.iter_mut() {
@@ -333,22 +339,25 @@ async fn disturb(
             let next = Instant::now() + Duration::from_millis(200);
             sleep_until(next.min(start + moment)).await;
         }
-        let worker = &mut workers[rng.usize(0..workers.len())];
+        let mut at = rng.usize(0..workers.len());
+        let shows = blow == Blow::Stop && !shown;
+        if shows {
+            // One of the first stops has to show that a late write is refused.
+            at = rng.usize(0..workers.len() / 2) * 2;
+        }
+        let worker = &mut workers[at];
         match blow {
             Blow::Kill => {
                 worker.kill().await?;
                 worker.launch()?;
             }
             Blow::Stop => {
-                worker.stop()?;
-                sleep(settings.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
-                // Some never wake.
-                if settings.kills > 0 && rng.bool() {
-                    worker.kill().await?;
-                    worker.launch()?;
-                } else {
-                    worker.go_on()?;
-                }
+                let how = Standstill {
+                    lasts: settings.ttl.mul_f64(1.2 + rng.f64() * 1.3),
+                    // Some never wake.
+                    wakes: shows || settings.kills == 0 || rng.bool(),
+                };
+                shown |= zombie::stand_still(worker, feed, how).await?;
             }
             Blow::ShutDown => {
                 worker.shut_down(SHUTDOWN).await?;

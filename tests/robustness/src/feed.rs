@@ -67,6 +67,11 @@ impl Feed {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The changes that were reported so far.
+    pub fn changes(&self) -> Vec<Change> {
+        self.lock().changes.clone()
+    }
+
     /// The number of the last change that was told; 0 for none.
     pub fn last(&self) -> u64 {
         self.lock().changes.last().map_or(0, |c| c.seq)
@@ -120,16 +125,55 @@ impl Drop for Feed {
     }
 }
 
-/// What was told of each task that was not deleted, in the order in which it was.
-pub fn by_task(changes: &[Change]) -> BTreeMap<TaskId, Vec<Change>> {
-    let mut tasks: BTreeMap<TaskId, Vec<Change>> = BTreeMap::new();
+/// What the feed reported of one id, from a submit to the delete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Life {
+    /// The changes in order, without the delete.
+    pub history: Vec<Change>,
+    /// The delete; `None` while the task is there.
+    pub deleted: Option<Change>,
+}
+
+/// The lives of each id, in order.
+pub fn lives(changes: &[Change]) -> BTreeMap<TaskId, Vec<Life>> {
+    let mut ids: BTreeMap<TaskId, Vec<Life>> = BTreeMap::new();
     for change in changes {
-        if change.what == What::Deleted {
-            tasks.remove(&change.task);
-            continue;
+        let lives = ids.entry(change.task.clone()).or_default();
+        if lives.last().is_none_or(|life| life.deleted.is_some()) {
+            lives.push(Life::default());
         }
-        let task = tasks.entry(change.task.clone()).or_default();
-        task.push(change.clone());
+        match lives.last_mut() {
+            Some(life) if change.what == What::Deleted => life.deleted = Some(change.clone()),
+            Some(life) => life.history.push(change.clone()),
+            None => {}
+        }
     }
-    tasks
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_delete_ends_a_life_and_what_follows_begins_the_next() {
+        let submitted = What::Submitted {
+            state: Code::Runnable,
+        };
+        let whats = [submitted.clone(), What::Deleted, submitted, What::Retried];
+        let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
+            seq,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            task: "t".parse().unwrap(),
+            what,
+        });
+        let changes: Vec<Change> = changes.collect();
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[0].history, changes[..1]);
+        assert_eq!(lives[0].deleted, Some(changes[1].clone()));
+        assert_eq!(lives[1].history, changes[2..]);
+        assert_eq!(lives.len(), 2);
+    }
 }

@@ -54,6 +54,24 @@ pub fn command_to_child(parent: &TaskId) -> String {
     format!("{parent}.command")
 }
 
+/// The id of a child that is drawn anew in every attempt: a second execution of the effects makes a
+/// second child.
+pub fn stray_child(parent: &TaskId) -> String {
+    format!("{parent}{STRAY}{:016x}", fastrand::u64(..))
+}
+
+/// The id of a command to the first child that is drawn anew in every attempt.
+pub fn stray_command(parent: &TaskId) -> String {
+    format!(
+        "{}{STRAY}{:016x}",
+        command_to_child(parent),
+        fastrand::u64(..)
+    )
+}
+
+/// What is between the parent's part of such an id and the part that is drawn.
+pub const STRAY: char = '~';
+
 /// Gives a node all the handlers.
 pub fn add_all(mut builder: Builder, journal: &Arc<Journal>) -> Builder {
     for kind in KINDS {
@@ -275,8 +293,14 @@ impl Run {
             task.props = windlass::Json::new("props", &job)?;
             message = message.and_submit(task);
         }
-        let id = CommandId::new(command_to_child(&parent))?;
-        Ok(message.and_send(child(&parent, 0).parse()?, id, Command::Checkpoint))
+        let mut stray = Task::new(stray_child(&parent).parse()?, "steps".parse()?);
+        stray.props = windlass::Json::new("props", &job)?;
+        message = message.and_submit(stray);
+        for id in [command_to_child(&parent), stray_command(&parent)] {
+            let first = child(&parent, 0).parse()?;
+            message = message.and_send(first, CommandId::new(id)?, Command::Checkpoint);
+        }
+        Ok(message)
     }
 
     /// Sleeps for longer than any run lasts.

@@ -6,6 +6,7 @@
 //! | [`kinds`] | the handlers that the workers run |
 //! | [`late`] | writes that are under way for a while, so that stopped processes have some |
 //! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
+//! | [`zombie`] | a worker that stands still in the middle of a write |
 //! | [`workers`] | the processes: started, killed, stopped, continued |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries, commands to nodes |
 //! | [`chaos`] | one run: all of it at once, until everything has settled |
@@ -27,6 +28,7 @@ pub mod traffic;
 pub mod witness;
 pub mod workers;
 pub mod world;
+pub mod zombie;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -14,7 +14,7 @@ use windlass::{
     store::{Error, Filter, NodeCommand, Page, Submit},
 };
 
-use crate::{BoxError, plan::Plan, world::Promised};
+use crate::{BoxError, plan::Plan, witness, world::Promised};
 
 /// A client that remembers what was promised to it.
 #[derive(Debug)]
@@ -191,9 +191,11 @@ impl Traffic {
                     let command = format!("resume-{id}-{version}");
                     self.command(id, &command, Command::Run).await?;
                 } else {
+                    let incarnation = record.state?.incarnation;
                     match self.client.retry(id).await {
+                        Ok(()) => self.lock().retries.push((id.clone(), incarnation + 1)),
                         // Somebody else was faster, or nobody knows.
-                        Ok(()) | Err(Error::Invalid(_)) => {}
+                        Err(Error::Invalid(_)) => {}
                         Err(e) if e.is_retryable() => {}
                         Err(e) => return Err(e.into()),
                     }
@@ -212,7 +214,8 @@ impl Traffic {
                     let mut promised = self.lock();
                     promised.tasks.retain(|t| t != task);
                     promised.commands.retain(|(t, _)| t != task);
-                    promised.deleted.push(task.clone());
+                    promised.retries.retain(|(t, _)| t != task);
+                    promised.deleted.push((task.clone(), witness::now()));
                     return Ok(());
                 }
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,

@@ -28,7 +28,7 @@ async fn main() -> Result<(), BoxError> {
     let ttl = Duration::from_millis(ttl.parse()?);
     let store = Store::open(store).await?;
     let late = Duration::from_millis(late.parse()?);
-    let store = Late::store(&store, &journal, late);
+    let store = Late::store(&store, &journal, Path::new(witnesses), late);
     let builder = Runner::builder(&store)
         // Another that is stopped while it writes keeps the file locked.
         .wait_for_store(std::time::Duration::from_secs(60))

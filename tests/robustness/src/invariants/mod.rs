@@ -4,12 +4,16 @@
 mod attempts;
 mod checkpoints;
 mod commands;
+mod deleted;
 mod effects;
+mod exec_ends;
+mod exec_overlaps;
 mod feed;
 mod fences;
 mod nothing_lost;
 mod one_claim;
 mod one_run;
+mod outcomes;
 mod path;
 #[cfg(test)]
 mod sample;
@@ -29,11 +33,14 @@ pub type Found = Vec<(TaskId, String)>;
 type Check = fn(&World) -> Found;
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 10] = [
+const ALWAYS: [(&str, Check); 13] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
     ("commands have one outcome, in order", commands::check),
+    ("outcomes agree with the history", outcomes::check),
+    ("what was deleted is gone", deleted::check),
+    ("a command that completed has run", exec_ends::check),
     ("checkpoints never go back", checkpoints::check),
     ("every history is a path in the table", path::check),
     ("an end is final", terminal::check),
@@ -46,11 +53,18 @@ const ALWAYS: [(&str, Check); 10] = [
 ];
 
 /// Those that hold once everything has settled and all handlers have had the time to end.
-const SETTLED: [(&str, Check); 3] = [
+const SETTLED: [(&str, Check); 5] = [
     ("every task has ended or is parked", settled::check),
     ("no command waits", commands::check_none_waits),
     ("a task's handlers do not overlap", one_run::check),
+    ("a task's commands do not overlap", exec_overlaps::check),
+    (
+        "the handlers of a deleted task end",
+        deleted::check_handlers,
+    ),
 ];
+
+pub use one_run::{Overlaps, overlaps};
 
 /// What does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
