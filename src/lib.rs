@@ -71,3 +71,8 @@ pub use windlass_statemachine::{
     Progress, QueuedCommand, Retry, RetryPolicy, State, Status, StopReason, Task, TaskId, Wake,
     task::Labels,
 };
+
+/// Compiles the code of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
