@@ -90,6 +90,7 @@ planted! {
     a_second_watch_that_misses_tasks: ASecondWatchMissesTasks is found by watch::a_second_watch_lists_what_came_between;
     a_stale_view_that_comes_last: AStaleViewComesLast is found by watch::the_last_state_is_told;
     ends_that_are_not_delivered: EndsAreNotDelivered is found by watch::it_tells_of_the_end;
+    a_quarantine_that_is_not_delivered: EndsAreNotDelivered is found by quarantine::watches_are_told;
     kinds_that_were_not_asked_for: EveryKindIsDelivered is found by watch::it_tells_only_its_kinds;
     watches_that_outlive_their_lease: WatchesOutliveTheirLease is found by watch::it_ends_with_the_lease;
     losses_that_are_delivered_late: LossesAreDeliveredLate is found by leases::a_lost_node_abandons_its_tasks;
