@@ -134,6 +134,7 @@ async fn a_lost_lease_in_a_batch_fails_its_own_claims_only() {
         store.claim(&a, ids(&names[..50])),
         store.claim(&b, ids(&names[50..])),
     );
+    assert_eq!((of_a.len(), of_b.len()), (50, 50));
     assert!(
         of_a.iter()
             .all(|claim| matches!(claim, Err(Error::Fenced(_))))
