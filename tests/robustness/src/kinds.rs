@@ -54,13 +54,13 @@ pub fn command_to_child(parent: &TaskId) -> String {
     format!("{parent}.command")
 }
 
-/// The id of a child that is drawn anew in every attempt: a second execution of the effects makes a
+/// The id of a child that is drawn in every attempt: a second execution of the effects makes a
 /// second child.
 pub fn stray_child(parent: &TaskId) -> String {
     format!("{parent}{STRAY}{:016x}", fastrand::u64(..))
 }
 
-/// The id of a command to the first child that is drawn anew in every attempt.
+/// The id of a command to the first child that is drawn in every attempt.
 pub fn stray_command(parent: &TaskId) -> String {
     format!(
         "{}{STRAY}{:016x}",

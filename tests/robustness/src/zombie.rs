@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    fn told(whats: Vec<What>) -> Vec<Change> {
+    fn reported(whats: Vec<What>) -> Vec<Change> {
         let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
@@ -224,14 +224,14 @@ mod tests {
             state: Code::Runnable,
         };
         let mut whats = vec![submitted, claimed(2)];
-        assert_eq!(lost(&told(whats.clone()), &of(2)), None);
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), None);
         whats.push(What::Lost { fence: Fence(2) });
-        assert_eq!(lost(&told(whats.clone()), &of(2)), Some(true));
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
         whats.push(claimed(5));
-        assert_eq!(lost(&told(whats.clone()), &of(2)), Some(true));
-        assert_eq!(lost(&told(whats.clone()), &of(5)), None);
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
+        assert_eq!(lost(&reported(whats.clone()), &of(5)), None);
         whats.push(What::Deleted);
-        assert_eq!(lost(&told(whats), &of(5)), Some(false));
+        assert_eq!(lost(&reported(whats), &of(5)), Some(false));
     }
 
     #[tokio::test]

@@ -67,7 +67,7 @@ fn is_step_of(what: &What, order: u64) -> bool {
 }
 
 /// The step of the handler that a command gave way to, at `from` or later. Such a step is that of no
-/// command, and answers one command; only a completion answers all that the handler was told of before,
+/// command, and answers one command; only a completion answers all that reached the handler before,
 /// and may be the step of the last of them.
 fn overriding(
     history: &[Change],
