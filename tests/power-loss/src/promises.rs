@@ -31,6 +31,8 @@ pub enum Promise {
     Deleted {
         /// The task.
         task: TaskId,
+        /// When, in microseconds of the machine's monotonic clock.
+        at: u64,
     },
     /// The sending of a command was acknowledged.
     Sent {
@@ -125,7 +127,7 @@ impl Kept {
                 self.answered.retain(|(t, ..)| *t != task);
                 self.deleting.insert(task);
             }
-            Promise::Deleted { task } => promised.deleted.push(task),
+            Promise::Deleted { task, at } => promised.deleted.push((task, at)),
             Promise::Sent { task, command } => promised.commands.push((task, command)),
             Promise::Answered {
                 task,

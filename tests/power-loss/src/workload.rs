@@ -17,7 +17,11 @@ use windlass::{
         sqlite::{Options, SqliteStore, Synchronous},
     },
 };
-use windlass_robustness::{BoxError, kinds, plan::Plan, witness::Journal};
+use windlass_robustness::{
+    BoxError, kinds,
+    plan::Plan,
+    witness::{self, Journal},
+};
 
 use crate::{
     promises::{Promise, Promises},
@@ -304,7 +308,8 @@ impl User {
         self.promises
             .write(&Promise::Deleting { task: task.clone() })?;
         self.client.delete(&task).await?;
-        self.promises.write(&Promise::Deleted { task })?;
+        let at = witness::now();
+        self.promises.write(&Promise::Deleted { task, at })?;
         Ok(())
     }
 }
