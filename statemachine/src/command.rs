@@ -152,6 +152,8 @@ impl std::fmt::Display for Outcome {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
 
     #[test]
@@ -229,9 +231,42 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_in_the_past_is_refused() {
+    fn only_a_sleep_until_a_later_time_passes_the_check() {
         let now = Timestamp::UNIX_EPOCH;
-        let error = Command::Sleep { until: now }.check(now).unwrap_err();
-        assert_eq!(error.field(), "until");
+        let tick = SignedDuration::from_nanos(1);
+        for until in [now - tick, now] {
+            let error = Command::Sleep { until }.check(now).unwrap_err();
+            assert_eq!(error.field(), "until");
+        }
+        assert_eq!(Command::Sleep { until: now + tick }.check(now), Ok(()));
+        for command in [Command::Run, Command::Pause, Command::Kill] {
+            assert_eq!(command.check(now), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_outcome_prints_its_result_and_only_an_applied_command_was_applied() {
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Paused,
+        };
+        let overridden = Outcome::Overridden {
+            by: ActionKind::Complete,
+        };
+        let rejected = Outcome::Rejected {
+            reason: "no".into(),
+        };
+        for (outcome, text, is_applied) in [
+            (applied, "applied (runnable → paused)", true),
+            (
+                overridden,
+                "overridden (the handler returned complete)",
+                false,
+            ),
+            (rejected, "rejected: no", false),
+        ] {
+            assert_eq!(outcome.to_string(), text);
+            assert_eq!(outcome.is_applied(), is_applied, "{text}");
+        }
     }
 }
