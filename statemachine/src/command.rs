@@ -243,30 +243,4 @@ mod tests {
             assert_eq!(command.check(now), Ok(()));
         }
     }
-
-    #[test]
-    fn an_outcome_prints_its_result_and_only_an_applied_command_was_applied() {
-        let applied = Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Paused,
-        };
-        let overridden = Outcome::Overridden {
-            by: ActionKind::Complete,
-        };
-        let rejected = Outcome::Rejected {
-            reason: "no".into(),
-        };
-        for (outcome, text, is_applied) in [
-            (applied, "applied (runnable → paused)", true),
-            (
-                overridden,
-                "overridden (the handler returned complete)",
-                false,
-            ),
-            (rejected, "rejected: no", false),
-        ] {
-            assert_eq!(outcome.to_string(), text);
-            assert_eq!(outcome.is_applied(), is_applied, "{text}");
-        }
-    }
 }
