@@ -132,3 +132,6 @@ pub trait Balancer: Send + Sync + Debug {
 pub struct Everything;
 
 impl Balancer for Everything {}
+
+#[cfg(test)]
+mod tests;

@@ -121,6 +121,42 @@ mod tests {
         }
     }
 
+    /// Nodes of two versions have to agree on it.
+    #[test]
+    fn weights_never_change() {
+        for (task, node, number) in [
+            ("t", "a", 0x4e68_bd69_0402_8914),
+            ("t", "b", 0xef5a_86c4_758d_919d),
+            ("report-2026-11", "node-7", 0xd241_3212_4ab8_0ade),
+        ] {
+            let found = weight(&task.parse().unwrap(), &node.parse().unwrap());
+            assert_eq!(found, number, "{task} {node} {found:#018x}");
+        }
+    }
+
+    #[test]
+    fn the_greatest_weight_goes_first() {
+        let nodes = peers(3);
+        for n in 0..50 {
+            let task: TaskId = format!("task-{n}").parse().unwrap();
+            let ranks = ranks(&nodes, task.as_str());
+            let mut by_rank: Vec<_> = nodes.iter().zip(ranks).collect();
+            by_rank.sort_by_key(|(_, rank)| *rank);
+            let weights = by_rank.iter().map(|(node, _)| weight(&task, &node.name));
+            assert!(weights.is_sorted_by(|a, b| a > b), "{task}");
+        }
+    }
+
+    #[test]
+    fn only_a_node_with_room_that_fits_the_task_goes_before_another() {
+        let mut nodes = peers(3);
+        nodes[0].claims = 10;
+        nodes[1].kinds = Some(vec!["other".parse().unwrap()]);
+        for n in 0..50 {
+            assert_eq!(ranks(&nodes, &format!("task-{n}"))[2], 0);
+        }
+    }
+
     #[test]
     fn who_cannot_take_it_does_not_count() {
         let mut nodes = peers(4);

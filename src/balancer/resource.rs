@@ -191,6 +191,42 @@ mod tests {
     }
 
     #[test]
+    fn use_at_a_limit_is_neither_below_nor_above_it() {
+        let (me, others) = (peer("me", 3), [peer("b", 0)]);
+        let cluster = Cluster {
+            me: &me,
+            others: &others,
+        };
+        let mine = ["a".parse().unwrap()];
+        let back = |used| {
+            let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
+            balancer.gives_back(&cluster, &mine, 0.5).len()
+        };
+        assert_eq!((back(90.0), back(90.1)), (0, 1));
+        let below = |used| Resource::new(Fixed(used), 70.0, 90.0).unwrap().read(false) < 70.0;
+        assert!(below(69.9) && !below(70.0));
+    }
+
+    #[test]
+    fn a_probe_is_read_once_for_64_questions() {
+        #[derive(Debug, Default)]
+        struct Counting(std::sync::atomic::AtomicU32);
+        impl Probe for Counting {
+            fn percent(&self) -> Option<f64> {
+                let before = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Some(f64::from(before + 1))
+            }
+        }
+        let balancer = Resource::new(Counting::default(), 70.0, 90.0).unwrap();
+        for reading in 1..4 {
+            for _ in 0..64 {
+                assert_eq!(balancer.read(false), f64::from(reading));
+            }
+        }
+        assert_eq!(balancer.read(true), 4.0, "read again on request");
+    }
+
+    #[test]
     fn absurd_limits_are_named() {
         let field = |claim, release| {
             Resource::new(Fixed(0.0), claim, release)

@@ -133,6 +133,7 @@ mod tests {
             "from the future, and old"
         );
         assert_eq!(count(&[900, 901, 150]), 0, "from the future, and young");
+        assert_eq!(count(&[10, 100]), 1, "written at the limit: young");
         assert_eq!(count(&[10, 900]), 1, "nothing says how old the last one is");
         assert_eq!(count(&[900, 900, 900, 900, 900, 10, 10]), 4, "the limit");
     }
@@ -166,5 +167,8 @@ mod tests {
         );
         let empty = PruneClock::new(fixed(10_000, 1500), None);
         assert_eq!(empty.now(), at(10_000));
+        let before = |retention| clock(10_000, 1_000).before(retention);
+        assert_eq!(before(Duration::from_secs(60)), Some(at(1_000 + 500)));
+        assert_eq!(before(Duration::MAX), None, "kept for ever");
     }
 }

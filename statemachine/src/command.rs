@@ -152,6 +152,8 @@ impl std::fmt::Display for Outcome {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
 
     #[test]
@@ -229,9 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_in_the_past_is_refused() {
+    fn only_a_sleep_until_a_later_time_passes_the_check() {
         let now = Timestamp::UNIX_EPOCH;
-        let error = Command::Sleep { until: now }.check(now).unwrap_err();
-        assert_eq!(error.field(), "until");
+        let tick = SignedDuration::from_nanos(1);
+        for until in [now - tick, now] {
+            let error = Command::Sleep { until }.check(now).unwrap_err();
+            assert_eq!(error.field(), "until");
+        }
+        assert_eq!(Command::Sleep { until: now + tick }.check(now), Ok(()));
+        for command in [Command::Run, Command::Pause, Command::Kill] {
+            assert_eq!(command.check(now), Ok(()));
+        }
     }
 }

@@ -112,12 +112,27 @@ impl ErrorLog {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_long_error_is_cut_at_a_character() {
+    fn kept(text: &str) -> String {
         let mut log = ErrorLog::default();
-        log.push(Timestamp::UNIX_EPOCH, "ü".repeat(5000), 8);
-        let kept = &log.last().unwrap().error;
-        assert!(kept.len() <= MAX_ERROR_BYTES && kept.ends_with('…'));
+        log.push(Timestamp::UNIX_EPOCH, text, 8);
+        log.last().unwrap().error.clone()
+    }
+
+    #[test]
+    fn an_error_of_the_greatest_length_is_kept_whole() {
+        let longest = "x".repeat(MAX_ERROR_BYTES);
+        assert_eq!(kept(&longest), longest);
+    }
+
+    #[test]
+    fn a_longer_error_keeps_every_character_that_fits_before_the_ellipsis() {
+        let room = MAX_ERROR_BYTES - "…".len();
+        for (text, whole) in [("x", room), ("ü", room / 2), ("😀", room / 4)] {
+            let expected = format!("{}…", text.repeat(whole));
+            assert_eq!(kept(&text.repeat(MAX_ERROR_BYTES + 1)), expected);
+        }
+        let one_more = "x".repeat(MAX_ERROR_BYTES + 1);
+        assert_eq!(kept(&one_more).len(), MAX_ERROR_BYTES);
     }
 
     #[test]

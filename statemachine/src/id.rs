@@ -228,6 +228,13 @@ mod tests {
     }
 
     #[test]
+    fn names_and_fences_print_as_their_text_padded_on_request() {
+        let id = TaskId::new("a\"b").unwrap();
+        assert_eq!(format!("{id}|{id:>5}|{id:?}"), r#"a"b|  a"b|"a\"b""#);
+        assert_eq!(format!("{}|{:>3}", Fence(41), Fence(41)), "41| 41");
+    }
+
+    #[test]
     fn a_bad_id_does_not_deserialize() {
         assert!(serde_json::from_str::<TaskId>("\"a/b\"").is_err());
         assert_eq!(

@@ -39,3 +39,15 @@ impl Invalid {
         &self.reason
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_its_field_and_its_reason() {
+        let error = Invalid::new("until", "is missing");
+        assert_eq!((error.field(), error.reason()), ("until", "is missing"));
+        assert_eq!(error.to_string(), "until: is missing");
+    }
+}

@@ -175,7 +175,39 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
     use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse("test", text).unwrap()
+    }
+
+    #[test]
+    fn documents_are_equal_and_hash_alike_only_if_their_texts_are_equal() {
+        let hash = |json: &Json| BuildHasherDefault::<DefaultHasher>::new().hash_one(json);
+        let one = json("[1,2]");
+        let copy = json("[1,2]");
+        assert_eq!(one, copy);
+        assert_eq!(hash(&one), hash(&copy));
+        for other in ["[1, 2]", "[2,1]", "null"].map(json) {
+            assert_ne!(one, other);
+            assert_ne!(hash(&one), hash(&other));
+        }
+    }
+
+    #[test]
+    fn a_document_prints_as_its_text_and_has_its_length() {
+        for (text, is_null) in [("null", true), ("\"null\"", false), ("[ 1.0 ]", false)] {
+            let document = json(text);
+            assert_eq!(format!("{document} {document:?}"), format!("{text} {text}"));
+            assert_eq!(document.len(), text.len());
+            assert_eq!(document.is_null(), is_null);
+            assert!(!document.is_empty());
+        }
+        assert_eq!(Json::null(), json("null"));
+        assert_eq!(Json::default(), json("null"));
+    }
 
     #[test]
     fn large_integers_survive() {

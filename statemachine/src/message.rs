@@ -330,3 +330,19 @@ impl Message {
         &self.effects
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn a_task_or_a_command_alone_is_an_effect() {
+        let (id, kind): (TaskId, Kind) = ("t".parse().unwrap(), "k".parse().unwrap());
+        let submits = Message::run().and_submit(Task::new(id.clone(), kind));
+        let sends = Message::run().and_send(id, "c".parse().unwrap(), Command::Run);
+        assert!(Message::run().effects().is_empty());
+        assert!(!submits.effects().is_empty());
+        assert!(!sends.effects().is_empty());
+    }
+}

@@ -296,3 +296,67 @@ impl State {
         self.status = status;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1000).unwrap()
+    }
+
+    fn in_status(status: Status) -> State {
+        let mut state = State::new(now());
+        state.status = status;
+        state
+    }
+
+    #[test]
+    fn only_a_task_that_waits_for_no_command_has_a_due_time() {
+        let until = now() + SECOND;
+        for (status, due, before, at) in [
+            (Status::Runnable, Some(now()), true, true),
+            (Status::Fault, Some(now()), true, true),
+            (Status::Sleeping { until }, Some(until), false, true),
+            (Status::Paused, None, false, false),
+            (Status::Completed { result: None }, None, false, false),
+            (Status::Failed, None, false, false),
+            (Status::Killed, None, false, false),
+        ] {
+            let state = in_status(status);
+            assert_eq!(state.due(), due, "{}", state.code());
+            assert_eq!(state.is_due(now() - SECOND), before, "{}", state.code());
+            assert_eq!(state.is_due(until), at, "{}", state.code());
+        }
+    }
+
+    #[test]
+    fn a_submitted_task_sleeps_only_until_a_later_start() {
+        let later = now() + SECOND;
+        for (start_at, status) in [
+            (None, Status::Runnable),
+            (Some(now() - SECOND), Status::Runnable),
+            (Some(now()), Status::Runnable),
+            (Some(later), Status::Sleeping { until: later }),
+        ] {
+            let state = State::submitted(start_at, now());
+            assert_eq!(state, in_status(status), "{start_at:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_wakes_only_a_sleeper_whose_time_has_come() {
+        for (until, code) in [
+            (now() - SECOND, Code::Runnable),
+            (now(), Code::Runnable),
+            (now() + SECOND, Code::Sleeping),
+        ] {
+            let claimed = in_status(Status::Sleeping { until }).claimed(Fence(1), None, now());
+            assert_eq!(claimed.code(), code, "{until}");
+        }
+    }
+}

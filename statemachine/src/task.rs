@@ -193,20 +193,52 @@ mod tests {
 
     #[test]
     fn bad_labels_are_refused() {
-        for (name, value) in [
-            ("", "x"),
-            ("a=b", "x"),
-            ("a,b", "x"),
-            ("a", "x\ny"),
-            ("a", "x,y"),
+        let (long, longest) = ("x".repeat(129), "x".repeat(128));
+        for (name, value, is_legal) in [
+            ("", "x", false),
+            ("a=b", "x", false),
+            ("a,b", "x", false),
+            ("a\nb", "x", false),
+            ("a", "x\ny", false),
+            ("a", "x,y", false),
+            (&long, "x", false),
+            ("a", &long, false),
+            (&longest, &longest, true),
+            ("a", "", true),
+            ("a", "x=y", true),
         ] {
             let mut task = task();
             task.labels.insert(name.into(), value.into());
-            assert_eq!(
-                task.check(100).unwrap_err().field(),
-                "labels",
-                "{name}={value}"
-            );
+            let refused = task.check(100).err();
+            let field = refused.as_ref().map(Invalid::field);
+            assert_eq!(field, (!is_legal).then_some("labels"), "{name}={value}");
         }
+    }
+
+    #[test]
+    fn a_task_has_32_labels_at_most() {
+        let mut task = task();
+        for n in 0..MAX_LABELS {
+            task.labels.insert(format!("l{n}"), "x".into());
+        }
+        assert_eq!(task.check(100), Ok(()));
+        task.labels.insert("one more".into(), "x".into());
+        let error = task.check(100).unwrap_err();
+        assert_eq!(error.to_string(), "labels: are 33; at most 32 are allowed");
+    }
+
+    #[test]
+    fn the_same_work_has_the_same_kind_and_the_same_props() {
+        let one = task();
+        let mut other_kind = task();
+        other_kind.kind = "other".parse().unwrap();
+        let mut other_props = task();
+        other_props.props = serde_json::json!(1).into();
+        let mut elsewhere = task();
+        elsewhere.id = "elsewhere".parse().unwrap();
+        elsewhere.priority = 7;
+        assert!(one.is_same_work(&elsewhere));
+        assert!(!one.is_same_work(&other_kind));
+        assert!(!one.is_same_work(&other_props));
     }
 }

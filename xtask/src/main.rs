@@ -6,6 +6,7 @@
 )]
 
 mod interop;
+mod mutants;
 mod tools;
 
 use std::{
@@ -25,6 +26,9 @@ The chores of the windlass workspace:
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
+  cargo xtask mutants [ARGS]
+                            mutation tests of the pure code (docs/mutation-testing.md), which need
+                            cargo-mutants; ARGS go to it, after `statemachine` or `library` for one of both
 ";
 
 fn main() -> ExitCode {
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Some("fix") => fix(),
         Some("bench") => bench(&rest),
         Some("soak") => soak(&rest),
+        Some("mutants") => mutants::mutants(&rest),
         _ => {
             print!("{HELP}");
             return if chore.is_none() {

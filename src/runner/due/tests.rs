@@ -204,3 +204,57 @@ fn nothing_is_left_of_what_was_removed() {
     index.upsert(view("again", Some(0), 0, 1), at(&index, 3));
     assert_eq!(index.entries.len(), 1000, "places are used again");
 }
+
+#[test]
+fn a_wake_up_within_a_millisecond_is_due_at_its_end() {
+    let mut index = DueIndex::default();
+    let mut view = sleeper("a", 10, 1);
+    view.due = view.due.map(|due| due + Duration::from_nanos(1));
+    index.upsert(view, at(&index, 0));
+    let clock = |ms: i64| Moment {
+        clock: Timestamp::from_millisecond(ms).unwrap(),
+        at: index.made,
+    };
+    let (early, due) = (clock(10_000), clock(10_001));
+    assert_eq!(index.advance(early), 0);
+    assert_eq!(index.advance(due), 1);
+}
+
+#[test]
+fn priorities_hold_across_kinds() {
+    let mut index = DueIndex::default();
+    for priority in [3, 7, 1, 5, 0, 6, 2, 4] {
+        let of_kind = TaskView {
+            kind: format!("kind{priority}").parse().unwrap(),
+            ..view(&format!("t{priority}"), Some(0), priority, 1)
+        };
+        index.upsert(of_kind, at(&index, 1));
+    }
+    let expected: Vec<_> = (0..8).rev().map(|n| format!("t{n}")).collect();
+    assert_eq!(drain(&mut index), expected);
+}
+
+#[test]
+fn a_sleeper_or_a_task_put_off_that_is_removed_is_waited_for_no_more() {
+    let mut index = DueIndex::default();
+    let now = at(&index, 0);
+    index.upsert(sleeper("a", 10, 1), now);
+    index.put_off(view("b", Some(0), 0, 2), after(&index, 5), now);
+    index.upsert(view("c", None, 0, 3), now);
+    for id in ["a", "b", "c"] {
+        assert!(index.remove(&id.parse().unwrap()).is_some());
+    }
+    assert_eq!(index.next_due_in(now), None);
+    assert!(index.waiting.is_empty() && index.put_off.is_empty());
+}
+
+#[test]
+fn the_order_of_a_task_is_known_until_the_index_is_cleared() {
+    let mut index = DueIndex::default();
+    let id = "a".parse().unwrap();
+    assert_eq!(index.order(&id), None);
+    index.upsert(view("a", Some(0), 0, 7), at(&index, 1));
+    assert_eq!(index.order(&id), Some(7));
+    index.clear();
+    assert_eq!((index.order(&id), index.len()), (None, 0));
+}

@@ -149,6 +149,18 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_forgets_a_timer_that_went_off() {
+        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (at, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
+        timers.wake_at(1, &mut set, clock);
+        timers.wait_until(1, &mut set, Wait::Grace, at);
+        while let Some(gone) = timers.pop(Moment { clock, at }) {
+            set.gone(gone);
+        }
+        assert!(set.wake.is_none() && set.waits.is_empty());
+    }
+
+    #[test]
     fn nothing_is_left_of_what_was_set_again_or_dropped() {
         let (mut timers, mut set) = (Timers::default(), Set::default());
         let (now, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);

@@ -298,6 +298,9 @@ mod tests {
         cases
     }
 
+    /// Files of public functions that are no cases.
+    const NO_TOPICS: [&str; 1] = ["capability"];
+
     /// A case that no list names is not run on any store.
     #[test]
     fn every_case_is_listed() {
@@ -306,6 +309,9 @@ mod tests {
         for file in fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
             let topic = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            if NO_TOPICS.contains(&&*topic) {
+                continue;
+            }
             let text = fs::read_to_string(&path).unwrap();
             let cases = text.split("\npub async fn ").skip(1);
             for case in cases.filter_map(|text| text.split('(').next()) {

@@ -103,7 +103,10 @@ fn string_length(text: &str) -> Option<usize> {
 }
 
 fn string(token: &str) -> Node<'_> {
-    match token.get(1..token.len() - 1) {
+    let inside = token
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    match inside {
         Some(plain) if !plain.contains('\\') => Node::Text(Cow::Borrowed(plain)),
         _ => match serde_json::from_str::<String>(token) {
             Ok(text) => Node::Text(Cow::Owned(text)),

@@ -116,6 +116,8 @@ fn a_checkpoint_that_is_too_large_is_refused_with_both_sizes() {
         ]
     );
     assert!(rig.machine.is_running() && !rig.machine.is_storing());
+    let as_large_as_allowed = format!("\"{}\"", "x".repeat(98));
+    assert_eq!(rig.checkpoint(2, &as_large_as_allowed), ["write runnable"]);
 }
 
 #[test]

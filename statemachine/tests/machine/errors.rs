@@ -6,8 +6,8 @@ use windlass_statemachine::{
     Code, Command, Decision, ErrorEntry, Failure, Message, Retry, RetryPolicy, State, Status, Wake,
 };
 
-use crate::AtOnce;
 use crate::common::{Rig, json, t, t0};
+use crate::{AtOnce, asleep, result};
 
 #[test]
 fn an_error_asks_the_strikes_policy_which_parks_the_task_for_ten_minutes() {
@@ -230,6 +230,20 @@ fn data_that_is_kept_counts_against_a_result() {
     assert_eq!(
         rig.returned(Message::complete()),
         ["write completed: complete; drop"]
+    );
+}
+
+#[test]
+fn a_result_of_a_command_that_is_as_large_as_allowed_completes_the_task() {
+    let mut rig = Rig::of(asleep(5), Retry::Never);
+    rig.begin();
+    let largest = format!("\"{}\"", "x".repeat(98));
+    assert_eq!(
+        rig.command(result(&largest)),
+        [
+            "disarm wake",
+            "write completed: complete#1; 1 applied sleeping completed; drop"
+        ]
     );
 }
 

@@ -11,6 +11,7 @@ mod losing;
 mod many;
 mod oddities;
 mod parked;
+mod phases;
 mod refused;
 mod stopping;
 

@@ -156,3 +156,29 @@ fn setting_the_clock_changes_no_grace() {
         assert_eq!(rig.grace(), ["abort"]);
     }
 }
+
+#[test]
+fn a_stop_without_a_grace_aborts_a_running_handler_at_once() {
+    let now = || Input::StopNow(StopReason::Deleted);
+    let mut rig = Rig::running();
+    assert_eq!(rig.feed(now()), ["signal Deleted", "abort"]);
+    assert_eq!(
+        rig.aborted(),
+        ["disarm grace", "write runnable: release; drop"]
+    );
+    // A grace that an earlier stop left has no meaning any more.
+    let mut rig = Rig::running();
+    rig.stop();
+    assert_eq!(rig.at(1).feed(now()), ["signal Deleted", "abort"]);
+    // Without a handler it is a stop like any other.
+    let mut rig = Rig::of(asleep(5), Retry::default());
+    rig.begin();
+    assert_eq!(
+        rig.feed(now()),
+        ["disarm wake", "write sleeping +5s: release; drop"]
+    );
+    let mut rig = Rig::running();
+    rig.returned(Message::run());
+    assert_eq!(rig.feed(now()), NONE);
+    assert_eq!(rig.stored(), ["write runnable: release; drop"]);
+}
