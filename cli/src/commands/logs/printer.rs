@@ -1,0 +1,189 @@
+//! [`Printer`]: prints the output of a task.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+use windlass::{Code, TaskId};
+
+use crate::{
+    exit::Failure,
+    logs::{Bytes, Claim, Event, Lines, Stream, time},
+    output::Output,
+};
+
+/// How to print.
+pub(super) struct Options {
+    pub(super) only: Option<Stream>,
+    pub(super) timestamps: bool,
+    pub(super) follow: bool,
+}
+
+/// Prints the output of a task.
+pub(super) struct Printer {
+    out: Output,
+    id: TaskId,
+    only: Option<Stream>,
+    lines: Lines,
+    /// The claim whose output it is, if that is known.
+    claim: Option<Claim>,
+    /// For one JSON document of all.
+    whole: Option<Whole>,
+}
+
+/// What a JSON document of the whole output holds.
+#[derive(Default)]
+struct Whole {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    missing: Bytes,
+    printed: bool,
+}
+
+impl Printer {
+    pub(super) fn new(out: Output, id: TaskId, options: &Options) -> Self {
+        let json = out.is_json();
+        Self {
+            id,
+            only: options.only,
+            lines: match (json, options.timestamps) {
+                (true, _) => Lines::whole(),
+                (false, true) => Lines::timed(),
+                (false, false) => Lines::plain(),
+            },
+            claim: None,
+            whole: (json && !options.follow).then(Whole::default),
+            out,
+        }
+    }
+
+    /// What follows is the output of this claim.
+    pub(super) fn begin(&mut self, claim: Option<Claim>) -> Result<(), Failure> {
+        self.end_lines()?;
+        self.claim = claim;
+        Ok(())
+    }
+
+    /// Prints a part of a log.
+    pub(super) fn event(&mut self, event: Event<'_>) -> Result<(), Failure> {
+        match event {
+            Event::Piece { stream, at, bytes } => self.piece(stream, at, bytes),
+            Event::Gap(missing) => self.gap(missing),
+        }
+    }
+
+    /// Prints bytes of a stream.
+    pub(super) fn piece(&mut self, stream: Stream, at: i64, bytes: &[u8]) -> Result<(), Failure> {
+        if self.only.is_some_and(|only| only != stream) || bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(whole) = &mut self.whole {
+            whole.printed = true;
+            match stream {
+                Stream::Stdout => whole.stdout.extend_from_slice(bytes),
+                Stream::Stderr => whole.stderr.extend_from_slice(bytes),
+            }
+            return Ok(());
+        }
+        let Self {
+            lines,
+            out,
+            id,
+            claim,
+            ..
+        } = self;
+        lines.feed(stream, at, bytes, &mut |stream, bytes| {
+            print(out, id, *claim, stream, Some(at), bytes)
+        })
+    }
+
+    /// Says that bytes are missing here.
+    pub(super) fn gap(&mut self, missing: Bytes) -> Result<(), Failure> {
+        let missing = match self.only {
+            Some(only) => Bytes::of(only, missing.get(only)),
+            None => missing,
+        };
+        if missing.sum() == 0 {
+            return Ok(());
+        }
+        if let Some(whole) = &mut self.whole {
+            whole.missing.add(&missing);
+            return Ok(());
+        }
+        self.end_lines()?;
+        if self.out.is_json() {
+            let missing = missing_json(missing);
+            return self
+                .out
+                .json(&self.with_claim(json!({ "missing_bytes": missing })));
+        }
+        // Where standard error is closed there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
+        Ok(())
+    }
+
+    /// Prints lines that have not ended.
+    pub(super) fn end_lines(&mut self) -> Result<(), Failure> {
+        let Self {
+            lines,
+            out,
+            id,
+            claim,
+            ..
+        } = self;
+        lines.finish(&mut |stream, bytes| print(out, id, *claim, stream, None, bytes))
+    }
+
+    fn with_claim(&self, mut document: Value) -> Value {
+        document["id"] = json!(self.id);
+        document["incarnation"] = json!(self.claim.map(|claim| claim.incarnation));
+        document["attempt"] = json!(self.claim.map(|claim| claim.attempt));
+        document
+    }
+
+    /// Prints what is left to print. `state` is that of the task.
+    pub(super) fn finish(mut self, state: Option<Code>) -> Result<(), Failure> {
+        self.end_lines()?;
+        let Some(whole) = self.whole.take() else {
+            return Ok(());
+        };
+        let text = |bytes: &[u8]| {
+            whole
+                .printed
+                .then(|| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let mut document = self.with_claim(json!({
+            "state": state,
+            "stdout": text(&whole.stdout),
+            "stderr": text(&whole.stderr),
+        }));
+        if whole.missing.sum() > 0 {
+            document["missing_bytes"] = missing_json(whole.missing);
+        }
+        self.out.json(&document)
+    }
+}
+
+fn missing_json(missing: Bytes) -> Value {
+    json!({ "stdout": missing.stdout, "stderr": missing.stderr })
+}
+
+fn print(
+    out: &Output,
+    id: &TaskId,
+    claim: Option<Claim>,
+    stream: Stream,
+    at: Option<i64>,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&json!({
+            "id": id,
+            "incarnation": claim.map(|claim| claim.incarnation),
+            "attempt": claim.map(|claim| claim.attempt),
+            "time": at.map(time),
+            "stream": stream.name(),
+            "text": String::from_utf8_lossy(bytes),
+        }));
+    }
+    out.stream(stream, bytes)
+}
