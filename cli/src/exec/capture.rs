@@ -12,9 +12,8 @@ use tokio::{
     sync::mpsc::Sender,
     task::JoinHandle,
 };
-use windlass::Fence;
 
-use crate::logs::{Piece, Stream};
+use crate::logs::{Piece, Run, Stream};
 
 /// What the store keeps of an attempt: the result of a completed task, and the data of any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +38,9 @@ pub(crate) struct Output {
     /// How many bytes it has written to its standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stderr_bytes: Option<u64>,
-    /// The claim whose command it was: the incarnation, the attempt and the fence.
+    /// The run of the command: its claim and its attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) incarnation: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) attempt: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fence: Option<Fence>,
+    pub(crate) run: Option<Run>,
     /// How long it has run.
     #[serde(default)]
     pub(crate) duration_ms: u64,

@@ -58,7 +58,7 @@ use self::{
     process::Identity,
     watched::{Ended, Keeping, Watched},
 };
-use crate::logs::{Claim, Logs};
+use crate::logs::Logs;
 
 pub(crate) use self::{
     capture::Output,
@@ -186,9 +186,9 @@ impl Exec {
             }
         };
         leftover::started(folder, running, group.id()).map_err(written_down)?;
-        let log = self.logs.begin(task);
+        let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
-            claim: Claim::of(task),
+            run,
             room: self.room(task),
             log: log.as_ref(),
         };

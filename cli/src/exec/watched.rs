@@ -14,7 +14,7 @@ use tracing::debug;
 use windlass::{ActionKind, CheckpointError, Stop, TaskContext};
 
 use super::{Output, Props, capture::Capture, group::Group};
-use crate::logs::{Claim, Recorder, Stream};
+use crate::logs::{Recorder, Run, Stream};
 
 /// The output of a running command is persisted after this time, and then so often, if it changed.
 const FIRST_SAVE: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(super) enum Ended {
 
 /// Where the output of a command goes.
 pub(super) struct Keeping<'a> {
-    pub(super) claim: Claim,
+    pub(super) run: Run,
     /// How many bytes it may have as JSON, in the store.
     pub(super) room: usize,
     pub(super) log: Option<&'a Recorder>,
@@ -43,7 +43,7 @@ pub(super) struct Keeping<'a> {
 pub(super) struct Watched {
     stdout: Option<Capture>,
     stderr: Option<Capture>,
-    claim: Claim,
+    run: Run,
     room: usize,
     started: Instant,
     saved: u64,
@@ -56,7 +56,7 @@ impl Watched {
         started: Instant,
         keeping: Keeping<'_>,
     ) -> Self {
-        let Keeping { claim, room, log } = keeping;
+        let Keeping { run, room, log } = keeping;
         let to = |stream| log.map(|log| (stream, log.sender()));
         let (stdin, stdout, stderr) = group.pipes();
         if let (Some(mut stdin), Some(text)) = (stdin, props.stdin.clone()) {
@@ -68,7 +68,7 @@ impl Watched {
         Self {
             stdout: stdout.map(|from| Capture::start(from, props.capture, to(Stream::Stdout))),
             stderr: stderr.map(|from| Capture::start(from, props.capture, to(Stream::Stderr))),
-            claim,
+            run,
             room,
             started,
             saved: 0,
@@ -156,9 +156,7 @@ impl Watched {
             stdout_bytes: self.stdout.as_ref().map(Capture::total),
             stderr_bytes: self.stderr.as_ref().map(Capture::total),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            incarnation: Some(self.claim.incarnation),
-            attempt: Some(self.claim.attempt),
-            fence: Some(self.claim.fence),
+            run: Some(self.run),
         }
     }
 }

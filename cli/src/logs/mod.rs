@@ -1,7 +1,7 @@
 //! [`Logs`]: the whole output of every attempt, in files on the machine that runs it.
 //!
 //! They lie beside the folders of the tasks: for `sqlite:/var/lib/jobs.db` in
-//! `/var/lib/jobs.db.logs/store=IDENTITY/ID@ORDER/`. A claim writes two plain files, `stdout` and
+//! `/var/lib/jobs.db.logs/store=IDENTITY/ID@ORDER/`. A run of the command writes two plain files, `stdout` and
 //! `stderr`, and an index that orders their pieces by time ([`index`]). A log within a limit consists
 //! of segments; the oldest is deleted for a new one, and a reader reports how many bytes are missing
 //! ([`reader`]). Nothing is made for a command that prints nothing.
@@ -37,7 +37,7 @@ use windlass::{Client, TaskContext, TaskId};
 use self::name::Segment;
 pub(crate) use self::{
     lines::{Lines, time},
-    name::{Bytes, Claim, Stream},
+    name::{Bytes, Run, Stream},
     reader::{Event, Reader},
     recorder::Recorder,
     writer::{Piece, Writer},
@@ -63,7 +63,7 @@ pub(crate) enum Limit {
 pub(crate) struct Started {
     pub(crate) id: TaskId,
     pub(crate) order: u64,
-    pub(crate) claim: Claim,
+    pub(crate) run: Run,
 }
 
 /// The logs of the tasks of one store, on this machine.
@@ -115,47 +115,59 @@ impl Logs {
         self.place.root.join(task_folder(id, order))
     }
 
-    /// Begins the log of a claim. `None` if no logs are written.
-    pub(crate) fn begin(&self, task: &TaskContext) -> Option<Recorder> {
+    /// Begins a run of a task's command, with its log unless none is written.
+    pub(crate) fn begin(&self, task: &TaskContext) -> (Run, Option<Recorder>) {
+        let (id, order) = (task.id(), task.order());
+        let mut run = Run {
+            fence: task.fence(),
+            incarnation: task.incarnation(),
+            attempt: task.attempt(),
+            nth: 0,
+        };
         let limit = match self.limit {
-            Limit::None => return None,
+            Limit::None => return (run, None),
             Limit::Bytes(limit) => Some(limit),
             Limit::All => None,
         };
-        let (id, order, claim) = (task.id(), task.order(), Claim::of(task));
+        // A folder that cannot be read cannot be written either.
+        for earlier in self.runs(id, order).unwrap_or_default() {
+            if (Run { nth: 0, ..earlier }) == (Run { nth: 0, ..run }) {
+                run.nth = earlier.nth.saturating_add(1);
+            }
+        }
         if let Some(started) = &self.started {
             let id = id.clone();
             // Where the receiver has ended nobody prints any more.
-            let _ = started.send(Started { id, order, claim });
+            let _ = started.send(Started { id, order, run });
         }
-        let writer = Writer::new(self.dir(id, order), claim, limit);
-        Some(Recorder::start(writer))
+        let writer = Writer::new(self.dir(id, order), run, limit);
+        (run, Some(Recorder::start(writer)))
     }
 
-    /// The claims of a task that have a log here, the newest last.
+    /// The runs of a task that have a log here, the newest last.
     ///
     /// # Errors
     ///
     /// When the folder cannot be read.
-    pub(crate) fn claims(&self, id: &TaskId, order: u64) -> io::Result<Vec<Claim>> {
+    pub(crate) fn runs(&self, id: &TaskId, order: u64) -> io::Result<Vec<Run>> {
         let segments = Segment::list(&self.dir(id, order))?;
-        let mut claims: Vec<Claim> = segments.into_iter().map(|s| s.claim).collect();
-        claims.dedup();
-        Ok(claims)
+        let mut runs: Vec<Run> = segments.into_iter().map(|s| s.run).collect();
+        runs.dedup();
+        Ok(runs)
     }
 
-    /// Reads the log of a claim.
-    pub(crate) fn reader(&self, id: &TaskId, order: u64, claim: Claim) -> Reader {
-        Reader::new(self.dir(id, order), claim)
+    /// Reads the log of a run.
+    pub(crate) fn reader(&self, id: &TaskId, order: u64, run: Run) -> Reader {
+        Reader::new(self.dir(id, order), run)
     }
 
     /// Deletes the oldest of each log of a task beyond this many bytes.
     pub(crate) fn trim(&self, id: &TaskId, order: u64, limit: u64) {
         let dir = self.dir(id, order);
         let mut sum = 0;
-        let mut claim = None;
+        let mut run = None;
         for segment in Segment::list(&dir).unwrap_or_default().into_iter().rev() {
-            if claim.replace(segment.claim) != Some(segment.claim) {
+            if run.replace(segment.run) != Some(segment.run) {
                 sum = 0;
             }
             sum += segment.bytes(&dir);

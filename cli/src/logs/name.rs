@@ -1,11 +1,11 @@
-//! The names of the files of a log: `INCARNATION.ATTEMPT.FENCE.SEGMENT.stdout`, `.stderr`, `.index`.
+//! The names of the files of a log: `INCARNATION.ATTEMPT.FENCE.NTH.SEGMENT.stdout`, `.stderr`, `.index`.
 
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
 };
 
-use windlass::{Fence, TaskContext};
+use windlass::Fence;
 
 /// One of the two streams of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,36 +91,35 @@ impl Bytes {
     }
 }
 
-/// The claim whose command wrote a log. An attempt has several claims if its task was released and
-/// claimed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Claim {
+/// One run of a task's command. An attempt has several if its task was paused or released meanwhile.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub(crate) struct Run {
+    /// The fence of the claim. A task keeps its claim from attempt to attempt if it need not wait long.
+    pub(crate) fence: Fence,
     pub(crate) incarnation: u32,
     pub(crate) attempt: u32,
-    pub(crate) fence: Fence,
+    /// How many earlier runs of the same claim and attempt have a log.
+    pub(crate) nth: u32,
 }
 
-impl Claim {
-    /// The claim of a running task.
-    pub(crate) fn of(task: &TaskContext) -> Self {
-        Self {
-            incarnation: task.incarnation(),
-            attempt: task.attempt(),
-            fence: task.fence(),
-        }
-    }
-}
-
-impl fmt::Display for Claim {
+impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.incarnation, self.attempt, self.fence)
+        let Self {
+            fence,
+            incarnation,
+            attempt,
+            nth,
+        } = self;
+        write!(f, "{incarnation}.{attempt}.{fence}.{nth}")
     }
 }
 
 /// One segment of a log: its index, and the bytes of each stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
-    pub(super) claim: Claim,
+    pub(super) run: Run,
     pub(super) number: u64,
 }
 
@@ -130,19 +129,20 @@ impl Segment {
 
     fn parse(name: &str) -> Option<Self> {
         let mut parts = name.split('.');
-        let claim = Claim {
+        let run = Run {
             incarnation: parts.next()?.parse().ok()?,
             attempt: parts.next()?.parse().ok()?,
             fence: Fence(parts.next()?.parse().ok()?),
+            nth: parts.next()?.parse().ok()?,
         };
         let number = parts.next()?.parse().ok()?;
         let ending = parts.next()?;
         let known = ending == Self::INDEX || Stream::ALL.iter().any(|s| s.name() == ending);
-        (known && parts.next().is_none()).then_some(Self { claim, number })
+        (known && parts.next().is_none()).then_some(Self { run, number })
     }
 
     fn file(&self, dir: &Path, ending: &str) -> PathBuf {
-        dir.join(format!("{}.{}.{ending}", self.claim, self.number))
+        dir.join(format!("{}.{}.{ending}", self.run, self.number))
     }
 
     pub(super) fn index(&self, dir: &Path) -> PathBuf {
@@ -153,7 +153,7 @@ impl Segment {
         self.file(dir, stream.name())
     }
 
-    /// The segments in the folder of a task, those of the newest claim last.
+    /// The segments in the folder of a task, those of the newest run last.
     pub(super) fn list(dir: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -163,7 +163,7 @@ impl Segment {
         let mut all: Vec<Self> = names
             .filter_map(|name| Self::parse(name.to_str()?))
             .collect();
-        all.sort_by_key(|s| (s.claim.fence, s.claim.attempt, s.number));
+        all.sort_by_key(|s| (s.run, s.number));
         all.dedup();
         Ok(all)
     }
@@ -203,21 +203,22 @@ mod tests {
 
     #[test]
     fn a_name_is_read_as_it_was_written() {
-        let claim = Claim {
+        let run = Run {
             incarnation: 2,
             attempt: 3,
             fence: Fence(41),
+            nth: 1,
         };
-        let segment = Segment { claim, number: 7 };
+        let segment = Segment { run, number: 7 };
         let dir = Path::new("");
         for file in segment.files(dir) {
             assert_eq!(Segment::parse(file.to_str().unwrap()), Some(segment));
         }
         for other in [
-            "2.3.41.7",
-            "2.3.41.7.txt",
-            "2.3.x.7.index",
-            "2.3.41.7.index.gz",
+            "2.3.41.1.7",
+            "2.3.41.1.7.txt",
+            "2.3.x.1.7.index",
+            "2.3.41.1.7.index.gz",
         ] {
             assert_eq!(Segment::parse(other), None, "{other}");
         }

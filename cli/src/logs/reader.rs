@@ -1,4 +1,4 @@
-//! [`Reader`]: reads the log of one claim, also while it is written.
+//! [`Reader`]: reads the log of one run, also while it is written.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     index::Record,
-    name::{Bytes, Claim, Segment, Stream},
+    name::{Bytes, Run, Segment, Stream},
 };
 
 /// At most so many bytes are handed over at once.
@@ -28,11 +28,11 @@ pub(crate) enum Event<'a> {
     Gap(Bytes),
 }
 
-/// A place in the log of a claim. It goes on when more is written.
+/// A place in the log of a run. It goes on when more is written.
 #[derive(Debug)]
 pub(crate) struct Reader {
     dir: PathBuf,
-    claim: Claim,
+    run: Run,
     open: Option<Open>,
     /// The number of the segment after the open one.
     next: u64,
@@ -90,10 +90,10 @@ impl Open {
 
 impl Reader {
     /// Begins at the oldest byte that is kept.
-    pub(super) fn new(dir: PathBuf, claim: Claim) -> Self {
+    pub(super) fn new(dir: PathBuf, run: Run) -> Self {
         Self {
             dir,
-            claim,
+            run,
             open: None,
             next: 0,
             counts: Bytes::default(),
@@ -175,10 +175,10 @@ impl Reader {
         Ok(true)
     }
 
-    /// The segments of the claim that were not read yet.
+    /// The segments of the run that were not read yet.
     fn segments(&self) -> io::Result<Vec<Segment>> {
         let mut all = Segment::list(&self.dir)?;
-        all.retain(|s| s.claim == self.claim && s.number >= self.next);
+        all.retain(|s| s.run == self.run && s.number >= self.next);
         Ok(all)
     }
 

@@ -16,7 +16,7 @@ const QUEUE: usize = 16;
 /// How long the end of a command waits for the disk.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// Writes the log of a claim in the background.
+/// Writes the log of a run in the background.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pieces: mpsc::Sender<Piece>,
@@ -57,5 +57,7 @@ async fn work(mut writer: Writer, mut queue: mpsc::Receiver<Piece>) {
         let Ok(back) = written.await else { return };
         (writer, pieces) = back;
     }
-    let _ = spawn_blocking(move || writer.end()).await;
+    if writer.has_begun() {
+        let _ = spawn_blocking(move || writer.end()).await;
+    }
 }

@@ -1,4 +1,4 @@
-//! [`Writer`]: appends the output of one claim's command to files, within a limit.
+//! [`Writer`]: appends the output of one run's command to files, within a limit.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{
     index::Record,
-    name::{Bytes, Claim, Segment, Stream},
+    name::{Bytes, Run, Segment, Stream},
 };
 use crate::place::make_private;
 
@@ -25,9 +25,9 @@ const SEGMENT: u64 = 8 << 20;
 /// No line of an index is longer.
 const LINE: u64 = 64;
 
-/// The logs of the earlier claims of a task take at most this many times the limit of one.
+/// The logs of the earlier runs of a task take at most this many times the limit of one.
 const EARLIER: u64 = 3;
-/// At most so many earlier claims have a log.
+/// At most so many earlier runs have a log.
 const MOST_EARLIER: usize = 99;
 
 /// What was read from a stream of a command.
@@ -47,11 +47,11 @@ impl Piece {
     }
 }
 
-/// Appends to the log of one claim. The files are made when there is something to write.
+/// Appends to the log of one run. The files are made when there is something to write.
 #[derive(Debug)]
 pub(crate) struct Writer {
     dir: PathBuf,
-    claim: Claim,
+    run: Run,
     limit: Option<u64>,
     open: Option<Open>,
     /// The number of the next segment.
@@ -122,11 +122,11 @@ impl Open {
 }
 
 impl Writer {
-    /// Of the log of this claim, in the folder of its task. `None` is no limit.
-    pub(super) fn new(dir: PathBuf, claim: Claim, limit: Option<u64>) -> Self {
+    /// Of the log of this run, in the folder of its task. `None` is no limit.
+    pub(super) fn new(dir: PathBuf, run: Run, limit: Option<u64>) -> Self {
         Self {
             dir,
-            claim,
+            run,
             limit,
             open: None,
             next: 0,
@@ -173,8 +173,8 @@ impl Writer {
 
     fn warn(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.warned, true) {
-            let (folder, claim) = (self.dir.display(), self.claim);
-            warn!(%folder, %claim, %error, "could not write the log of a command; the command goes on, and its log has a gap");
+            let (folder, run) = (self.dir.display(), self.run);
+            warn!(%folder, %run, %error, "could not write the log of a command; the command goes on, and its log has a gap");
         }
     }
 
@@ -227,7 +227,7 @@ impl Writer {
             self.begin()?;
         }
         let segment = Segment {
-            claim: self.claim,
+            run: self.run,
             number: self.next,
         };
         let mut open = Open {
@@ -263,30 +263,23 @@ impl Writer {
         }
     }
 
-    /// Makes the folder. Deletes what a claim of the same number wrote before a backup was restored,
-    /// and the oldest logs of the task when they take too much.
+    /// Makes the folder. Deletes the oldest logs of the task when they take too much.
     fn begin(&self) -> io::Result<()> {
         make_private(&self.dir)?;
-        let (own, earlier): (Vec<Segment>, Vec<Segment>) = Segment::list(&self.dir)?
-            .into_iter()
-            .partition(|segment| segment.claim.fence == self.claim.fence);
-        for segment in own {
-            segment.remove(&self.dir);
-        }
-        let mut claims: Vec<(Claim, u64, Vec<Segment>)> = Vec::new();
-        for segment in earlier {
+        let mut runs: Vec<(Run, u64, Vec<Segment>)> = Vec::new();
+        for segment in Segment::list(&self.dir)? {
             let bytes = segment.bytes(&self.dir);
-            match claims.last_mut().filter(|(c, ..)| *c == segment.claim) {
+            match runs.last_mut().filter(|(c, ..)| *c == segment.run) {
                 Some((_, sum, segments)) => {
                     *sum += bytes;
                     segments.push(segment);
                 }
-                None => claims.push((segment.claim, bytes, vec![segment])),
+                None => runs.push((segment.run, bytes, vec![segment])),
             }
         }
         let most = self.limit.map_or(u64::MAX, |limit| limit * EARLIER);
         let mut sum = 0u64;
-        for (at, (_, bytes, segments)) in claims.iter().rev().enumerate() {
+        for (at, (_, bytes, segments)) in runs.iter().rev().enumerate() {
             sum = sum.saturating_add(*bytes);
             if sum > most || at >= MOST_EARLIER {
                 for segment in segments {
@@ -295,6 +288,11 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Whether there was something to write.
+    pub(super) fn has_begun(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Says in the index that the output has ended.

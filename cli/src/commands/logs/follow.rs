@@ -1,13 +1,17 @@
 //! [`Follow`]: prints the output of a task while its commands write it.
 
-use std::time::Duration;
+use std::{ops::Bound, time::Duration};
 
 use futures::StreamExt;
 use tokio::time::sleep;
-use windlass::{Client, Fence, store::TaskRecord};
+use windlass::{Client, store::TaskRecord};
 
 use super::{Printer, Source, Stored, elsewhere, print_stored, state};
-use crate::{exit::Failure, logs::Reader, output::Output};
+use crate::{
+    exit::Failure,
+    logs::{Reader, Run},
+    output::Output,
+};
 
 /// How often the files are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -21,12 +25,12 @@ pub(super) struct Follow {
     to: Printer,
     out: Output,
     reader: Option<Reader>,
-    /// The last claim whose log was begun.
-    last: Option<Fence>,
+    /// Where the next run is looked for: after the last one that was begun.
+    from: Bound<Run>,
     /// What the store kept at the last look.
     stored: Option<Stored>,
-    /// The claim of which was said that it runs elsewhere.
-    noted: Option<Fence>,
+    /// The run of which was said that it runs elsewhere.
+    noted: Option<Run>,
 }
 
 impl Follow {
@@ -37,7 +41,7 @@ impl Follow {
             to,
             out,
             reader: None,
-            last: None,
+            from: Bound::Unbounded,
             stored: None,
             noted: None,
         }
@@ -54,8 +58,9 @@ impl Follow {
         // Earlier attempts are not printed.
         let local = self.source.local(&record)?;
         let chosen = self.source.chosen(&local, Stored::of(&record).as_ref());
-        let first = chosen.first().map(|claim| claim.fence);
-        self.last = first.map(|fence| Fence(fence.0.saturating_sub(1)));
+        if let Some(first) = chosen.first() {
+            self.from = Bound::Included(*first);
+        }
         loop {
             // After the changes are followed: none is missed.
             let record = match self.client.get(&id).await {
@@ -99,12 +104,12 @@ impl Follow {
                 reader.read(&mut |event| self.to.event(event))?;
             }
             let local = self.source.local(record)?;
-            let Some(next) = self.source.wanted.next(&local, self.last) else {
+            let Some(next) = self.source.wanted.next(&local, self.from) else {
                 return Ok(());
             };
-            // The claim before has ended, or was lost.
+            // The run before has ended, or was lost.
             self.leave()?;
-            self.last = Some(next.fence);
+            self.from = Bound::Excluded(next);
             self.to.begin(Some(next))?;
             let logs = self.source.logs.as_ref();
             self.reader = logs.map(|logs| logs.reader(&record.task.id, record.order, next));
@@ -124,28 +129,26 @@ impl Follow {
         self.leave()
     }
 
-    /// Prints what is new in the store, of a claim that has no log on this machine.
+    /// Prints what is new in the store, of a run that has no log on this machine.
     fn read_stored(&mut self, record: &TaskRecord) -> Result<(), Failure> {
         let Some(stored) = Stored::of(record) else {
             return Ok(());
         };
-        if let Some(claim) = stored.claim {
+        if let Some(run) = stored.run {
             let local = self.source.local(record)?;
-            let wanted = self.last.is_none_or(|last| claim.fence > last);
             if elsewhere(&local, Some(&stored)).is_none()
-                || !wanted
-                || self.source.wanted.next(&[claim], None).is_none()
+                || self.source.wanted.next(&[run], self.from).is_none()
             {
                 return Ok(());
             }
-            if self.noted.replace(claim.fence) != Some(claim.fence) {
+            if self.noted.replace(run) != Some(run) {
                 self.out.note(format_args!(
                     "note: this machine has no log of attempt {}; following what the store keeps, \
                      which is updated every 5 s",
-                    claim.attempt
+                    run.attempt
                 ));
                 self.leave()?;
-                self.to.begin(Some(claim))?;
+                self.to.begin(Some(run))?;
             }
         } else if self.reader.is_some() {
             return Ok(());

@@ -9,7 +9,7 @@ mod select;
 mod stored;
 
 use clap::ValueEnum;
-use windlass::{Code, Fence, TaskId, store::TaskRecord};
+use windlass::{Code, TaskId, store::TaskRecord};
 
 use self::{
     follow::Follow,
@@ -21,7 +21,7 @@ use crate::{
     exec,
     exit::{Exit, Failure},
     global::Global,
-    logs::{Bytes, Claim, Logs, Stream},
+    logs::{Bytes, Logs, Run, Stream},
     output::Output,
 };
 
@@ -118,17 +118,17 @@ struct Source {
 }
 
 impl Source {
-    /// The claims of a task that have a log on this machine.
-    fn local(&self, record: &TaskRecord) -> Result<Vec<Claim>, Failure> {
+    /// The runs of a task that have a log on this machine.
+    fn local(&self, record: &TaskRecord) -> Result<Vec<Run>, Failure> {
         let Some(logs) = &self.logs else {
             return Ok(Vec::new());
         };
-        logs.claims(&record.task.id, record.order)
+        logs.runs(&record.task.id, record.order)
             .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
     }
 
-    /// The claims of the wanted attempt, of which there is something here or in the store.
-    fn chosen(&self, local: &[Claim], stored: Option<&Stored>) -> Vec<Claim> {
+    /// The runs of the wanted attempt, of which there is something here or in the store.
+    fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
         let mut all = local.to_vec();
         all.extend(elsewhere(local, stored));
         self.wanted.choose(all)
@@ -140,11 +140,11 @@ impl Source {
         let stored = Stored::of(record);
         let chosen = self.chosen(&local, stored.as_ref());
         let named = self.wanted.attempt.is_some() || self.wanted.incarnation.is_some();
-        for claim in &chosen {
-            to.begin(Some(*claim))?;
+        for run in &chosen {
+            to.begin(Some(*run))?;
             match (&self.logs, &stored) {
-                (Some(logs), _) if local.contains(claim) => {
-                    let mut reader = logs.reader(&record.task.id, record.order, *claim);
+                (Some(logs), _) if local.contains(run) => {
+                    let mut reader = logs.reader(&record.task.id, record.order, *run);
                     reader.finish(&mut |event| to.event(event))?;
                 }
                 (_, Some(stored)) => {
@@ -155,7 +155,7 @@ impl Source {
             }
         }
         if chosen.is_empty() {
-            match stored.filter(|stored| stored.claim.is_none() && !named) {
+            match stored.filter(|stored| stored.run.is_none() && !named) {
                 Some(stored) => print_stored(&mut to, &stored, None)?,
                 None if named => return Err(no_such(record, &local)),
                 None => out.note(format!(
@@ -172,18 +172,17 @@ fn state(record: &TaskRecord) -> Option<Code> {
     record.state.as_ref().map(windlass::State::code).ok()
 }
 
-/// The claim of what the store keeps, if that has printed something and has no log on this machine.
-fn elsewhere(local: &[Claim], stored: Option<&Stored>) -> Option<Claim> {
+/// The run of what the store keeps, if that has printed something and has no log on this machine.
+fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
     let stored = stored?;
-    let claim = stored.claim?;
+    let run = stored.run?;
     let printed = Stream::ALL.iter().any(|s| stored.total(*s) > 0);
-    let here = |fence: Fence| local.iter().any(|claim| claim.fence == fence);
-    (printed && !here(claim.fence)).then_some(claim)
+    (printed && !local.contains(&run)).then_some(run)
 }
 
 /// Says that this is not from a file, and how much of it there is.
 fn note_stored(out: &Output, stored: &Stored) {
-    let attempt = stored.claim.map_or(0, |claim| claim.attempt);
+    let attempt = stored.run.map_or(0, |run| run.attempt);
     let parts: Vec<String> = Stream::ALL
         .into_iter()
         .filter(|stream| stored.since(None, *stream).0 > 0)
@@ -216,11 +215,11 @@ fn print_stored(to: &mut Printer, stored: &Stored, before: Option<&Stored>) -> R
 }
 
 /// There is nothing of the attempt that was named.
-fn no_such(record: &TaskRecord, local: &[Claim]) -> Failure {
+fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
     let id = &record.task.id;
     let mut here: Vec<String> = local
         .iter()
-        .map(|claim| format!("{} of incarnation {}", claim.attempt, claim.incarnation))
+        .map(|run| format!("{} of incarnation {}", run.attempt, run.incarnation))
         .collect();
     here.dedup();
     let here = match here.is_empty() {

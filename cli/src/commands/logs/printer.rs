@@ -7,7 +7,7 @@ use windlass::{Code, TaskId};
 
 use crate::{
     exit::Failure,
-    logs::{Bytes, Claim, Event, Lines, Stream, time},
+    logs::{Bytes, Event, Lines, Run, Stream, time},
     output::Output,
 };
 
@@ -24,8 +24,8 @@ pub(super) struct Printer {
     id: TaskId,
     only: Option<Stream>,
     lines: Lines,
-    /// The claim whose output it is, if that is known.
-    claim: Option<Claim>,
+    /// The run whose output it is, if that is known.
+    run: Option<Run>,
     /// For one JSON document of all.
     whole: Option<Whole>,
 }
@@ -50,16 +50,16 @@ impl Printer {
                 (false, true) => Lines::timed(),
                 (false, false) => Lines::plain(),
             },
-            claim: None,
+            run: None,
             whole: (json && !options.follow).then(Whole::default),
             out,
         }
     }
 
-    /// What follows is the output of this claim.
-    pub(super) fn begin(&mut self, claim: Option<Claim>) -> Result<(), Failure> {
+    /// What follows is the output of this run.
+    pub(super) fn begin(&mut self, run: Option<Run>) -> Result<(), Failure> {
         self.end_lines()?;
-        self.claim = claim;
+        self.run = run;
         Ok(())
     }
 
@@ -88,11 +88,11 @@ impl Printer {
             lines,
             out,
             id,
-            claim,
+            run,
             ..
         } = self;
         lines.feed(stream, at, bytes, &mut |stream, bytes| {
-            print(out, id, *claim, stream, Some(at), bytes)
+            print(out, id, *run, stream, Some(at), bytes)
         })
     }
 
@@ -114,7 +114,7 @@ impl Printer {
             let missing = missing_json(missing);
             return self
                 .out
-                .json(&self.with_claim(json!({ "missing_bytes": missing })));
+                .json(&self.with_run(json!({ "missing_bytes": missing })));
         }
         // Where standard error is closed there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
@@ -127,16 +127,16 @@ impl Printer {
             lines,
             out,
             id,
-            claim,
+            run,
             ..
         } = self;
-        lines.finish(&mut |stream, bytes| print(out, id, *claim, stream, None, bytes))
+        lines.finish(&mut |stream, bytes| print(out, id, *run, stream, None, bytes))
     }
 
-    fn with_claim(&self, mut document: Value) -> Value {
+    fn with_run(&self, mut document: Value) -> Value {
         document["id"] = json!(self.id);
-        document["incarnation"] = json!(self.claim.map(|claim| claim.incarnation));
-        document["attempt"] = json!(self.claim.map(|claim| claim.attempt));
+        document["incarnation"] = json!(self.run.map(|run| run.incarnation));
+        document["attempt"] = json!(self.run.map(|run| run.attempt));
         document
     }
 
@@ -151,7 +151,7 @@ impl Printer {
                 .printed
                 .then(|| String::from_utf8_lossy(bytes).into_owned())
         };
-        let mut document = self.with_claim(json!({
+        let mut document = self.with_run(json!({
             "state": state,
             "stdout": text(&whole.stdout),
             "stderr": text(&whole.stderr),
@@ -170,7 +170,7 @@ fn missing_json(missing: Bytes) -> Value {
 fn print(
     out: &Output,
     id: &TaskId,
-    claim: Option<Claim>,
+    run: Option<Run>,
     stream: Stream,
     at: Option<i64>,
     bytes: &[u8],
@@ -178,8 +178,8 @@ fn print(
     if out.is_json() {
         return out.json(&json!({
             "id": id,
-            "incarnation": claim.map(|claim| claim.incarnation),
-            "attempt": claim.map(|claim| claim.attempt),
+            "incarnation": run.map(|run| run.incarnation),
+            "attempt": run.map(|run| run.attempt),
             "time": at.map(time),
             "stream": stream.name(),
             "text": String::from_utf8_lossy(bytes),

@@ -1,8 +1,8 @@
 //! Which logs of a task are wanted.
 
-use windlass::Fence;
+use std::ops::{Bound, RangeBounds};
 
-use crate::logs::Claim;
+use crate::logs::Run;
 
 /// The attempt that was named.
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,45 +12,48 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn is(&self, claim: &Claim) -> bool {
-        self.incarnation.is_none_or(|n| n == claim.incarnation)
-            && self.attempt.is_none_or(|n| n == claim.attempt)
+    fn is(&self, run: &Run) -> bool {
+        self.incarnation.is_none_or(|n| n == run.incarnation)
+            && self.attempt.is_none_or(|n| n == run.attempt)
     }
 
     /// Whether it is a later one.
-    fn is_before(&self, claim: &Claim) -> bool {
-        let incarnation = self.incarnation.unwrap_or(claim.incarnation);
-        (incarnation, self.attempt.unwrap_or(0)) <= (claim.incarnation, claim.attempt)
+    fn is_before(&self, run: &Run) -> bool {
+        let incarnation = self.incarnation.unwrap_or(run.incarnation);
+        (incarnation, self.attempt.unwrap_or(0)) <= (run.incarnation, run.attempt)
     }
 
-    /// The claims of the wanted attempt, in their order: the last attempt unless one was named.
-    pub(super) fn choose(&self, mut claims: Vec<Claim>) -> Vec<Claim> {
-        claims.sort_by_key(|claim| claim.fence);
-        let last = claims.iter().rev().find(|claim| self.is(claim)).copied();
-        claims.retain(|claim| {
-            last.is_some_and(|l| (l.incarnation, l.attempt) == (claim.incarnation, claim.attempt))
+    /// The runs of the wanted attempt, in their order: the last attempt unless one was named.
+    pub(super) fn choose(&self, mut runs: Vec<Run>) -> Vec<Run> {
+        runs.sort();
+        let last = runs.iter().rev().find(|run| self.is(run)).copied();
+        runs.retain(|run| {
+            last.is_some_and(|l| (l.incarnation, l.attempt) == (run.incarnation, run.attempt))
         });
-        claims
+        runs
     }
 
-    /// The first claim to follow that comes after this one, or is the first.
-    pub(super) fn next(&self, claims: &[Claim], after: Option<Fence>) -> Option<Claim> {
-        let mut claims = claims.iter().filter(|claim| self.is_before(claim));
-        let following = |claim: &&Claim| after.is_none_or(|after| claim.fence > after);
-        claims.find(following).copied()
+    /// The first of the runs to follow that is in the range from there on.
+    pub(super) fn next(&self, runs: &[Run], from: Bound<Run>) -> Option<Run> {
+        let range = (from, Bound::Unbounded);
+        let mut runs = runs.iter().filter(|run| self.is_before(run));
+        runs.find(|run| range.contains(*run)).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass::Fence;
+
     use super::*;
 
-    fn claims() -> Vec<Claim> {
+    fn runs() -> Vec<Run> {
         let all = [(0, 1, 3), (0, 2, 5), (0, 2, 6), (1, 1, 9)];
-        all.map(|(incarnation, attempt, fence)| Claim {
+        all.map(|(incarnation, attempt, fence)| Run {
             incarnation,
             attempt,
             fence: Fence(fence),
+            nth: 0,
         })
         .to_vec()
     }
@@ -72,21 +75,22 @@ mod tests {
             (Some(0), Some(1), vec![3]),
             (Some(1), Some(2), vec![]),
         ] {
-            let chosen = wanted(incarnation, attempt).choose(claims());
-            let chosen: Vec<u64> = chosen.iter().map(|claim| claim.fence.0).collect();
+            let chosen = wanted(incarnation, attempt).choose(runs());
+            let chosen: Vec<u64> = chosen.iter().map(|run| run.fence.0).collect();
             assert_eq!(chosen, fences, "{incarnation:?} {attempt:?}");
         }
     }
 
     #[test]
     fn following_goes_on_with_the_next_claims() {
-        let next = |wanted: Wanted, after| wanted.next(&claims(), after).map(|c| c.fence.0);
-        let any = wanted(None, None);
-        assert_eq!(next(any, None), Some(3));
-        assert_eq!(next(any, Some(Fence(5))), Some(6));
-        assert_eq!(next(any, Some(Fence(9))), None);
-        assert_eq!(next(wanted(Some(0), Some(2)), None), Some(5));
-        assert_eq!(next(wanted(Some(0), Some(3)), None), Some(9));
-        assert_eq!(next(wanted(Some(1), Some(2)), None), None);
+        let next = |wanted: Wanted, from| wanted.next(&runs(), from).map(|run| run.fence.0);
+        let (any, all) = (wanted(None, None), runs());
+        assert_eq!(next(any, Bound::Unbounded), Some(3));
+        assert_eq!(next(any, Bound::Included(all[1])), Some(5));
+        assert_eq!(next(any, Bound::Excluded(all[1])), Some(6));
+        assert_eq!(next(any, Bound::Excluded(all[3])), None);
+        assert_eq!(next(wanted(Some(0), Some(2)), Bound::Unbounded), Some(5));
+        assert_eq!(next(wanted(Some(0), Some(3)), Bound::Unbounded), Some(9));
+        assert_eq!(next(wanted(Some(1), Some(2)), Bound::Unbounded), None);
     }
 }

@@ -1,9 +1,9 @@
 //! [`Stored`]: the output of a task, as far as its record in the store keeps it.
 
 use serde_json::Value;
-use windlass::{Fence, Status, store::TaskRecord};
+use windlass::{Status, store::TaskRecord};
 
-use crate::logs::{Bytes, Claim, Stream};
+use crate::logs::{Bytes, Run, Stream};
 
 /// The captured output of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub(super) struct Stored {
     stderr: String,
     /// How many bytes the command has written. `None` if that was not kept.
     total: Option<Bytes>,
-    /// The claim whose command it was. `None` if that was not kept.
-    pub(super) claim: Option<Claim>,
+    /// The run whose command it was. `None` if that was not kept.
+    pub(super) run: Option<Run>,
 }
 
 impl Stored {
@@ -32,7 +32,7 @@ impl Stored {
                 stdout: stdout.unwrap_or_default(),
                 stderr: stderr.unwrap_or_default(),
                 total: total(document),
-                claim: claim(document),
+                run: run(document),
             });
         }
         match document.get("last_output")? {
@@ -72,7 +72,7 @@ impl Stored {
     /// What is new of a stream since `before`: how many bytes are missing, and the text after them.
     pub(super) fn since(&self, before: Option<&Self>, stream: Stream) -> (u64, &str) {
         let now = self.text(stream);
-        let before = before.filter(|before| before.claim == self.claim);
+        let before = before.filter(|before| before.run == self.run);
         if self.total.is_none() {
             // All of it when it is another text.
             let before = before.map_or("", |before| before.text(stream));
@@ -105,13 +105,8 @@ fn total(document: &Value) -> Option<Bytes> {
     })
 }
 
-fn claim(document: &Value) -> Option<Claim> {
-    let number = |name: &str| document.get(name).and_then(Value::as_u64);
-    Some(Claim {
-        incarnation: number("incarnation")?.try_into().ok()?,
-        attempt: number("attempt")?.try_into().ok()?,
-        fence: Fence(number("fence")?),
-    })
+fn run(document: &Value) -> Option<Run> {
+    serde_json::from_value(document.get("run")?.clone()).ok()
 }
 
 #[cfg(test)]
@@ -147,7 +142,7 @@ mod tests {
         let stored = |text: &str, total: u64, fence: u64| {
             let document = json!({
                 "stdout": text, "stdout_bytes": total, "stderr": "", "stderr_bytes": 0,
-                "incarnation": 0, "attempt": 1, "fence": fence,
+                "run": {"incarnation": 0, "attempt": 1, "fence": fence, "nth": 0},
             });
             Stored::find(&document).unwrap()
         };

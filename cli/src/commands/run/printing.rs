@@ -15,13 +15,13 @@ use tokio::sync::{
     mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
     oneshot,
 };
-use windlass::{Fence, TaskId};
+use windlass::TaskId;
 
 use super::batch::Stops;
 use crate::{
     exec::Output as Captured,
     exit::Failure,
-    logs::{Bytes, Event, LIMIT, Lines, Logs, Reader, Started, Stream},
+    logs::{Bytes, Event, LIMIT, Lines, Logs, Reader, Run, Started, Stream},
     output::Output,
 };
 
@@ -63,11 +63,8 @@ pub(super) struct Ended {
 impl Ended {
     /// Forgets the text that is in a file, too: many may wait for a slow reader.
     fn lighten(&mut self, logs: &Logs) {
-        let claims = logs.claims(&self.id, self.order).unwrap_or_default();
-        if claims
-            .iter()
-            .any(|claim| Some(claim.fence) == self.kept.fence)
-        {
+        let runs = logs.runs(&self.id, self.order).unwrap_or_default();
+        if runs.iter().any(|run| Some(*run) == self.kept.run) {
             self.kept.stdout = String::new();
             self.kept.stderr = String::new();
         }
@@ -156,7 +153,7 @@ impl Printing {
 /// A command that runs.
 struct Running {
     id: TaskId,
-    fence: Fence,
+    run: Run,
     reader: Reader,
     lines: Lines,
 }
@@ -227,7 +224,7 @@ impl Work {
             Job::Ended(ended) => {
                 self.begin();
                 match self.running.remove(&ended.order) {
-                    Some(running) if Some(running.fence) == ended.kept.fence => self.end(running),
+                    Some(running) if Some(running.run) == ended.kept.run => self.end(running),
                     other => {
                         if let Some(running) = other {
                             self.end(running);
@@ -244,14 +241,14 @@ impl Work {
 
     /// Begins to read the logs of the commands that have begun.
     fn begin(&mut self) {
-        while let Ok(Started { id, order, claim }) = self.started.try_recv() {
+        while let Ok(Started { id, order, run }) = self.started.try_recv() {
             if !self.settings.prefix {
                 continue;
             }
             let running = Running {
-                reader: self.settings.logs.reader(&id, order, claim),
+                reader: self.settings.logs.reader(&id, order, run),
                 lines: self.lines(&id),
-                fence: claim.fence,
+                run,
                 id,
             };
             if let Some(earlier) = self.running.insert(order, running) {
@@ -308,14 +305,14 @@ impl Work {
     /// Prints the whole output of a task.
     fn whole(&mut self, ended: &Ended) -> Result<(), Failure> {
         let Ended { id, order, kept } = ended;
-        let claims = self.settings.logs.claims(id, *order)?;
-        let claim = claims.iter().find(|claim| Some(claim.fence) == kept.fence);
+        let runs = self.settings.logs.runs(id, *order)?;
+        let run = runs.iter().find(|run| Some(**run) == kept.run);
         let mut lines = self.lines(id);
-        if let Some(claim) = claim {
+        if let Some(run) = run {
             let mut running = Running {
-                reader: self.settings.logs.reader(id, *order, *claim),
+                reader: self.settings.logs.reader(id, *order, *run),
                 id: id.clone(),
-                fence: claim.fence,
+                run: *run,
                 lines,
             };
             self.read(&mut running, true)?;

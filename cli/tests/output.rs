@@ -1,0 +1,453 @@
+//! What commands print: all of it, at once, of each attempt, and within a limit.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use live::{Place, Running, until};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+fn submit(place: &Place, id: &str, script: &str) {
+    let props = json!({"shell": script, "cwd": place.path(""), "grace": "100ms"}).to_string();
+    let (code, _, err) = place.run(&["submit", "exec", "--id", id, "--props", &props]);
+    assert_eq!(code, 0, "{err}");
+}
+
+fn work(place: &Place, more: &[&str]) -> String {
+    let args = [&["worker", "--until-idle", "--retry", "never"], more].concat();
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    err
+}
+
+/// Standard output and standard error of `logs`, which has to succeed.
+fn logs(place: &Place, args: &[&str]) -> (String, String) {
+    let (code, out, err) = place.run(&[&["logs"], args].concat());
+    assert_eq!(code, 0, "{err}");
+    (out, err)
+}
+
+fn seq(from: usize, to: usize) -> String {
+    (from..=to).map(|n| format!("{n}\n")).collect()
+}
+
+/// The numbers are in these lines, each once and in order. Not `assert_eq!`: it would print them all.
+fn is_seq(text: &str, from: usize, to: usize) {
+    let lines = text.lines().count();
+    assert!(
+        text == seq(from, to),
+        "{lines} lines are not {from} to {to}"
+    );
+}
+
+/// The folder of the only store with logs, with those of its tasks in it.
+fn of_store(place: &Place) -> PathBuf {
+    let mut found = fs::read_dir(place.path("s.db.logs")).unwrap();
+    found.next().unwrap().unwrap().path()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Starts it; its standard output can be read.
+fn piped(place: &Place, args: &[&str]) -> Child {
+    let mut command = place.windlass(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn run_prints_the_whole_output_of_a_task() {
+    let place = Place::new();
+    let args = ["run", "--each", "seq {}", "--print-output"];
+    for again in [false, true] {
+        let (code, out, err) = place.run_with(&args, b"200000\n");
+        assert_eq!(code, 0, "{err}");
+        is_seq(&out, 1, 200_000);
+        assert_eq!(err.contains("1 of them before"), again, "{err}");
+    }
+}
+
+#[test]
+fn run_prints_more_than_a_log_keeps_and_keeps_no_more() {
+    let place = Place::new();
+    let args = ["run", "--each", "seq {}", "--print-output"];
+    // 78 MB.
+    let (code, out, err) = place.run_with(&args, b"10000000\n");
+    assert_eq!(code, 0, "{err}");
+    is_seq(&out, 1, 10_000_000);
+    let task = files(&of_store(&place)).remove(0);
+    let kept = || {
+        files(&task)
+            .iter()
+            .map(|f| fs::metadata(f).unwrap().len())
+            .sum::<u64>()
+    };
+    assert!(kept() <= 64 << 20, "{}", kept());
+
+    // What is dropped before it is printed is reported.
+    let args = [&args[..], &["--log-limit", "64KiB"]].concat();
+    let (code, out, err) = place.run_with(&args, b"100000\n");
+    assert_eq!(code, 1, "{err}");
+    let missing = seq(1, 100_000).len() - out.len();
+    assert!(seq(1, 100_000).ends_with(&out) && missing > 0);
+    assert!(
+        err.contains(&format!(
+            "windlass: {missing} bytes of standard output missing here"
+        )),
+        "{err}"
+    );
+    assert!(
+        err.contains("the output of 1 tasks was not printed whole"),
+        "{err}"
+    );
+}
+
+#[test]
+fn run_prints_standard_error_of_what_succeeds_and_fails() {
+    let place = Place::new();
+    let each = "echo out {}; echo err {} >&2; test {} = good";
+    let args = [
+        "run",
+        "--each",
+        each,
+        "--shell",
+        "--print-output",
+        "-j",
+        "1",
+        "-q",
+    ];
+    let (code, out, err) = place.run_with(&args, b"good\nbad\n");
+    assert_eq!(code, 1, "{err}");
+    assert_eq!(out, "out good\nout bad\n");
+    assert!(err.starts_with("err good\nerr bad\n"), "{err}");
+}
+
+#[test]
+fn run_prints_lines_with_a_prefix_while_their_task_runs() {
+    let place = Place::new();
+    let each = "echo begin {}; until [ -e go ]; do sleep 0.02; done; echo end {}; printf last";
+    let tasks = ["a", "b"].map(|id| {
+        json!({"id": id, "shell": each.replace("{}", id), "cwd": place.path("")}).to_string()
+    });
+    place.write("tasks", &tasks.join("\n"));
+    let mut run = piped(
+        &place,
+        &["run", "tasks", "--print-output", "--prefix", "-j", "2"],
+    );
+    let mut out = BufReader::new(run.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let mut first = [out.next().unwrap(), out.next().unwrap()];
+    first.sort();
+    assert_eq!(first, ["a: begin a", "b: begin b"]);
+    place.write("go", "");
+    let mut rest: Vec<String> = out.collect();
+    rest.sort();
+    assert_eq!(rest, ["a: end a", "a: last", "b: end b", "b: last"]);
+    assert_eq!(Running::of(run).wait(), Some(0));
+}
+
+/// Every line of 60,000 once, although far more leaves than what the store keeps.
+#[test]
+fn following_prints_every_line_once_and_at_once() {
+    let place = Place::new();
+    let script = "for n in 0 1 2 3 4 5; do seq $((n * 10000 + 1)) $((n * 10000 + 10000)); sleep 0.4; done; \
+                  until [ -e go ]; do sleep 0.02; done; echo last";
+    submit(&place, "t", script);
+    let mut follow = piped(&place, &["logs", "t", "--follow"]);
+    let worker = place.start(&["worker"]);
+    let mut out = BufReader::new(follow.stdout.take().unwrap());
+    let mut text = String::new();
+    for _ in 0..60_000 {
+        out.read_line(&mut text).unwrap();
+    }
+    is_seq(&text, 1, 60_000);
+    // A line is there long before the store has it: the command goes on when it is read.
+    let began = Instant::now();
+    place.write("go", "");
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "last\n");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert_eq!(Running::of(follow).wait(), Some(0));
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+    is_seq(&logs(&place, &["t"]).0.replace("last\n", ""), 1, 60_000);
+}
+
+#[test]
+fn following_goes_on_with_the_next_attempts() {
+    let place = Place::new();
+    let script = "echo attempt $WINDLASS_ATTEMPT; [ $WINDLASS_ATTEMPT = 3 ]";
+    submit(&place, "t", script);
+    let follow = piped(&place, &["logs", "t", "--follow"]);
+    let policy = r#"{"policy":"exponential","attempts":5,"base":"50ms"}"#;
+    let (code, _, err) = place.run(&["worker", "--until-idle", "--retry", policy]);
+    assert_eq!(code, 0, "{err}");
+    let output = follow.wait_with_output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "attempt 1\nattempt 2\nattempt 3\n"
+    );
+}
+
+#[test]
+fn every_attempt_has_its_log() {
+    let place = Place::new();
+    let script = "echo $WINDLASS_INCARNATION.$WINDLASS_ATTEMPT; echo no >&2; exit 1";
+    submit(&place, "t", script);
+    let policy = r#"{"policy":"exponential","attempts":2,"base":"10ms"}"#;
+    for _ in 0..2 {
+        let (code, _, err) = place.run(&["worker", "--until-idle", "--retry", policy]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(place.get("t")["state"], "failed");
+        assert_eq!(place.run(&["retry", "t"]).0, 0);
+    }
+    for (args, out) in [
+        (&[][..], "1.2\n"),
+        (&["--attempt", "1"], "1.1\n"),
+        (&["--incarnation", "0"], "0.2\n"),
+        (&["--incarnation", "0", "--attempt", "1"], "0.1\n"),
+        (&["--attempt", "1", "--stream", "stderr"], ""),
+    ] {
+        let printed = logs(&place, &[&["t"], args].concat());
+        let err = if args.contains(&"stderr") || out.len() > 1 {
+            "no\n"
+        } else {
+            ""
+        };
+        assert_eq!(printed, (out.to_owned(), err.to_owned()), "{args:?}");
+    }
+    assert_eq!(logs(&place, &["t", "--stream", "stdout"]).1, "");
+    let (code, _, err) = place.run(&["logs", "t", "--attempt", "7"]);
+    assert_eq!(code, 3);
+    assert!(
+        err.contains("attempts with a log on this machine: 1 of incarnation 0, 2 of"),
+        "{err}"
+    );
+
+    let (timed, _) = logs(&place, &["t", "--timestamps"]);
+    let (time, text) = timed.split_once(' ').unwrap();
+    assert_eq!(text, "1.2\n");
+    assert!(
+        time.starts_with("20") && time.ends_with('Z') && time.len() == 24,
+        "{time}"
+    );
+    let (document, _) = logs(&place, &["t", "-o", "json"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["stdout"], "1.2\n");
+    assert_eq!(
+        (&document["attempt"], &document["incarnation"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+/// A task that is sent to sleep for a moment keeps its claim, and its attempt.
+#[test]
+fn an_attempt_that_is_interrupted_has_all_of_its_output() {
+    let place = Place::new();
+    let script = "echo run; if [ -e again ]; then exit; fi; touch again; sleep 600";
+    submit(&place, "t", script);
+    let worker = place.start(&["worker"]);
+    until("it runs", || place.path("again").exists());
+    until("it is read", || logs(&place, &["t"]).0 == "run\n");
+    let (code, _, err) = place.run(&["sleep", "t", "--for", "100ms"]);
+    assert_eq!(code, 0, "{err}");
+    until("it ends", || place.get("t")["state"] == "completed");
+    assert_eq!(logs(&place, &["t"]).0, "run\nrun\n");
+    assert_eq!(place.get("t")["result"]["run"]["attempt"], 1);
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), Some(0));
+}
+
+#[test]
+fn a_limit_drops_the_oldest_and_logs_say_how_much() {
+    let place = Place::new();
+    submit(&place, "t", "seq 100000");
+    work(&place, &["--log-limit", "64KiB"]);
+    let (out, err) = logs(&place, &["t"]);
+    let missing = seq(1, 100_000).len() - out.len();
+    assert!(seq(1, 100_000).ends_with(&out) && out.len() > 32 << 10);
+    assert_eq!(
+        err,
+        format!("windlass: {missing} bytes of standard output missing here\n")
+    );
+    let task = files(&of_store(&place)).remove(0);
+    let kept: u64 = files(&task)
+        .iter()
+        .map(|f| fs::metadata(f).unwrap().len())
+        .sum();
+    assert!(kept <= 64 << 10, "{kept}");
+    let result = &place.get("t")["result"];
+    assert_eq!(result["stdout_bytes"], json!(seq(1, 100_000).len()));
+    assert_eq!(
+        (&result["stderr_bytes"], &result["truncated"]),
+        (&json!(0), &json!(true))
+    );
+
+    for (limit, says) in [
+        ("1k", "a log takes at least 64KiB"),
+        ("much", "write it like"),
+    ] {
+        let (code, _, err) = place.run(&["worker", "--log-limit", limit]);
+        assert!(code == 2 && err.contains(says), "{err}");
+    }
+}
+
+#[test]
+fn without_a_log_there_is_what_the_store_keeps_and_it_is_said() {
+    let place = Place::new();
+    submit(&place, "long", "seq 100000");
+    submit(&place, "short", "echo short");
+    work(&place, &["--log-limit", "0"]);
+    assert!(!place.path("s.db.logs").exists());
+    let (out, err) = logs(&place, &["long"]);
+    let missing = seq(1, 100_000).len() - out.len();
+    assert!(seq(1, 100_000).ends_with(&out) && missing > 0);
+    assert_eq!(
+        err,
+        format!(
+            "note: this machine has no log of attempt 1; the store keeps the last {} of {} bytes of stdout\n\
+             windlass: {missing} bytes of standard output missing here\n",
+            out.len(),
+            out.len() + missing
+        )
+    );
+    let (out, err) = logs(&place, &["short"]);
+    assert_eq!(out, "short\n");
+    assert!(err.contains("the store keeps all of it"), "{err}");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_fails_no_task() {
+    let place = Place::new();
+    place.write("s.db.logs", "no folder");
+    submit(&place, "t", "echo one; sleep 0.1; echo two");
+    let err = work(&place, &[]);
+    assert_eq!(place.get("t")["state"], "completed");
+    assert_eq!(
+        err.matches("could not write the log of a command").count(),
+        1,
+        "{err}"
+    );
+}
+
+#[test]
+fn the_log_is_whole_after_the_worker_was_killed() {
+    let place = Place::new();
+    submit(
+        &place,
+        "t",
+        "seq 30000; seq 3 >&2; touch printed; sleep 600",
+    );
+    let worker = place.start(&["worker", "--name", "a"]);
+    until("it has printed", || place.path("printed").exists());
+    until("it is read", || logs(&place, &["t"]).1.ends_with("3\n"));
+    worker.kill();
+    let (out, err) = logs(&place, &["t", "--attempt", "1"]);
+    is_seq(&out, 1, 30_000);
+    assert_eq!(err, seq(1, 3));
+}
+
+#[test]
+fn logs_are_only_for_their_user_and_end_with_their_task() {
+    let place = Place::new();
+    submit(&place, "t", "umask 0; echo out; echo err >&2");
+    submit(&place, "kept", "echo kept");
+    work(&place, &[]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let store = of_store(&place);
+    let tasks = files(&store);
+    assert_eq!(tasks.len(), 2);
+    for folder in tasks.iter().chain([&store, &place.path("s.db.logs")]) {
+        assert_eq!(mode(folder), 0o700, "{}", folder.display());
+    }
+    let all: Vec<PathBuf> = tasks.iter().flat_map(|task| files(task)).collect();
+    assert_eq!(all.len(), 5, "{all:?}");
+    for file in all {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+
+    assert_eq!(place.run(&["delete", "t", "--yes"]).0, 0);
+    work(&place, &[]);
+    let left = files(&store);
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(logs(&place, &["kept"]).0, "kept\n");
+    assert_eq!(place.run(&["delete", "kept", "--yes"]).0, 0);
+    work(&place, &[]);
+    assert!(!place.path("s.db.logs").exists());
+}
+
+#[test]
+fn bytes_that_are_no_text_pass_unchanged() {
+    let place = Place::new();
+    submit(
+        &place,
+        "t",
+        "printf 'a\\377\\000\\303'; printf '\\200\\n' >&2",
+    );
+    work(&place, &[]);
+    let mut command = place.windlass(&["logs", "t"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"a\xff\0\xc3");
+    assert_eq!(output.stderr, b"\x80\n");
+}
+
+/// Nobody reads: the tasks complete all the same, and a signal ends the wait for the reader.
+#[test]
+fn a_reader_that_does_not_read_holds_nothing_up() {
+    let place = Place::new();
+    let args = [
+        "run",
+        "--each",
+        "seq {}",
+        "--print-output",
+        "-j",
+        "1",
+        "lines",
+    ];
+    place.write("lines", "100000\n100001\n100002\n");
+    for reads in [false, true] {
+        let mut run = piped(&place, &args);
+        let (mut out, mut err) = (run.stdout.take().unwrap(), run.stderr.take().unwrap());
+        until("all have completed", || {
+            let args = ["list", "--state", "completed", "-o", "json"];
+            place.run(&args).1.lines().count() == 3
+        });
+        let run = Running::of(run);
+        let mut text = String::new();
+        if reads {
+            out.read_to_string(&mut text).unwrap();
+            let expected: usize = (100_000..=100_002).map(|n| seq(1, n).len()).sum();
+            assert_eq!(text.len(), expected);
+            assert_eq!(run.wait(), Some(0));
+            continue;
+        }
+        // Its node has stopped by then, or stops by the first signal.
+        run.signal(Signal::SIGINT);
+        std::thread::sleep(Duration::from_millis(500));
+        run.signal(Signal::SIGINT);
+        assert_eq!(run.wait(), Some(130));
+        err.read_to_string(&mut text).unwrap();
+        assert!(
+            text.contains("interrupted while output was printed"),
+            "{text}"
+        );
+    }
+}
