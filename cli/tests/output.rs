@@ -1,4 +1,4 @@
-//! What commands print: all of it, at once, of each attempt, and within a limit.
+//! What commands print, as `logs` prints it: all of it, at once, of each attempt, and within a limit.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,11 +12,14 @@ use std::{
     io::{BufRead, BufReader, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
-use live::{Place, Running, until};
+use live::{
+    Place, Running,
+    printed::{files, is_seq, of_store, piped, seq, size},
+    until,
+};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -38,129 +41,6 @@ fn logs(place: &Place, args: &[&str]) -> (String, String) {
     let (code, out, err) = place.run(&[&["logs"], args].concat());
     assert_eq!(code, 0, "{err}");
     (out, err)
-}
-
-fn seq(from: usize, to: usize) -> String {
-    (from..=to).map(|n| format!("{n}\n")).collect()
-}
-
-/// The numbers are in these lines, each once and in order. Not `assert_eq!`: it would print them all.
-fn is_seq(text: &str, from: usize, to: usize) {
-    let lines = text.lines().count();
-    assert!(
-        text == seq(from, to),
-        "{lines} lines are not {from} to {to}"
-    );
-}
-
-/// The folder of the only store with logs, with those of its tasks in it.
-fn of_store(place: &Place) -> PathBuf {
-    let mut found = fs::read_dir(place.path("s.db.logs")).unwrap();
-    found.next().unwrap().unwrap().path()
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().path()).collect()
-}
-
-/// Starts it; its standard output can be read.
-fn piped(place: &Place, args: &[&str]) -> Child {
-    let mut command = place.windlass(args);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().unwrap()
-}
-
-#[test]
-fn run_prints_the_whole_output_of_a_task() {
-    let place = Place::new();
-    let args = ["run", "--each", "seq {}", "--print-output"];
-    for again in [false, true] {
-        let (code, out, err) = place.run_with(&args, b"200000\n");
-        assert_eq!(code, 0, "{err}");
-        is_seq(&out, 1, 200_000);
-        assert_eq!(err.contains("1 of them before"), again, "{err}");
-    }
-}
-
-#[test]
-fn run_prints_more_than_a_log_keeps_and_keeps_no_more() {
-    let place = Place::new();
-    let args = ["run", "--each", "seq {}", "--print-output"];
-    // 78 MB.
-    let (code, out, err) = place.run_with(&args, b"10000000\n");
-    assert_eq!(code, 0, "{err}");
-    is_seq(&out, 1, 10_000_000);
-    let task = files(&of_store(&place)).remove(0);
-    let kept = || {
-        files(&task)
-            .iter()
-            .map(|f| fs::metadata(f).unwrap().len())
-            .sum::<u64>()
-    };
-    assert!(kept() <= 64 << 20, "{}", kept());
-
-    // What is dropped before it is printed is reported.
-    let args = [&args[..], &["--log-limit", "64KiB"]].concat();
-    let (code, out, err) = place.run_with(&args, b"100000\n");
-    assert_eq!(code, 1, "{err}");
-    let missing = seq(1, 100_000).len() - out.len();
-    assert!(seq(1, 100_000).ends_with(&out) && missing > 0);
-    assert!(
-        err.contains(&format!(
-            "windlass: {missing} bytes of standard output missing here"
-        )),
-        "{err}"
-    );
-    assert!(
-        err.contains("the output of 1 tasks was not printed whole"),
-        "{err}"
-    );
-}
-
-#[test]
-fn run_prints_standard_error_of_what_succeeds_and_fails() {
-    let place = Place::new();
-    let each = "echo out {}; echo err {} >&2; test {} = good";
-    let args = [
-        "run",
-        "--each",
-        each,
-        "--shell",
-        "--print-output",
-        "-j",
-        "1",
-        "-q",
-    ];
-    let (code, out, err) = place.run_with(&args, b"good\nbad\n");
-    assert_eq!(code, 1, "{err}");
-    assert_eq!(out, "out good\nout bad\n");
-    assert!(err.starts_with("err good\nerr bad\n"), "{err}");
-}
-
-#[test]
-fn run_prints_lines_with_a_prefix_while_their_task_runs() {
-    let place = Place::new();
-    let each = "echo begin {}; until [ -e go ]; do sleep 0.02; done; echo end {}; printf last";
-    let tasks = ["a", "b"].map(|id| {
-        json!({"id": id, "shell": each.replace("{}", id), "cwd": place.path("")}).to_string()
-    });
-    place.write("tasks", &tasks.join("\n"));
-    let mut run = piped(
-        &place,
-        &["run", "tasks", "--print-output", "--prefix", "-j", "2"],
-    );
-    let mut out = BufReader::new(run.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let mut first = [out.next().unwrap(), out.next().unwrap()];
-    first.sort();
-    assert_eq!(first, ["a: begin a", "b: begin b"]);
-    place.write("go", "");
-    let mut rest: Vec<String> = out.collect();
-    rest.sort();
-    assert_eq!(rest, ["a: end a", "a: last", "b: end b", "b: last"]);
-    assert_eq!(Running::of(run).wait(), Some(0));
 }
 
 /// Every line of 60,000 once, although far more leaves than what the store keeps.
@@ -289,11 +169,7 @@ fn a_limit_drops_the_oldest_and_logs_say_how_much() {
         format!("windlass: {missing} bytes of standard output missing here\n")
     );
     let task = files(&of_store(&place)).remove(0);
-    let kept: u64 = files(&task)
-        .iter()
-        .map(|f| fs::metadata(f).unwrap().len())
-        .sum();
-    assert!(kept <= 64 << 10, "{kept}");
+    assert!(size(&task) <= 64 << 10, "{}", size(&task));
     let result = &place.get("t")["result"];
     assert_eq!(result["stdout_bytes"], json!(seq(1, 100_000).len()));
     assert_eq!(
@@ -407,47 +283,4 @@ fn bytes_that_are_no_text_pass_unchanged() {
     let output = command.output().unwrap();
     assert_eq!(output.stdout, b"a\xff\0\xc3");
     assert_eq!(output.stderr, b"\x80\n");
-}
-
-/// Nobody reads: the tasks complete all the same, and a signal ends the wait for the reader.
-#[test]
-fn a_reader_that_does_not_read_holds_nothing_up() {
-    let place = Place::new();
-    let args = [
-        "run",
-        "--each",
-        "seq {}",
-        "--print-output",
-        "-j",
-        "1",
-        "lines",
-    ];
-    place.write("lines", "100000\n100001\n100002\n");
-    for reads in [false, true] {
-        let mut run = piped(&place, &args);
-        let (mut out, mut err) = (run.stdout.take().unwrap(), run.stderr.take().unwrap());
-        until("all have completed", || {
-            let args = ["list", "--state", "completed", "-o", "json"];
-            place.run(&args).1.lines().count() == 3
-        });
-        let run = Running::of(run);
-        let mut text = String::new();
-        if reads {
-            out.read_to_string(&mut text).unwrap();
-            let expected: usize = (100_000..=100_002).map(|n| seq(1, n).len()).sum();
-            assert_eq!(text.len(), expected);
-            assert_eq!(run.wait(), Some(0));
-            continue;
-        }
-        // Its node has stopped by then, or stops by the first signal.
-        run.signal(Signal::SIGINT);
-        std::thread::sleep(Duration::from_millis(500));
-        run.signal(Signal::SIGINT);
-        assert_eq!(run.wait(), Some(130));
-        err.read_to_string(&mut text).unwrap();
-        assert!(
-            text.contains("interrupted while output was printed"),
-            "{text}"
-        );
-    }
 }

@@ -68,7 +68,8 @@ impl Bytes {
         }
     }
 
-    /// Says that so many bytes are missing at this place of the output.
+    /// Says that so many bytes are missing at this place of the output; none if the number is not
+    /// known.
     pub(crate) fn missing_here(&self) -> String {
         let name = |bytes: u64, what: &str| match bytes {
             1 => format!("1 byte of {what}"),
@@ -79,6 +80,7 @@ impl Bytes {
             name(self.stderr, "standard error"),
         );
         match (self.stdout, self.stderr) {
+            (0, 0) => "windlass: the beginning of the output is missing here".to_owned(),
             (_, 0) => format!("windlass: {out} missing here"),
             (0, _) => format!("windlass: {err} missing here"),
             _ => format!("windlass: {out} and {err} missing here"),

@@ -2,15 +2,17 @@
 
 use std::{fs, io, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::Client;
 
 use super::Logs;
 use crate::exec::Fate;
 
-/// A worker looks this often for logs whose tasks are gone.
+/// A worker looks this often for logs whose tasks are gone,
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// or after this many times the time that the last look took, if that is longer.
+const PAUSE: u32 = 100;
 
 impl Logs {
     /// Deletes the logs of tasks that were deleted or pruned.
@@ -38,9 +40,12 @@ impl Logs {
 
     /// Does so now and then, and never returns.
     pub(crate) async fn keep_swept(&self, client: &Client) {
+        let mut pause = SWEEP_EVERY;
         loop {
-            sleep(SWEEP_EVERY).await;
+            sleep(pause).await;
+            let began = Instant::now();
             self.sweep(client).await;
+            pause = SWEEP_EVERY.max(began.elapsed().saturating_mul(PAUSE));
         }
     }
 }

@@ -277,7 +277,9 @@ impl Writer {
                 None => runs.push((segment.run, bytes, vec![segment])),
             }
         }
-        let most = self.limit.map_or(u64::MAX, |limit| limit * EARLIER);
+        let most = self
+            .limit
+            .map_or(u64::MAX, |limit| limit.saturating_mul(EARLIER));
         let mut sum = 0u64;
         for (at, (_, bytes, segments)) in runs.iter().rev().enumerate() {
             sum = sum.saturating_add(*bytes);

@@ -156,7 +156,12 @@ impl Source {
         }
         if chosen.is_empty() {
             match stored.filter(|stored| stored.run.is_none() && !named) {
-                Some(stored) => print_stored(&mut to, &stored, None)?,
+                Some(stored) => {
+                    if stored.truncated {
+                        out.note("note: the store keeps only the end of the output");
+                    }
+                    print_stored(&mut to, &stored, None)?;
+                }
                 None if named => return Err(no_such(record, &local)),
                 None => out.note(format!(
                     "task '{0}' keeps no output; `windlass get {0}` shows what there is",

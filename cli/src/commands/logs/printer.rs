@@ -20,14 +20,19 @@ pub(super) struct Options {
 
 /// Prints the output of a task.
 pub(super) struct Printer {
-    out: Output,
-    id: TaskId,
+    to: Target,
     only: Option<Stream>,
     lines: Lines,
-    /// The run whose output it is, if that is known.
-    run: Option<Run>,
     /// For one JSON document of all.
     whole: Option<Whole>,
+}
+
+/// Where to print, and whose output.
+struct Target {
+    out: Output,
+    id: TaskId,
+    /// The run of the command, if that is known.
+    run: Option<Run>,
 }
 
 /// What a JSON document of the whole output holds.
@@ -43,23 +48,21 @@ impl Printer {
     pub(super) fn new(out: Output, id: TaskId, options: &Options) -> Self {
         let json = out.is_json();
         Self {
-            id,
             only: options.only,
             lines: match (json, options.timestamps) {
                 (true, _) => Lines::whole(),
                 (false, true) => Lines::timed(),
                 (false, false) => Lines::plain(),
             },
-            run: None,
             whole: (json && !options.follow).then(Whole::default),
-            out,
+            to: Target { out, id, run: None },
         }
     }
 
     /// What follows is the output of this run.
     pub(super) fn begin(&mut self, run: Option<Run>) -> Result<(), Failure> {
         self.end_lines()?;
-        self.run = run;
+        self.to.run = run;
         Ok(())
     }
 
@@ -84,15 +87,9 @@ impl Printer {
             }
             return Ok(());
         }
-        let Self {
-            lines,
-            out,
-            id,
-            run,
-            ..
-        } = self;
+        let Self { lines, to, .. } = self;
         lines.feed(stream, at, bytes, &mut |stream, bytes| {
-            print(out, id, *run, stream, Some(at), bytes)
+            to.print(stream, Some(at), bytes)
         })
     }
 
@@ -110,11 +107,12 @@ impl Printer {
             return Ok(());
         }
         self.end_lines()?;
-        if self.out.is_json() {
+        if self.to.out.is_json() {
             let missing = missing_json(missing);
             return self
+                .to
                 .out
-                .json(&self.with_run(json!({ "missing_bytes": missing })));
+                .json(&self.to.document(json!({ "missing_bytes": missing })));
         }
         // Where standard error is closed there is nobody to tell.
         let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
@@ -123,21 +121,8 @@ impl Printer {
 
     /// Prints lines that have not ended.
     pub(super) fn end_lines(&mut self) -> Result<(), Failure> {
-        let Self {
-            lines,
-            out,
-            id,
-            run,
-            ..
-        } = self;
-        lines.finish(&mut |stream, bytes| print(out, id, *run, stream, None, bytes))
-    }
-
-    fn with_run(&self, mut document: Value) -> Value {
-        document["id"] = json!(self.id);
-        document["incarnation"] = json!(self.run.map(|run| run.incarnation));
-        document["attempt"] = json!(self.run.map(|run| run.attempt));
-        document
+        let Self { lines, to, .. } = self;
+        lines.finish(&mut |stream, bytes| to.print(stream, None, bytes))
     }
 
     /// Prints what is left to print. `state` is that of the task.
@@ -151,7 +136,7 @@ impl Printer {
                 .printed
                 .then(|| String::from_utf8_lossy(bytes).into_owned())
         };
-        let mut document = self.with_run(json!({
+        let mut document = self.to.document(json!({
             "state": state,
             "stdout": text(&whole.stdout),
             "stderr": text(&whole.stderr),
@@ -159,7 +144,7 @@ impl Printer {
         if whole.missing.sum() > 0 {
             document["missing_bytes"] = missing_json(whole.missing);
         }
-        self.out.json(&document)
+        self.to.out.json(&document)
     }
 }
 
@@ -167,23 +152,22 @@ fn missing_json(missing: Bytes) -> Value {
     json!({ "stdout": missing.stdout, "stderr": missing.stderr })
 }
 
-fn print(
-    out: &Output,
-    id: &TaskId,
-    run: Option<Run>,
-    stream: Stream,
-    at: Option<i64>,
-    bytes: &[u8],
-) -> Result<(), Failure> {
-    if out.is_json() {
-        return out.json(&json!({
-            "id": id,
-            "incarnation": run.map(|run| run.incarnation),
-            "attempt": run.map(|run| run.attempt),
+impl Target {
+    fn document(&self, mut document: Value) -> Value {
+        document["id"] = json!(self.id);
+        document["incarnation"] = json!(self.run.map(|run| run.incarnation));
+        document["attempt"] = json!(self.run.map(|run| run.attempt));
+        document
+    }
+
+    fn print(&self, stream: Stream, at: Option<i64>, bytes: &[u8]) -> Result<(), Failure> {
+        if !self.out.is_json() {
+            return self.out.stream(stream, bytes);
+        }
+        self.out.json(&self.document(json!({
             "time": at.map(time),
             "stream": stream.name(),
             "text": String::from_utf8_lossy(bytes),
-        }));
+        })))
     }
-    out.stream(stream, bytes)
 }

@@ -12,7 +12,9 @@ pub(super) struct Stored {
     stderr: String,
     /// How many bytes the command has written. `None` if that was not kept.
     total: Option<Bytes>,
-    /// The run whose command it was. `None` if that was not kept.
+    /// Whether the command has written more.
+    pub(super) truncated: bool,
+    /// The run of the command. `None` if that was not kept.
     pub(super) run: Option<Run>,
 }
 
@@ -32,6 +34,7 @@ impl Stored {
                 stdout: stdout.unwrap_or_default(),
                 stderr: stderr.unwrap_or_default(),
                 total: total(document),
+                truncated: document.get("truncated").and_then(Value::as_bool) == Some(true),
                 run: run(document),
             });
         }
