@@ -7,11 +7,11 @@
 
 mod live;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
 use live::{
     Place, Running, is_alive,
-    printed::{files, is_seq, of_store, piped, seq, size},
+    printed::{Printed, files, is_seq, of_store, piped, seq, size},
     until,
 };
 use nix::sys::signal::Signal;
@@ -90,16 +90,23 @@ fn run_prints_lines_with_a_prefix_while_their_task_runs() {
         &place,
         &["run", "tasks", "--print-output", "--prefix", "-j", "2"],
     );
-    let mut out = BufReader::new(run.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let mut first = [out.next().unwrap(), out.next().unwrap()];
-    first.sort();
-    assert_eq!(first, ["a: begin a", "b: begin b"]);
+    let printed = Printed::by(&mut run);
+    let sorted = |lines: usize| {
+        let mut lines: Vec<String> = printed.lines(lines).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(2), ["a: begin a", "b: begin b"]);
     place.write("go", "");
-    let mut rest: Vec<String> = out.collect();
-    rest.sort();
-    assert_eq!(rest, ["a: end a", "a: last", "b: end b", "b: last"]);
+    let all = [
+        "a: begin a",
+        "a: end a",
+        "a: last",
+        "b: begin b",
+        "b: end b",
+        "b: last",
+    ];
+    assert_eq!(sorted(6), all);
     assert_eq!(Running::of(run).wait(), Some(0));
 }
 

@@ -3,11 +3,13 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Stdio},
+    sync::{Arc, Mutex},
 };
 
-use super::Place;
+use super::{Place, until};
 
 /// The numbers, one a line.
 pub(crate) fn seq(from: usize, to: usize) -> String {
@@ -41,6 +43,32 @@ pub(crate) fn size(folder: &Path) -> u64 {
         .into_iter()
         .map(|f| fs::metadata(f).unwrap().len());
     sizes.sum()
+}
+
+/// What a program has printed so far, read in the background: a test that waits for it can fail.
+pub(crate) struct Printed(Arc<Mutex<String>>);
+
+impl Printed {
+    /// By this program, to its standard output.
+    pub(crate) fn by(program: &mut Child) -> Self {
+        let mut from = BufReader::new(program.stdout.take().unwrap());
+        let text = Arc::new(Mutex::new(String::new()));
+        let into = text.clone();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while from.read_line(&mut line).unwrap() > 0 {
+                into.lock().unwrap().push_str(&std::mem::take(&mut line));
+            }
+        });
+        Self(text)
+    }
+
+    /// Waits for this many lines; returns all that there are.
+    pub(crate) fn lines(&self, lines: usize) -> String {
+        let text = || self.0.lock().unwrap().clone();
+        until("the lines are there", || text().lines().count() >= lines);
+        text()
+    }
 }
 
 /// Starts it; its standard output can be read.
