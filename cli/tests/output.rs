@@ -137,10 +137,15 @@ fn an_attempt_that_is_interrupted_has_all_of_its_output() {
     let worker = place.start(&["worker"]);
     until("it runs", || place.path("again").exists());
     until("it is read", || logs(&place, &["t"]).0 == "run\n");
+    let mut follow = piped(&place, &["logs", "t", "--follow"]);
+    let followed = Printed::by(&mut follow);
+    assert_eq!(followed.lines(1), "run\n");
     let (code, _, err) = place.run(&["sleep", "t", "--for", "100ms"]);
     assert_eq!(code, 0, "{err}");
     until("it ends", || place.get("t")["state"] == "completed");
     assert_eq!(logs(&place, &["t"]).0, "run\nrun\n");
+    assert_eq!(followed.lines(2), "run\nrun\n");
+    assert_eq!(Running::of(follow).wait(), Some(0));
     assert_eq!(place.get("t")["result"]["run"]["attempt"], 1);
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait(), Some(0));
