@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn following_goes_on_with_the_next_claims() {
+    fn following_goes_on_with_the_next_runs() {
         let next = |wanted: Wanted, from| wanted.next(&runs(), from).map(|run| run.fence.0);
         let (any, all) = (wanted(None, None), runs());
         assert_eq!(next(any, Bound::Unbounded), Some(3));
