@@ -110,7 +110,7 @@ fn run_prints_lines_with_a_prefix_while_their_task_runs() {
     assert_eq!(Running::of(run).wait(), Some(0));
 }
 
-/// Nobody reads: the tasks complete all the same, and a signal ends the wait for the reader.
+/// The tasks complete all the same, and a signal ends the wait for the reader.
 #[test]
 fn a_reader_that_does_not_read_holds_nothing_up() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! [`Fate`]: what the store says of the task that a folder of this machine belongs to.
+//! [`Fate`]: the outcome of the task that a folder of this machine belongs to.
 
 use windlass::{
     Client, Code, TaskId,
@@ -7,7 +7,7 @@ use windlass::{
 
 use super::names::decode;
 
-/// What became of a task.
+/// The outcome of a task, as far as its folders depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The store has it, and it has not completed.

@@ -52,7 +52,7 @@ pub(crate) const LIMIT: u64 = 64 << 20;
 pub(crate) enum Limit {
     /// Nothing.
     None,
-    /// At most so many bytes an attempt.
+    /// At most this number of bytes for each run of a command.
     Bytes(u64),
     /// All of it.
     All,
@@ -71,7 +71,7 @@ pub(crate) struct Started {
 pub(crate) struct Logs {
     place: Place,
     limit: Limit,
-    /// Who wants to know of the commands that begin.
+    /// Receives the commands that begin.
     started: Option<UnboundedSender<Started>>,
 }
 
@@ -137,7 +137,7 @@ impl Logs {
         }
         if let Some(started) = &self.started {
             let id = id.clone();
-            // Where the receiver has ended nobody prints any more.
+            // The receiver ends when its output has no reader any more.
             let _ = started.send(Started { id, order, run });
         }
         let writer = Writer::new(self.dir(id, order), run, limit);

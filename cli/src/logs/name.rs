@@ -68,8 +68,7 @@ impl Bytes {
         }
     }
 
-    /// Says that so many bytes are missing at this place of the output; none if the number is not
-    /// known.
+    /// The line for a gap of these bytes; zero bytes if the number is not known.
     pub(crate) fn missing_here(&self) -> String {
         let name = |bytes: u64, what: &str| match bytes {
             1 => format!("1 byte of {what}"),

@@ -12,7 +12,7 @@ use super::{
     name::{Bytes, Run, Segment, Stream},
 };
 
-/// At most so many bytes are handed over at once.
+/// The largest number of bytes that are handed over at once.
 const MOST: usize = 256 * 1024;
 
 /// What a log holds, in its order.
@@ -24,7 +24,7 @@ pub(crate) enum Event<'a> {
         at: i64,
         bytes: &'a [u8],
     },
-    /// So many bytes are missing here.
+    /// These bytes are missing here.
     Gap(Bytes),
 }
 

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::writer::{Piece, Writer};
 
-/// So many pieces wait for a disk that is slow; then the command waits, as it would for a file.
+/// How many pieces wait for a slow disk. Then the command waits, as it would for a file.
 const QUEUE: usize = 16;
 /// How long the end of a command waits for the disk.
 const LAST_WRITE: Duration = Duration::from_secs(5);

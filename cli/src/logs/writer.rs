@@ -27,7 +27,7 @@ const LINE: u64 = 64;
 
 /// The logs of the earlier runs of a task take at most this many times the limit of one.
 const EARLIER: u64 = 3;
-/// At most so many earlier runs have a log.
+/// How many earlier runs of a task can have a log.
 const MOST_EARLIER: usize = 99;
 
 /// What was read from a stream of a command.
@@ -239,7 +239,7 @@ impl Writer {
             stderr: None,
             bytes: 0,
         };
-        // What is lost is told in this segment: it is not before it.
+        // The lines for lost bytes follow in this segment.
         open.line(Record::Begin(self.counts.beyond(&self.lost)));
         self.next += 1;
         if let Some(full) = self.open.replace(open) {

@@ -114,7 +114,7 @@ impl Printer {
                 .out
                 .json(&self.to.document(json!({ "missing_bytes": missing })));
         }
-        // Where standard error is closed there is nobody to tell.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{}", missing.missing_here());
         Ok(())
     }

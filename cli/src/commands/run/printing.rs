@@ -197,7 +197,7 @@ impl Work {
         }
     }
 
-    /// Prints, unless nobody reads it any more: the tasks are to be done all the same.
+    /// Prints, unless the reader went away: the tasks run all the same.
     fn print(&mut self, print: impl FnOnce(&mut Self) -> Result<(), Failure>) {
         if self.printed.closed {
             return;
@@ -350,6 +350,6 @@ impl Work {
 /// Says that a part of a task's output is missing.
 fn gap_of(id: &TaskId, missing: &Bytes) {
     let what = missing.missing_here();
-    // Where standard error is closed there is nobody to tell.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{what} (task '{id}')");
 }
