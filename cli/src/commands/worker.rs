@@ -211,7 +211,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         };
         tokio::select! {
             error = idle => failed = error,
-            () = logs.keep_swept(&client) => {}
+            () = logs.keep_swept(&client, logs::SWEEP_EVERY) => {}
         }
     };
     global.link.report(&runner);

@@ -40,6 +40,7 @@ pub(crate) use self::{
     name::{Bytes, Run, Stream},
     reader::{Event, Reader},
     recorder::Recorder,
+    sweep::SWEEP_EVERY,
     writer::{Piece, Writer},
 };
 use crate::{exec::task_folder, place::Place};

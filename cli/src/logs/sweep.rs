@@ -9,9 +9,9 @@ use windlass::Client;
 use super::Logs;
 use crate::exec::Fate;
 
-/// A worker looks this often for logs whose tasks are gone,
-const SWEEP_EVERY: Duration = Duration::from_secs(600);
-/// or after this many times the time that the last look took, if that is longer.
+/// How often a worker looks for logs whose tasks are gone.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// How many times longer than a look the pause after it is, at least.
 const PAUSE: u32 = 100;
 
 impl Logs {
@@ -38,14 +38,15 @@ impl Logs {
         }
     }
 
-    /// Does so now and then, and never returns.
-    pub(crate) async fn keep_swept(&self, client: &Client) {
-        let mut pause = SWEEP_EVERY;
+    /// Does so each time this duration has passed, or 100 times the duration of the last look if that
+    /// is longer. Never returns.
+    pub(crate) async fn keep_swept(&self, client: &Client, every: Duration) {
+        let mut pause = every;
         loop {
             sleep(pause).await;
             let began = Instant::now();
             self.sweep(client).await;
-            pause = SWEEP_EVERY.max(began.elapsed().saturating_mul(PAUSE));
+            pause = every.max(began.elapsed().saturating_mul(PAUSE));
         }
     }
 }

@@ -201,3 +201,38 @@ fn a_log_without_a_limit_is_cut_to_one_later() {
     );
     assert_eq!(read.text.len() as u64 + read.missing.stdout, 20 << 20);
 }
+
+#[tokio::test]
+async fn the_logs_of_deleted_tasks_are_deleted_now_and_then() {
+    let dir = TempDir::new().unwrap();
+    let logs = Logs::at(Place {
+        root: dir.path().to_owned(),
+        above: None,
+    });
+    let store = windlass::store::Store::open("memory:").await.unwrap();
+    let client = Client::new(&store);
+    let mut folders = Vec::new();
+    for id in ["kept", "deleted"] {
+        let id = client
+            .submit(windlass::NewTask::new("exec").id(id))
+            .await
+            .unwrap();
+        let order = client.get(&id).await.unwrap().order;
+        let mut writer = Writer::new(logs.dir(&id, order), run(1), None);
+        writer.write(&[stdout("text")]);
+        folders.push(logs.dir(&id, order));
+    }
+    client.delete(&"deleted".parse().unwrap()).await.unwrap();
+    let is_deleted = async {
+        while folders[1].exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let long = std::time::Duration::from_secs(30);
+    tokio::select! {
+        () = logs.keep_swept(&client, std::time::Duration::from_millis(1)) => {}
+        () = is_deleted => {}
+        () = tokio::time::sleep(long) => {}
+    }
+    assert!(folders[0].exists() && !folders[1].exists());
+}
