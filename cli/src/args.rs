@@ -107,6 +107,23 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| like())
 }
 
+/// Reads a number of bytes such as `65536`, `64KiB`, `10M` or `1GiB`; units are powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let like = || format!("'{text}' is not a size; write it like 65536, 64KiB, 10MiB or 1GiB");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().trim_end_matches("ib") {
+        "" | "b" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(like()),
+    };
+    let number: u64 = number.parse().map_err(|_| like())?;
+    number.checked_mul(1 << shift).ok_or_else(like)
+}
+
 /// Reads a time as RFC 3339.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
@@ -149,6 +166,22 @@ mod tests {
                 duration(text).unwrap_err().contains("write it like"),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, size) in [
+            ("0", 0),
+            ("65536", 65_536),
+            ("64KiB", 65_536),
+            ("2m", 2 << 20),
+            ("1G", 1 << 30),
+        ] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for text in ["", "MiB", "-1", "1.5M", "10 M", "7x", "99999999999T"] {
+            assert!(bytes(text).unwrap_err().contains("write it like"), "{text}");
         }
     }
 

@@ -189,7 +189,7 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Self::Pipe
         } else {
-            Self::Store(format!("the output cannot be written: {error}"))
+            Self::Store(format!("could not read a log or write the output: {error}"))
         }
     }
 }

@@ -13,6 +13,8 @@
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
 //! | `view` | how a task looks: its stable JSON form, and rows of tables |
 //! | `commands` | a file per command |
+//! | `logs` | the whole output of commands, in files of this machine |
+//! | `place` | where this machine keeps the files of a store |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
 //! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
 //! | `hash` | names made of content |
@@ -26,7 +28,9 @@ mod global;
 mod hash;
 mod input;
 mod line;
+mod logs;
 mod output;
+mod place;
 mod select;
 mod supervisor;
 mod text;

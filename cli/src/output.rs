@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
-use crate::{exit::Failure, text::one_line};
+use crate::{exit::Failure, logs::Stream, text::one_line};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -48,6 +48,14 @@ impl Output {
         out.write_all(bytes)?;
         out.flush()?;
         Ok(())
+    }
+
+    /// Prints bytes of a command's stream to the same stream of ours.
+    pub(crate) fn stream(&self, stream: Stream, bytes: &[u8]) -> Result<(), Failure> {
+        match stream {
+            Stream::Stdout => self.bytes(bytes),
+            Stream::Stderr => Ok(std::io::stderr().write_all(bytes)?),
+        }
     }
 
     /// Prints a line.

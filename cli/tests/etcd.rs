@@ -204,6 +204,38 @@ fn the_folder_of_a_task_outlives_its_process() {
     assert_eq!(attempts, ["1", "2"]);
 }
 
+/// Another machine has another data directory. It prints what the store keeps, and says so.
+#[test]
+fn on_another_machine_logs_print_what_the_store_keeps() {
+    let server = Server::start();
+    let here = Place::on(server.url("logs"));
+    let there = Place::on(server.url("logs"));
+    let props = r#"{"command":"seq","args":["100000"]}"#;
+    ok(&here, &["submit", "exec", "--id", "a", "--props", props], 0);
+    ok(&here, &["worker", "--until-idle"], 0);
+    let (code, whole, err) = here.run(&["logs", "a"]);
+    assert_eq!(
+        (code, whole.lines().count(), err.as_str()),
+        (0, 100_000, "")
+    );
+    for args in [&["logs", "a"][..], &["logs", "a", "--follow"]] {
+        let (code, out, err) = there.run(args);
+        assert_eq!(code, 0, "{err}");
+        assert!(whole.ends_with(&out) && !out.is_empty());
+        let missing = whole.len() - out.len();
+        assert!(
+            err.contains("note: this machine has no log of attempt 1"),
+            "{err}"
+        );
+        assert!(
+            err.contains(&format!(
+                "windlass: {missing} bytes of standard output missing here"
+            )),
+            "{err}"
+        );
+    }
+}
+
 /// From a file to etcd, in the middle of which the program is killed, and back to another file: the
 /// same tasks in the same order, and the worker there goes on with them.
 #[test]

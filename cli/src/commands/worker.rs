@@ -10,6 +10,7 @@ use crate::{
     exec::{self, Exec, Folders, Policy},
     exit::{Exit, Failure},
     global::Global,
+    logs::{self, Limit, Logs},
     waiting::patiently,
 };
 
@@ -81,6 +82,22 @@ pub(crate) struct NodeArgs {
     /// How long a command may take to end when it is told to, whatever longer grace its task has
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]
     pub(crate) grace: Duration,
+
+    /// How much of each attempt's output this machine keeps in files, for `windlass logs`; the oldest
+    /// is dropped. 0 for none [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = log_limit)]
+    log_limit: Option<u64>,
+}
+
+/// Less than this is of no use.
+const LEAST_LOG: u64 = 64 << 10;
+
+fn log_limit(text: &str) -> Result<u64, String> {
+    match args::bytes(text)? {
+        0 => Ok(0),
+        LEAST_LOG.. => Ok(args::bytes(text)?),
+        _ => Err("a log takes at least 64KiB; 0 writes none".to_owned()),
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,17 +116,27 @@ pub(crate) fn default_slots() -> u32 {
 }
 
 impl NodeArgs {
+    /// The limit of each log that the options name.
+    pub(crate) fn log_limit(&self) -> Option<Limit> {
+        self.log_limit.map(|bytes| match bytes {
+            0 => Limit::None,
+            bytes => Limit::Bytes(bytes),
+        })
+    }
+
     /// Begins to put a node together that runs commands.
     pub(crate) fn builder(
         &self,
         global: &Global,
         client: &Client,
         folders: &Folders,
+        logs: Logs,
         policy: Policy,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
         let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
+            .logs(logs)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
         Runner::builder(store)
@@ -148,10 +175,12 @@ pub(crate) async fn folders(
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client, args.node.grace).await?;
+    let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
+    let logs = folders.logs().clone().limit(limit);
     let policy = Policy(args.retry.unwrap_or_default());
     let mut builder = args
         .node
-        .builder(global, &client, &folders, policy)
+        .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);
@@ -174,10 +203,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let mut failed = None;
     let done = async {
-        if args.until_idle {
-            failed = idle(&client, &filter).await.err();
-        } else {
-            std::future::pending::<()>().await;
+        let idle = async {
+            match args.until_idle {
+                true => idle(&client, &filter).await.err(),
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            error = idle => failed = error,
+            () = logs.keep_swept(&client, logs::SWEEP_EVERY) => {}
         }
     };
     global.link.report(&runner);

@@ -1,4 +1,5 @@
-//! [`Capture`]: the last of what a command writes, and [`Output`], the form in which it is kept.
+//! [`Capture`]: reads a stream of a command, for its log and for its last bytes in the store
+//! ([`Output`]).
 
 use std::{
     collections::VecDeque,
@@ -8,10 +9,13 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
+    sync::mpsc::Sender,
     task::JoinHandle,
 };
 
-/// What is kept of an attempt: the result of a completed task, and the data of any other.
+use crate::logs::{Piece, Run, Stream};
+
+/// What the store keeps of an attempt: the result of a completed task, and the data of any other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Output {
     /// The exit code; none while it runs, and when a signal ended it.
@@ -28,6 +32,15 @@ pub(crate) struct Output {
     /// Whether more was written than is kept.
     #[serde(default)]
     pub(crate) truncated: bool,
+    /// How many bytes it has written to its standard output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stdout_bytes: Option<u64>,
+    /// How many bytes it has written to its standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stderr_bytes: Option<u64>,
+    /// The run of the command: its claim and its attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<Run>,
     /// How long it has run.
     #[serde(default)]
     pub(crate) duration_ms: u64,
@@ -39,7 +52,17 @@ struct Tail {
     total: u64,
 }
 
-/// One stream of a command, read to its end in the background; the last bytes are kept.
+impl Tail {
+    fn push(&mut self, read: &[u8], keep: usize) {
+        self.total += read.len() as u64;
+        let new = &read[read.len().saturating_sub(keep)..];
+        let over = (self.bytes.len() + new.len()).saturating_sub(keep);
+        self.bytes.drain(..over);
+        self.bytes.extend(new);
+    }
+}
+
+/// One stream of a command, read to its end in the background.
 #[derive(Debug)]
 pub(crate) struct Capture {
     tail: Arc<Mutex<Tail>>,
@@ -47,20 +70,27 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Begins to read. At most `keep` bytes are kept.
-    pub(crate) fn start(mut from: impl AsyncRead + Send + Unpin + 'static, keep: usize) -> Self {
+    /// Begins to read. At most `keep` bytes are kept; all of them go to the log.
+    pub(crate) fn start(
+        mut from: impl AsyncRead + Send + Unpin + 'static,
+        keep: usize,
+        log: Option<(Stream, Sender<Piece>)>,
+    ) -> Self {
         let tail = Arc::new(Mutex::new(Tail::default()));
         let into = tail.clone();
         let reader = tokio::spawn(async move {
-            let mut buffer = vec![0; 16 * 1024];
+            // What a pipe holds.
+            let mut buffer = vec![0; 64 * 1024];
             // An error is an end too: there is nothing more to be had.
             while let Ok(n @ 1..) = from.read(&mut buffer).await {
-                let mut tail = into.lock().unwrap_or_else(PoisonError::into_inner);
-                tail.total += n as u64;
-                let new = &buffer[n.saturating_sub(keep)..n];
-                let over = (tail.bytes.len() + new.len()).saturating_sub(keep);
-                tail.bytes.drain(..over);
-                tail.bytes.extend(new);
+                let read = &buffer[..n];
+                into.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(read, keep);
+                if let Some((stream, log)) = &log {
+                    // A log that takes nothing more does not stop the command.
+                    let _ = log.send(Piece::now(*stream, read.to_vec())).await;
+                }
             }
         });
         Self { tail, reader }
@@ -127,7 +157,7 @@ mod tests {
     use super::*;
 
     async fn captured(bytes: &'static [u8], keep: usize) -> (String, bool) {
-        let mut capture = Capture::start(bytes, keep);
+        let mut capture = Capture::start(bytes, keep, None);
         capture.ended().await;
         assert_eq!(capture.total(), bytes.len() as u64);
         capture.text(1000)

@@ -15,8 +15,8 @@
 use std::{
     fs,
     future::pending,
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -27,16 +27,19 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
-use windlass::{
-    Client, Code, TaskId,
-    store::{Error, Filter, Page, TaskRecord},
-};
+use windlass::{Client, TaskId};
 
 use super::{
+    fate::Fate,
     leftover,
-    names::{decode, encode},
+    names::{encode, task_folder},
 };
-use crate::{exit::Failure, waiting::patiently};
+use crate::{
+    exit::Failure,
+    logs::Logs,
+    place::{Place, beside, data_dir, make_private},
+    waiting::patiently,
+};
 
 /// How long a store that does not answer is asked for its identity.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,6 +56,8 @@ pub(crate) struct Folders {
     earlier: Vec<PathBuf>,
     /// Removed with the last clone.
     temporary: Option<Arc<TempDir>>,
+    /// What the commands of the tasks print.
+    logs: Logs,
     client: Client,
     removals: TaskTracker,
 }
@@ -66,64 +71,11 @@ pub(crate) struct Folder {
     pub(crate) record: PathBuf,
 }
 
-/// Where this machine keeps the folders of clusters.
-fn data_dir() -> io::Result<PathBuf> {
-    let dirs = directories::ProjectDirs::from("", "", "windlass");
-    let dirs = dirs.ok_or_else(|| {
-        let reason = "you have no home directory; set HOME, or XDG_DATA_HOME";
-        io::Error::new(io::ErrorKind::NotFound, reason)
-    })?;
-    Ok(dirs.data_dir().to_owned())
-}
-
 /// The folder that earlier versions named after the URL of a cluster.
 fn named_after(url: &str) -> String {
     let name = url.rsplit('/').next().unwrap_or_default();
     let hash = crate::hash::hex(&[url.as_bytes()], 12);
     format!("{}-{hash}.tasks", encode(name))
-}
-
-/// The path without links: also of a file that is not there, in a folder that is.
-fn canonical(path: &Path) -> io::Result<PathBuf> {
-    path.canonicalize().or_else(|error| {
-        let path = std::path::absolute(path)?;
-        match (path.parent(), path.file_name()) {
-            (Some(folder), Some(name)) => Ok(folder.canonicalize()?.join(name)),
-            _ => Err(error),
-        }
-    })
-}
-
-/// Makes a folder that is only for this user, with what it lies in; one that is there and open to
-/// others is closed to them.
-fn make_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)?;
-    let mode = fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0
-        && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-    {
-        let folder = path.display();
-        warn!(%folder, %error, "other users can reach the folder, and its mode cannot be changed");
-    }
-    Ok(())
-}
-
-/// Writes a file that only this user can read.
-pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    // One that is there keeps its mode.
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 impl Folders {
@@ -143,38 +95,36 @@ impl Folders {
     }
 
     fn at(url: &str, identity: &str, client: &Client) -> io::Result<Self> {
-        let (mut above, mut earlier, mut temporary) = (None, Vec::new(), None);
-        let root = match url.split_once(':') {
-            Some(("sqlite", path)) => {
-                let beside = |path: &Path| {
-                    let mut name = path.as_os_str().to_owned();
-                    name.push(".tasks");
-                    PathBuf::from(name)
-                };
-                let path = Path::new(path);
-                let folder = beside(&canonical(path)?);
-                // The file may have been named by a link.
-                let other = beside(path).canonicalize().ok();
-                earlier.extend(other.filter(|other| *other != folder));
-                earlier.push(folder.clone());
-                make_private(&folder)?;
-                above = Some(folder.clone());
-                // Earlier versions read the name as that of a task, unless it has a '='.
-                folder.join(format!("store={identity}"))
-            }
-            Some(("etcd" | "etcds", _)) => {
-                let data = data_dir()?;
-                earlier.push(data.join(named_after(url)));
-                data.join(format!("{identity}.tasks"))
-            }
-            _ => {
+        let (mut earlier, mut temporary) = (Vec::new(), None);
+        let place = match Place::of(url, identity, "tasks")? {
+            Some(place) => place,
+            None => {
                 let mut builder = tempfile::Builder::new();
                 builder.prefix("windlass-").suffix(".tasks");
                 builder.permissions(fs::Permissions::from_mode(0o700));
                 let made = temporary.insert(Arc::new(builder.tempdir()?));
-                made.path().to_owned()
+                let root = made.path().to_owned();
+                Place { root, above: None }
             }
         };
+        if let (Some(above), Some((_, path))) = (&place.above, url.split_once(':')) {
+            // The file may have been named by a link.
+            let other = beside(Path::new(path), "tasks").canonicalize().ok();
+            earlier.extend(other.filter(|other| other != above));
+            earlier.push(above.clone());
+            make_private(above)?;
+        } else if temporary.is_none() {
+            earlier.push(data_dir()?.join(named_after(url)));
+        }
+        let logs = match Place::of(url, identity, "logs")? {
+            Some(place) => Logs::at(place),
+            // They end with the process, as the tasks do. No task's folder has this name.
+            None => Logs::at(Place {
+                root: place.root.join("logs"),
+                above: None,
+            }),
+        };
+        let Place { root, above } = place;
         make_private(&root)?;
         Ok(Self {
             // Two workers with different working folders have to mean the same by it.
@@ -182,13 +132,19 @@ impl Folders {
             above,
             earlier,
             temporary,
+            logs,
             client: client.clone(),
             removals: TaskTracker::new(),
         })
     }
 
+    /// What the commands of the tasks print.
+    pub(crate) fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
     fn folder(&self, id: &TaskId, order: u64) -> Folder {
-        self.named(&format!("{}@{order}", encode(id.as_str())))
+        self.named(&task_folder(id, order))
     }
 
     fn named(&self, name: &str) -> Folder {
@@ -266,7 +222,7 @@ impl Folders {
             // What is not removed here is by the next worker that starts.
             while pause < Duration::from_secs(10) {
                 sleep(pause).await;
-                if is_over(&client, &id, order).await {
+                if is_over(Fate::ask(&client, &id, order).await) {
                     return remove(&folder);
                 }
                 pause *= 2;
@@ -288,6 +244,7 @@ impl Folders {
             // The tasks end with the process.
             return remove(&self.root);
         }
+        self.logs.remove_empty();
         // Only if they are empty; who needs them makes them again.
         let _ = fs::remove_dir(&self.root);
         for place in self.above.iter().chain(&self.earlier) {
@@ -296,9 +253,12 @@ impl Folders {
     }
 
     /// Removes the folders of tasks of this store that completed, or are gone, while no worker was
-    /// there to do it. A command that still runs gets SIGKILL after the grace, or after 2 s if that is
+    /// there to do it, and the logs of those that are gone. A command that still runs gets SIGKILL after the grace, or after 2 s if that is
     /// shorter.
     pub(crate) fn sweep(&self, grace: Duration) {
+        let (logs, client) = (self.logs.clone(), self.client.clone());
+        self.removals
+            .spawn(async move { logs.sweep(&client).await });
         let this = self.clone();
         self.removals.spawn(async move {
             let Ok(entries) = fs::read_dir(&this.root) else {
@@ -308,7 +268,7 @@ impl Folders {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 let name = name.strip_suffix(".run").unwrap_or(&name);
-                if !this.is_of_none(name).await {
+                if !is_over(Fate::ask_by_name(&this.client, name).await) {
                     continue;
                 }
                 let folder = this.named(name);
@@ -325,45 +285,11 @@ impl Folders {
             }
         });
     }
-
-    /// Whether the task that a name stands for has completed or is gone. What is not the name of a
-    /// task's folder is left alone.
-    async fn is_of_none(&self, name: &str) -> bool {
-        let Some((id, order)) = name.rsplit_once('@') else {
-            return false;
-        };
-        let Some(order) = order.parse().ok().filter(|order| *order > 0) else {
-            return false;
-        };
-        match decode(id) {
-            Some(id) => is_over(&self.client, &id, order).await,
-            // The id was too long for a name, but an order is one task's.
-            None => {
-                let page = Page {
-                    after: order - 1,
-                    limit: 1,
-                };
-                let listed = self.client.list(&Filter::default(), page).await;
-                listed.is_ok_and(|records| {
-                    let same = records.first().filter(|record| record.order == order);
-                    same.is_none_or(has_completed)
-                })
-            }
-        }
-    }
 }
 
-fn has_completed(record: &TaskRecord) -> bool {
-    let state = record.state.as_ref();
-    state.is_ok_and(|state| state.code() == Code::Completed)
-}
-
-/// Whether the store says that the task with this id and submit order has completed or is gone.
-async fn is_over(client: &Client, id: &TaskId, order: u64) -> bool {
-    match client.get(id).await {
-        Ok(record) => record.order != order || has_completed(&record),
-        Err(e) => matches!(e, Error::NotFound { .. }),
-    }
+/// Whether a task with this fate needs its folder no more.
+fn is_over(fate: Option<Fate>) -> bool {
+    matches!(fate, Some(Fate::Completed | Fate::Gone))
 }
 
 fn remove(folder: &Path) {

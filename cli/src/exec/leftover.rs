@@ -22,9 +22,10 @@ use tracing::warn;
 use windlass::Fence;
 
 use super::{
-    folders::{Folder, write_private},
+    folders::Folder,
     process::{self, Identity},
 };
+use crate::place::write_private;
 
 /// The variable that tells a command where to keep its progress.
 pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";

@@ -9,6 +9,8 @@ use windlass::{
     Client, Code, Command, KindConfig, NewTask, Retry, Runner, TaskId, client::Done, store::Store,
 };
 
+use nix::sys::signal::Signal;
+
 use super::{process::Stat, *};
 
 /// No test waits longer for anything.
@@ -393,15 +395,4 @@ async fn a_failed_command_is_tried_as_its_task_says() {
     let id = node.client.submit(task).await.unwrap();
     let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
     assert_eq!(result(&done).stdout, "1\n2\n3\n");
-}
-
-#[test]
-fn the_last_lines_are_told() {
-    assert_eq!(last_lines(""), "");
-    assert_eq!(last_lines("a\n\n b\nc\nd \n\n"), "b\nc\nd");
-    let long = last_lines(&"ü".repeat(1000));
-    assert!(
-        long.starts_with('…') && long.len() <= LAST_BYTES + 4,
-        "{long}"
-    );
 }

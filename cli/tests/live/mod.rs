@@ -5,6 +5,8 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+pub(crate) mod printed;
+
 use std::{
     fs,
     os::unix::process::CommandExt,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
@@ -35,6 +35,9 @@ const TICK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long it is asked again once the node has stopped: what is left to read is the summary.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The reasons to stop: signals.
+pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
 
 /// A task that has not ended.
 struct Live {
@@ -357,18 +360,18 @@ impl Batch {
         };
         match &record.state {
             Ok(state) if state.code() == Code::Completed => {
-                self.report.completed(id, state, live.lines)
+                self.report.completed(&record, live.lines);
             }
             Ok(state) => {
+                self.report.print(&record);
                 self.report.failed(Failed::of(id, state), live.lines, false);
-                Ok(())
             }
             Err(e) => {
                 self.report
                     .failed(Failed::set_aside(id, e), live.lines, false);
-                Ok(())
             }
         }
+        Ok(())
     }
 
     async fn look_up(&mut self) -> Result<(), Failure> {
@@ -399,8 +402,17 @@ impl Batch {
         live.state == Code::Paused || self.unhandled.contains(&live.kind)
     }
 
+    /// Waits until the output is printed. Returns `false` when a signal came before that.
+    pub(super) async fn finish_printing(&mut self, stops: &mut Stops<'_>) -> bool {
+        self.report.finish_printing(stops).await
+    }
+
     /// Tells how it went, once the node has stopped.
-    pub(super) async fn conclude(mut self, interrupted: bool) -> Result<Exit, Failure> {
+    pub(super) async fn conclude(
+        mut self,
+        interrupted: bool,
+        stops: &mut Stops<'_>,
+    ) -> Result<Exit, Failure> {
         // A signal is not heard here any more.
         self.patience = LAST_PATIENCE;
         // What ended while the node stopped.
@@ -426,6 +438,9 @@ impl Batch {
             waiting,
             left_out,
         };
+        if !self.finish_printing(stops).await {
+            return Ok(Exit::Interrupted);
+        }
         let all = self.report.conclude(interrupted, left)?;
         Ok(match (interrupted, all) {
             (true, _) => Exit::Interrupted,

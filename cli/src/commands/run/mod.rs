@@ -8,22 +8,26 @@
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | submitting them, and following what becomes of them |
 //! | `report` | progress, failures, the summary |
+//! | `printing` | what the commands print |
 
 mod batch;
 mod entry;
 mod named;
+mod printing;
 mod report;
 mod script;
 mod source;
 
 use std::{path::PathBuf, time::Duration};
 
+use tokio::sync::mpsc::unbounded_channel;
 use windlass::Retry;
 
 use self::{
     batch::Batch,
     entry::Maker,
     named::Named,
+    printing::{Printing, Settings},
     report::Report,
     source::{Checked, Source},
 };
@@ -33,6 +37,7 @@ use crate::{
     exec::{self, Policy},
     exit::{Exit, Failure},
     global::Global,
+    logs::{self, Limit},
 };
 
 const EXAMPLES: &str = "\
@@ -117,9 +122,14 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
 
-    /// Print what the commands print, as they complete; also of those that had completed before
+    /// Print the whole output of each task when it has ended, standard output and standard error; also
+    /// of those that had completed before
     #[arg(long)]
     print_output: bool,
+
+    /// Print lines as they come instead, each with the task's id in front
+    #[arg(long, requires = "print_output")]
+    prefix: bool,
 
     #[command(flatten)]
     pub(crate) node: NodeArgs,
@@ -131,6 +141,14 @@ pub(crate) struct Args {
 ///
 /// What kept it from starting, or the store's.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    if args.print_output && args.node.log_limit() == Some(Limit::None) {
+        let text = "--print-output: prints from the files that --log-limit 0 turns off; leave one of them out";
+        return Err(Failure::Usage(text.into()));
+    }
+    if args.prefix && global.out().is_json() {
+        let text = "--prefix: prints lines; leave it out with -o json";
+        return Err(Failure::Usage(text.into()));
+    }
     let maker = Maker::new(&args)?;
     let mut source = Source::open(&args.file, if args.null { 0 } else { b'\n' })?;
     let checked = if args.keep_going {
@@ -143,7 +161,32 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let folders = folders(global, &client, args.node.grace).await?;
     // Its tasks carry their policy; this is for those of an earlier version.
     let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
-    let report = Report::new(global, args.print_output, maker.batch(), checked.lines);
+    let (started, starts) = unbounded_channel();
+    let settings = Settings {
+        logs: folders.logs().clone(),
+        prefix: args.prefix,
+        trim: args.node.log_limit().is_none(),
+    };
+    // What is printed when the task has ended is kept until then.
+    let usual = if args.print_output {
+        Limit::All
+    } else {
+        Limit::Bytes(logs::LIMIT)
+    };
+    let logs = folders
+        .logs()
+        .clone()
+        .limit(args.node.log_limit().unwrap_or(usual))
+        .report_to(started);
+    let report = Report::new(global, maker.batch(), checked.lines, |bar| {
+        if !args.print_output {
+            return Ok(None);
+        }
+        match Printing::start(settings, global.out(), bar, starts) {
+            Ok(printing) => Ok(Some(printing)),
+            Err(e) => Err(Failure::Store(format!("could not start a thread: {e}"))),
+        }
+    })?;
     let named = Named::default();
     let mut batch = Batch::new(
         client.clone(),
@@ -156,7 +199,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     batch.look_for_earlier().await?;
     let runner = args
         .node
-        .builder(global, &client, &folders, policy)
+        .builder(global, &client, &folders, logs, policy)
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)
@@ -167,11 +210,21 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     global.link.report(&runner);
-    let stops = global.link.stops().map_err(signals)?;
-    let signal = runner
-        .run_until_stopped(async { ended = batch.work(lines).await }, stops)
-        .await?;
+    let mut stops = global.link.stops().map_err(signals)?;
+    let ran = runner
+        .run_until_stopped(async { ended = batch.work(lines).await }, &mut stops)
+        .await;
+    let exit = match ran
+        .map_err(Failure::from)
+        .and_then(|signal| ended.map(|()| signal))
+    {
+        Ok(signal) => batch.conclude(signal.is_some(), &mut stops).await,
+        Err(failure) => {
+            batch.finish_printing(&mut stops).await;
+            Err(failure)
+        }
+    };
+    // After the output is printed: the store in memory ends with its logs.
     folders.settle().await;
-    ended?;
-    batch.conclude(signal.is_some()).await
+    exit
 }

@@ -9,10 +9,17 @@ use std::{
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
-use windlass::{Client, Code, State, Status, TaskId, store::Error};
+use windlass::{
+    Client, Code, State, Status, TaskId,
+    store::{Error, TaskRecord},
+};
 
+use super::{
+    batch::Stops,
+    printing::{Ended, Job, Printing},
+};
 use crate::{
-    exec::Output as Captured,
+    exec::{KIND, Output as Captured},
     exit::Failure,
     global::Global,
     output::Output,
@@ -107,11 +114,14 @@ pub(super) struct Left {
 pub(super) struct Report {
     out: Output,
     bar: Option<ProgressBar>,
-    print_output: bool,
+    /// Prints what the commands print, if that was asked for.
+    printing: Option<Printing>,
     batch: String,
     total: Option<u64>,
     counts: Counts,
     failures: Vec<Failed>,
+    /// Tasks whose output was not printed whole.
+    incomplete: u64,
     started: Instant,
     told: Instant,
 }
@@ -119,10 +129,10 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(
         global: &Global,
-        print_output: bool,
         batch: &str,
         total: Option<u64>,
-    ) -> Self {
+        printing: impl FnOnce(Option<ProgressBar>) -> Result<Option<Printing>, Failure>,
+    ) -> Result<Self, Failure> {
         let bar = (!global.quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
             let template = match total {
@@ -134,17 +144,18 @@ impl Report {
                 Err(_) => bar,
             }
         });
-        Self {
+        Ok(Self {
             out: global.out(),
+            printing: printing(bar.clone())?,
             bar,
-            print_output,
             batch: batch.to_owned(),
             total,
             counts: Counts::default(),
             failures: Vec::new(),
+            incomplete: 0,
             started: Instant::now(),
             told: Instant::now(),
-        }
+        })
     }
 
     /// Whether something did not complete.
@@ -152,29 +163,31 @@ impl Report {
         self.counts.failed > 0
     }
 
-    /// Prints without the bar in the way.
-    fn aside<T>(&self, print: impl FnOnce(&Output) -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| print(&self.out)),
-            None => print(&self.out),
+    /// Says something on standard error, without the bar in the way. What the commands print may have
+    /// the same reader: it is said in the order of that.
+    fn say(&self, say: impl FnOnce(&Output) + Send + 'static) {
+        let bar = self.bar.clone();
+        let say = move |out: &Output| match bar {
+            Some(bar) => bar.suspend(|| say(out)),
+            None => say(out),
+        };
+        match &self.printing {
+            Some(printing) => printing.print(Job::Say(Box::new(say))),
+            None => say(&self.out),
         }
     }
 
     /// A line is no task, and is left out.
     pub(super) fn wrong_line(&mut self, line: u64, reason: &str) {
         self.counts.wrong += 1;
-        self.aside(|out| out.complain(format_args!("line {line}: {reason}")));
+        let text = format!("line {line}: {reason}");
+        self.say(move |out| out.complain(text));
     }
 
     /// A task has completed.
-    pub(super) fn completed(
-        &mut self,
-        id: &TaskId,
-        state: &State,
-        lines: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn completed(&mut self, record: &TaskRecord, lines: u64) {
         self.counts.completed += lines;
-        self.print(id, state)
+        self.print(record);
     }
 
     /// A task had completed when its line came.
@@ -185,44 +198,54 @@ impl Report {
     ) -> Result<(), Failure> {
         self.counts.completed += 1;
         self.counts.before += 1;
-        if self.print_output
-            && let Ok(state) = patiently(PATIENCE, || client.get(id)).await?.state
-        {
-            self.print(id, &state)?;
+        if self.printing.is_some() {
+            let record = patiently(PATIENCE, || client.get(id)).await?;
+            self.print(&record);
         }
         Ok(())
     }
 
-    fn print(&mut self, id: &TaskId, state: &State) -> Result<(), Failure> {
-        if !self.print_output {
-            return Ok(());
-        }
-        match self.print_result(id, state) {
-            // Nobody reads it any more. The tasks are to be done all the same.
-            Err(Failure::Pipe) => {
-                self.print_output = false;
-                Ok(())
+    /// Prints what the command of a task that has ended has printed.
+    pub(super) fn print(&self, record: &TaskRecord) {
+        let (Some(printing), Ok(state)) = (&self.printing, &record.state) else {
+            return;
+        };
+        let id = &record.task.id;
+        let result = match &state.status {
+            Status::Completed { result } => result.as_ref(),
+            // The document is of tasks that completed; the summary has the others.
+            _ if self.out.is_json() => return,
+            _ => state.data.as_ref(),
+        };
+        let ours = result.filter(|_| record.task.kind.as_str() == KIND);
+        let kept = ours.and_then(|r| r.get::<Captured>("result").ok());
+        printing.print(match (kept, result) {
+            _ if self.out.is_json() => Job::Json(json!({"id": id, "result": result})),
+            (Some(kept), _) => Job::Ended(Ended {
+                id: id.clone(),
+                order: record.order,
+                kept,
+            }),
+            // Of another kind than ours.
+            (None, Some(result)) if state.code() == Code::Completed => {
+                Job::Line(result.to_string())
             }
-            printed => printed,
-        }
+            (None, _) => return,
+        });
     }
 
-    fn print_result(&self, id: &TaskId, state: &State) -> Result<(), Failure> {
-        let Status::Completed { result } = &state.status else {
-            return Ok(());
+    /// Waits until all output is printed. Returns `false` when a signal came before that.
+    pub(super) async fn finish_printing(&mut self, stops: &mut Stops<'_>) -> bool {
+        let Some(printing) = self.printing.take() else {
+            return true;
         };
-        self.aside(|out| {
-            if out.is_json() {
-                return out.json(&json!({"id": id, "result": result}));
+        match printing.finish(stops).await {
+            Some(printed) => {
+                self.incomplete = printed.incomplete;
+                true
             }
-            let captured: Option<Captured> = result.as_ref().and_then(|r| r.get("result").ok());
-            match (captured, result) {
-                (Some(captured), _) => out.bytes(captured.stdout.as_bytes()),
-                // Of another kind than ours.
-                (None, Some(result)) => out.line(result),
-                (None, None) => Ok(()),
-            }
-        })
+            None => false,
+        }
     }
 
     /// A task has not completed, and will not.
@@ -268,9 +291,8 @@ impl Report {
             self.told = Instant::now();
             let of = self.total.map_or_else(String::new, |t| format!(" of {t}"));
             let (done, speed) = (self.counts.settled(), self.speed());
-            self.out.note(format_args!(
-                "{done}{of} lines done, {live} under way, {speed}"
-            ));
+            let text = format!("{done}{of} lines done, {live} under way, {speed}");
+            self.say(move |out| out.note(text));
         }
     }
 
@@ -290,7 +312,13 @@ impl Report {
         let left = left.max(unread);
         let lines = counts.settled() + left;
         let seconds = self.started.elapsed().as_secs_f64();
-        let all = counts.completed == lines && !interrupted;
+        let all = counts.completed == lines && !interrupted && self.incomplete == 0;
+        if self.incomplete > 0 {
+            let tasks = self.incomplete;
+            self.out.complain(format_args!(
+                "the output of {tasks} tasks was not printed whole; see the lines above that say 'missing here'"
+            ));
+        }
         if self.out.is_json() {
             self.out.json(&json!({
                 "batch": self.batch,

@@ -1,0 +1,160 @@
+//! [`Follow`]: prints the output of a task while its commands write it.
+
+use std::{ops::Bound, time::Duration};
+
+use futures::StreamExt;
+use tokio::time::sleep;
+use windlass::{Client, store::TaskRecord};
+
+use super::{Printer, Source, Stored, elsewhere, print_stored, state};
+use crate::{
+    exit::Failure,
+    logs::{Reader, Run},
+    output::Output,
+};
+
+/// How often the files are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How long to wait before the changes of a store are followed again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Follows the output of a task, until the task has ended.
+pub(super) struct Follow {
+    client: Client,
+    source: Source,
+    to: Printer,
+    out: Output,
+    reader: Option<Reader>,
+    /// Where the next run is looked for: after the last one that was begun.
+    from: Bound<Run>,
+    /// What the store kept at the last look.
+    stored: Option<Stored>,
+    /// The run of which was said that it runs elsewhere.
+    noted: Option<Run>,
+}
+
+impl Follow {
+    pub(super) fn new(client: Client, source: Source, to: Printer, out: Output) -> Self {
+        Self {
+            client,
+            source,
+            to,
+            out,
+            reader: None,
+            from: Bound::Unbounded,
+            stored: None,
+            noted: None,
+        }
+    }
+
+    /// Prints until the task has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read, or has no such task any more.
+    pub(super) async fn run(mut self, record: TaskRecord) -> Result<(), Failure> {
+        let id = record.task.id.clone();
+        let mut changes = self.client.changes(None).await?;
+        // Earlier attempts are not printed.
+        let local = self.source.local(&record)?;
+        let chosen = self.source.chosen(&local, Stored::of(&record).as_ref());
+        if let Some(first) = chosen.first() {
+            self.from = Bound::Included(*first);
+        }
+        loop {
+            // After the changes are followed: none is missed.
+            let record = match self.client.get(&id).await {
+                Ok(record) => record,
+                Err(e) => {
+                    self.drain(&record)?;
+                    self.to.finish(None)?;
+                    return Err(e.into());
+                }
+            };
+            let ended = state(&record).is_none_or(windlass::Code::is_terminal);
+            match ended {
+                true => self.drain(&record)?,
+                false => self.read(&record)?,
+            }
+            self.read_stored(&record)?;
+            if ended {
+                return self.to.finish(state(&record));
+            }
+            loop {
+                tokio::select! {
+                    batch = changes.next() => match batch {
+                        Some(Ok(batch)) if batch.iter().any(|c| c.task == id) => break,
+                        Some(Ok(_)) => {}
+                        Some(Err(_)) | None => {
+                            sleep(PAUSE).await;
+                            changes = self.client.changes(None).await?;
+                            break;
+                        }
+                    },
+                    () = sleep(TICK) => self.read(&record)?,
+                }
+            }
+        }
+    }
+
+    /// Prints what the files have beyond what was printed.
+    fn read(&mut self, record: &TaskRecord) -> Result<(), Failure> {
+        loop {
+            if let Some(reader) = &mut self.reader {
+                reader.read(&mut |event| self.to.event(event))?;
+            }
+            let local = self.source.local(record)?;
+            let Some(next) = self.source.wanted.next(&local, self.from) else {
+                return Ok(());
+            };
+            // The run before has ended, or was lost.
+            self.leave()?;
+            self.from = Bound::Excluded(next);
+            self.to.begin(Some(next))?;
+            let logs = self.source.logs.as_ref();
+            self.reader = logs.map(|logs| logs.reader(&record.task.id, record.order, next));
+        }
+    }
+
+    fn leave(&mut self) -> Result<(), Failure> {
+        match self.reader.take() {
+            Some(mut reader) => reader.finish(&mut |event| self.to.event(event)),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the rest of the files.
+    fn drain(&mut self, record: &TaskRecord) -> Result<(), Failure> {
+        self.read(record)?;
+        self.leave()
+    }
+
+    /// Prints what is new in the store, of a run that has no log on this machine.
+    fn read_stored(&mut self, record: &TaskRecord) -> Result<(), Failure> {
+        let Some(stored) = Stored::of(record) else {
+            return Ok(());
+        };
+        if let Some(run) = stored.run {
+            let local = self.source.local(record)?;
+            if elsewhere(&local, Some(&stored)).is_none()
+                || self.source.wanted.next(&[run], self.from).is_none()
+            {
+                return Ok(());
+            }
+            if self.noted.replace(run) != Some(run) {
+                self.out.note(format_args!(
+                    "note: this machine has no log of attempt {}; following what the store keeps, \
+                     which is updated every 5 s",
+                    run.attempt
+                ));
+                self.leave()?;
+                self.to.begin(Some(run))?;
+            }
+        } else if self.reader.is_some() {
+            return Ok(());
+        }
+        print_stored(&mut self.to, &stored, self.stored.as_ref())?;
+        self.stored = Some(stored);
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! `windlass logs`: what a task has printed.
+//!
+//! The whole output is in files of the machine that ran the command ([`crate::logs`]). Of a command
+//! that ran on another machine there is what the store keeps ([`stored`]).
+
+mod follow;
+mod printer;
+mod select;
+mod stored;
+
+use clap::ValueEnum;
+use windlass::{Code, TaskId, store::TaskRecord};
+
+use self::{
+    follow::Follow,
+    printer::{Options, Printer},
+    select::Wanted,
+    stored::Stored,
+};
+use crate::{
+    exec,
+    exit::{Exit, Failure},
+    global::Global,
+    logs::{Bytes, Logs, Run, Stream},
+    output::Output,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  windlass logs build-12
+  windlass logs build-12 --follow --timestamps
+  windlass logs build-12 --attempt 1 --stream stderr
+  windlass logs build-12 -o json | jq -r .stderr
+
+Standard output goes to standard output and standard error to standard error, byte for byte, in the
+order in which the worker read them. A line on standard error says how many bytes are missing, and
+where: what --log-limit of the worker has dropped, or what a full disk did not take.
+
+The whole output is on the machine that ran the command. On another one the last of it is printed
+that the store keeps, and a note says so.";
+
+/// Which task, and what of it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+
+    /// Go on until the task has ended, also with its next attempts
+    #[arg(short, long)]
+    follow: bool,
+
+    /// The number of the attempt, from 1 [default: the last that has printed something]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+
+    /// How often `retry` had started the task again, from 0 [default: the last]
+    #[arg(long, value_name = "N")]
+    incarnation: Option<u32>,
+
+    /// Only this stream
+    #[arg(long, value_enum, value_name = "STREAM")]
+    stream: Option<Which>,
+
+    /// Begin each line with the time at which the worker read it
+    #[arg(long)]
+    timestamps: bool,
+}
+
+/// A stream of a command.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Which {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Prints it.
+///
+/// # Errors
+///
+/// When there is no such task or attempt, or the store cannot be read.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.existing().await?;
+    let out = global.out();
+    let record = client.get(&args.id).await?;
+    let logs = Logs::of_store(&global.store_url()?, &client).await?;
+    let wanted = Wanted {
+        incarnation: args.incarnation,
+        attempt: args.attempt,
+    };
+    let options = Options {
+        only: args.stream.map(|stream| match stream {
+            Which::Stdout => Stream::Stdout,
+            Which::Stderr => Stream::Stderr,
+        }),
+        timestamps: args.timestamps,
+        follow: args.follow,
+    };
+    let printer = Printer::new(out.clone(), args.id.clone(), &options);
+    let source = Source { logs, wanted };
+    if args.follow {
+        Follow::new(client, source, printer, out)
+            .run(record)
+            .await?;
+    } else {
+        source.print(printer, &out, &record)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Where the output of a task is, and which of it is wanted.
+struct Source {
+    logs: Option<Logs>,
+    wanted: Wanted,
+}
+
+impl Source {
+    /// The runs of a task that have a log on this machine.
+    fn local(&self, record: &TaskRecord) -> Result<Vec<Run>, Failure> {
+        let Some(logs) = &self.logs else {
+            return Ok(Vec::new());
+        };
+        logs.runs(&record.task.id, record.order)
+            .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
+    }
+
+    /// The runs of the wanted attempt, of which there is something here or in the store.
+    fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
+        let mut all = local.to_vec();
+        all.extend(elsewhere(local, stored));
+        self.wanted.choose(all)
+    }
+
+    /// Prints what there is.
+    fn print(&self, mut to: Printer, out: &Output, record: &TaskRecord) -> Result<(), Failure> {
+        let local = self.local(record)?;
+        let stored = Stored::of(record);
+        let chosen = self.chosen(&local, stored.as_ref());
+        let named = self.wanted.attempt.is_some() || self.wanted.incarnation.is_some();
+        for run in &chosen {
+            to.begin(Some(*run))?;
+            match (&self.logs, &stored) {
+                (Some(logs), _) if local.contains(run) => {
+                    let mut reader = logs.reader(&record.task.id, record.order, *run);
+                    reader.finish(&mut |event| to.event(event))?;
+                }
+                (_, Some(stored)) => {
+                    note_stored(out, stored);
+                    print_stored(&mut to, stored, None)?;
+                }
+                _ => {}
+            }
+        }
+        if chosen.is_empty() {
+            match stored.filter(|stored| stored.run.is_none() && !named) {
+                Some(stored) => {
+                    if stored.truncated {
+                        out.note("note: the store keeps only the end of the output");
+                    }
+                    print_stored(&mut to, &stored, None)?;
+                }
+                None if named => return Err(no_such(record, &local)),
+                None => out.note(format!(
+                    "task '{0}' keeps no output; `windlass get {0}` shows what there is",
+                    record.task.id
+                )),
+            }
+        }
+        to.finish(state(record))
+    }
+}
+
+fn state(record: &TaskRecord) -> Option<Code> {
+    record.state.as_ref().map(windlass::State::code).ok()
+}
+
+/// The run of what the store keeps, if that has printed something and has no log on this machine.
+fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
+    let stored = stored?;
+    let run = stored.run?;
+    let printed = Stream::ALL.iter().any(|s| stored.total(*s) > 0);
+    (printed && !local.contains(&run)).then_some(run)
+}
+
+/// Says that this is not from a file, and how much of it there is.
+fn note_stored(out: &Output, stored: &Stored) {
+    let attempt = stored.run.map_or(0, |run| run.attempt);
+    let parts: Vec<String> = Stream::ALL
+        .into_iter()
+        .filter(|stream| stored.since(None, *stream).0 > 0)
+        .map(|stream| {
+            let (kept, total) = (stored.text(stream).len(), stored.total(stream));
+            format!("the last {kept} of {total} bytes of {}", stream.name())
+        })
+        .collect();
+    let kept = match parts.is_empty() {
+        true => "all of it".to_owned(),
+        false => parts.join(" and "),
+    };
+    out.note(format_args!(
+        "note: this machine has no log of attempt {attempt}; the store keeps {kept}"
+    ));
+}
+
+/// Prints what is new in the store since `before`.
+fn print_stored(to: &mut Printer, stored: &Stored, before: Option<&Stored>) -> Result<(), Failure> {
+    for stream in Stream::ALL {
+        let (missing, text) = stored.since(before, stream);
+        to.gap(Bytes::of(stream, missing))?;
+        to.piece(
+            stream,
+            jiff::Timestamp::now().as_millisecond(),
+            text.as_bytes(),
+        )?;
+    }
+    Ok(())
+}
+
+/// There is nothing of the attempt that was named.
+fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
+    let id = &record.task.id;
+    let mut here: Vec<String> = local
+        .iter()
+        .map(|run| format!("{} of incarnation {}", run.attempt, run.incarnation))
+        .collect();
+    here.dedup();
+    let here = match here.is_empty() {
+        true => "none".to_owned(),
+        false => here.join(", "),
+    };
+    let kind = &record.task.kind;
+    let why = match kind.as_str() == exec::KIND {
+        true => "the store keeps only the last attempt",
+        false => "only tasks of the kind 'exec' have logs",
+    };
+    Failure::NotFound(format!(
+        "task '{id}' has no output of that attempt; attempts with a log on this machine: {here}; {why}"
+    ))
+}

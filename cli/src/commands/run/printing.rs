@@ -1,0 +1,355 @@
+//! [`Printing`]: prints what the commands print, in a thread of its own: a reader that is slow holds
+//! up neither the tasks nor a stop.
+
+use std::{
+    collections::HashMap,
+    io::{IsTerminal, Write as _},
+    thread,
+    time::Duration,
+};
+
+use futures::StreamExt;
+use indicatif::ProgressBar;
+use serde_json::Value;
+use tokio::sync::{
+    mpsc::{UnboundedReceiver, UnboundedSender, error::TryRecvError, unbounded_channel},
+    oneshot,
+};
+use windlass::TaskId;
+
+use super::batch::Stops;
+use crate::{
+    exec::Output as Captured,
+    exit::Failure,
+    logs::{Bytes, Event, LIMIT, Lines, Logs, Reader, Run, Started, Stream},
+    output::Output,
+};
+
+/// How often the logs of running commands are looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a last line on standard error may take.
+const LAST_LINE: Duration = Duration::from_millis(200);
+
+/// How to print.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) logs: Logs,
+    /// Lines as they come, with the id in front, instead of each task's output when it has ended.
+    pub(super) prefix: bool,
+    /// The logs have no limit until they are printed.
+    pub(super) trim: bool,
+}
+
+/// What to print.
+pub(super) enum Job {
+    /// The output of a task that has ended.
+    Ended(Ended),
+    /// A line of text.
+    Line(String),
+    /// A document on a line of its own.
+    Json(Value),
+    /// Something on standard error.
+    Say(Box<dyn FnOnce(&Output) + Send>),
+}
+
+/// A task that has ended.
+pub(super) struct Ended {
+    pub(super) id: TaskId,
+    pub(super) order: u64,
+    /// What the store keeps of its output.
+    pub(super) kept: Captured,
+}
+
+impl Ended {
+    /// Forgets the text that is in a file, too: many may wait for a slow reader.
+    fn lighten(&mut self, logs: &Logs) {
+        let runs = logs.runs(&self.id, self.order).unwrap_or_default();
+        if runs.iter().any(|run| Some(*run) == self.kept.run) {
+            self.kept.stdout = String::new();
+            self.kept.stderr = String::new();
+        }
+    }
+}
+
+/// What was printed.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    /// Tasks whose output was not printed whole.
+    pub(super) incomplete: u64,
+    /// The reader went away.
+    pub(super) closed: bool,
+}
+
+/// Prints in the background.
+pub(super) struct Printing {
+    logs: Logs,
+    jobs: UnboundedSender<Job>,
+    done: oneshot::Receiver<Printed>,
+}
+
+impl Printing {
+    /// Begins. `started` reports the commands that begin.
+    ///
+    /// # Errors
+    ///
+    /// When there is no thread for it.
+    pub(super) fn start(
+        settings: Settings,
+        out: Output,
+        bar: Option<ProgressBar>,
+        started: UnboundedReceiver<Started>,
+    ) -> std::io::Result<Self> {
+        let (jobs, queue) = unbounded_channel();
+        let (end, done) = oneshot::channel();
+        let logs = settings.logs.clone();
+        let work = Work {
+            // Where standard output is no terminal, the bar is not in its way.
+            bar: bar.filter(|_| std::io::stdout().is_terminal()),
+            settings,
+            out,
+            started,
+            running: HashMap::new(),
+            printed: Printed::default(),
+        };
+        thread::Builder::new()
+            .name("output".into())
+            .spawn(move || {
+                let _ = end.send(work.work(queue));
+            })?;
+        Ok(Self { logs, jobs, done })
+    }
+
+    /// Prints later.
+    pub(super) fn print(&self, mut job: Job) {
+        if let Job::Ended(ended) = &mut job {
+            ended.lighten(&self.logs);
+        }
+        // The thread ends after this.
+        let _ = self.jobs.send(job);
+    }
+
+    /// Waits until all is printed, or a reason to stop comes: then `None`.
+    pub(super) async fn finish(self, stops: &mut Stops<'_>) -> Option<Printed> {
+        drop(self.jobs);
+        tokio::select! {
+            printed = self.done => Some(printed.unwrap_or_default()),
+            Some(_) = stops.next() => {
+                // Standard error may have the same reader.
+                let (end, ended) = std::sync::mpsc::channel();
+                thread::spawn(move || {
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "error: interrupted while output was printed; `windlass logs ID` prints what is missing"
+                    );
+                    let _ = end.send(());
+                });
+                let _ = ended.recv_timeout(LAST_LINE);
+                None
+            }
+        }
+    }
+}
+
+/// A command that runs.
+struct Running {
+    id: TaskId,
+    run: Run,
+    reader: Reader,
+    lines: Lines,
+}
+
+/// The thread.
+struct Work {
+    settings: Settings,
+    out: Output,
+    bar: Option<ProgressBar>,
+    started: UnboundedReceiver<Started>,
+    /// The commands whose lines are printed as they come, by the order of the task.
+    running: HashMap<u64, Running>,
+    printed: Printed,
+}
+
+impl Work {
+    fn work(mut self, mut jobs: UnboundedReceiver<Job>) -> Printed {
+        loop {
+            let job = match self.settings.prefix {
+                true => jobs.try_recv(),
+                false => jobs.blocking_recv().ok_or(TryRecvError::Disconnected),
+            };
+            match job {
+                Ok(job) => self.job(job),
+                Err(TryRecvError::Empty) => {
+                    self.begin();
+                    for (order, mut running) in std::mem::take(&mut self.running) {
+                        self.print(|work| work.read(&mut running, false));
+                        self.running.insert(order, running);
+                    }
+                    thread::sleep(TICK);
+                }
+                Err(TryRecvError::Disconnected) => {
+                    self.begin();
+                    for (_, running) in std::mem::take(&mut self.running) {
+                        self.end(running);
+                    }
+                    return self.printed;
+                }
+            }
+        }
+    }
+
+    /// Prints, unless the reader went away: the tasks run all the same.
+    fn print(&mut self, print: impl FnOnce(&mut Self) -> Result<(), Failure>) {
+        if self.printed.closed {
+            return;
+        }
+        let printed = match self.bar.clone() {
+            Some(bar) => bar.suspend(|| print(self)),
+            None => print(self),
+        };
+        match printed {
+            Ok(()) => {}
+            Err(Failure::Pipe) => self.printed.closed = true,
+            Err(failure) => {
+                self.printed.incomplete += 1;
+                self.out.complain(&failure);
+            }
+        }
+    }
+
+    fn job(&mut self, job: Job) {
+        match job {
+            Job::Line(text) => self.print(|work| work.out.line(text)),
+            Job::Json(document) => self.print(|work| work.out.json(&document)),
+            Job::Say(say) => say(&self.out),
+            Job::Ended(ended) => {
+                self.begin();
+                match self.running.remove(&ended.order) {
+                    Some(running) if Some(running.run) == ended.kept.run => self.end(running),
+                    other => {
+                        if let Some(running) = other {
+                            self.end(running);
+                        }
+                        self.print(|work| work.whole(&ended));
+                    }
+                }
+                if self.settings.trim {
+                    self.settings.logs.trim(&ended.id, ended.order, LIMIT);
+                }
+            }
+        }
+    }
+
+    /// Begins to read the logs of the commands that have begun.
+    fn begin(&mut self) {
+        while let Ok(Started { id, order, run }) = self.started.try_recv() {
+            if !self.settings.prefix {
+                continue;
+            }
+            let running = Running {
+                reader: self.settings.logs.reader(&id, order, run),
+                lines: self.lines(&id),
+                run,
+                id,
+            };
+            if let Some(earlier) = self.running.insert(order, running) {
+                self.end(earlier);
+            }
+        }
+    }
+
+    fn lines(&self, id: &TaskId) -> Lines {
+        match self.settings.prefix {
+            true => Lines::prefixed(format!("{id}: ")),
+            false => Lines::plain(),
+        }
+    }
+
+    /// Prints the rest of a command that has ended.
+    fn end(&mut self, mut running: Running) {
+        self.print(|work| {
+            work.read(&mut running, true)?;
+            let out = &work.out;
+            running
+                .lines
+                .finish(&mut |stream, bytes| out.stream(stream, bytes))
+        });
+    }
+
+    /// Prints what the log of a command has beyond what was printed.
+    fn read(&mut self, running: &mut Running, last: bool) -> Result<(), Failure> {
+        let Running {
+            id, reader, lines, ..
+        } = running;
+        let mut missing = Bytes::default();
+        let out = &self.out;
+        let mut print = |event: Event<'_>| match event {
+            Event::Piece { stream, at, bytes } => {
+                lines.feed(stream, at, bytes, &mut |stream, bytes| {
+                    out.stream(stream, bytes)
+                })
+            }
+            Event::Gap(gap) => {
+                missing.add(&gap);
+                gap_of(id, &gap);
+                Ok(())
+            }
+        };
+        let read = match last {
+            true => reader.finish(&mut print),
+            false => reader.read(&mut print),
+        };
+        self.printed.incomplete += u64::from(missing.sum() > 0);
+        read
+    }
+
+    /// Prints the whole output of a task.
+    fn whole(&mut self, ended: &Ended) -> Result<(), Failure> {
+        let Ended { id, order, kept } = ended;
+        let runs = self.settings.logs.runs(id, *order)?;
+        let run = runs.iter().find(|run| Some(**run) == kept.run);
+        let mut lines = self.lines(id);
+        if let Some(run) = run {
+            let mut running = Running {
+                reader: self.settings.logs.reader(id, *order, *run),
+                id: id.clone(),
+                run: *run,
+                lines,
+            };
+            self.read(&mut running, true)?;
+            lines = running.lines;
+        } else {
+            // It ran on another machine, or its log is gone.
+            if kept.truncated {
+                let total = [kept.stdout_bytes, kept.stderr_bytes];
+                let missing = match total {
+                    [Some(stdout), Some(stderr)] => Bytes {
+                        stdout: stdout.saturating_sub(kept.stdout.len() as u64),
+                        stderr: stderr.saturating_sub(kept.stderr.len() as u64),
+                    },
+                    // Earlier versions kept no lengths.
+                    _ => Bytes::default(),
+                };
+                gap_of(id, &missing);
+                self.printed.incomplete += 1;
+            }
+            let out = &self.out;
+            for (stream, text) in [
+                (Stream::Stdout, &kept.stdout),
+                (Stream::Stderr, &kept.stderr),
+            ] {
+                lines.feed(stream, 0, text.as_bytes(), &mut |stream, bytes| {
+                    out.stream(stream, bytes)
+                })?;
+            }
+        }
+        let out = &self.out;
+        lines.finish(&mut |stream, bytes| out.stream(stream, bytes))
+    }
+}
+
+/// Says that a part of a task's output is missing.
+fn gap_of(id: &TaskId, missing: &Bytes) {
+    let what = missing.missing_here();
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr(), "{what} (task '{id}')");
+}

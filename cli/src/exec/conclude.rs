@@ -1,0 +1,75 @@
+//! What an attempt makes of its task.
+
+use std::os::unix::process::ExitStatusExt;
+
+use nix::sys::signal::Signal;
+use windlass::{Json, Message};
+
+use super::{Output, Props, watched::Ended};
+
+/// How much of the error's text is the command's own.
+const LAST_LINES: usize = 3;
+const LAST_BYTES: usize = 600;
+
+/// The message that follows from the end of the command.
+///
+/// # Errors
+///
+/// When the output does not fit the store.
+pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Result<Message, String> {
+    let unfit = |e: windlass::Invalid| e.to_string();
+    let reason = match ended {
+        Ended::Stopped(stop) => return stop.message().with_data(output).map_err(unfit),
+        Ended::Exited(Ok(status)) => match (status.code(), status.signal()) {
+            (Some(code), _) if props.ok_exit_codes.iter().any(|ok| i32::from(*ok) == code) => {
+                let message = Message::complete_with(output).map_err(unfit)?;
+                // The output is in the result; it need not be kept twice.
+                return Ok(message.with_json(Json::null()));
+            }
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(number)) => match Signal::try_from(number) {
+                Ok(signal) => format!("ended by signal {number} ({signal})"),
+                Err(_) => format!("ended by signal {number}"),
+            },
+            (None, None) => "ended in an unknown way".to_owned(),
+        },
+        Ended::TimedOut(limit) => format!("timed out after {limit:?}"),
+        Ended::Exited(Err(e)) => format!("the command could not be waited for: {e}"),
+    };
+    let lines = last_lines(&output.stderr);
+    let reason = if lines.is_empty() {
+        reason
+    } else {
+        format!("{reason}: {lines}")
+    };
+    Message::error(reason).with_data(output).map_err(unfit)
+}
+
+/// The last lines that say something.
+fn last_lines(text: &str) -> String {
+    let said = text.lines().rev().map(str::trim).filter(|l| !l.is_empty());
+    let mut lines: Vec<&str> = said.take(LAST_LINES).collect();
+    lines.reverse();
+    let text = lines.join("\n");
+    let begin = text.len().saturating_sub(LAST_BYTES);
+    match (begin..text.len()).find(|at| text.is_char_boundary(*at)) {
+        Some(at) if at > 0 => format!("…{}", &text[at..]),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_told() {
+        assert_eq!(last_lines(""), "");
+        assert_eq!(last_lines("a\n\n b\nc\nd \n\n"), "b\nc\nd");
+        let long = last_lines(&"ü".repeat(1000));
+        assert!(
+            long.starts_with('…') && long.len() <= LAST_BYTES + 4,
+            "{long}"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! [`Fate`]: the outcome of the task that a folder of this machine belongs to.
+
+use windlass::{
+    Client, Code, TaskId,
+    store::{Error, Filter, Page, TaskRecord},
+};
+
+use super::names::decode;
+
+/// The outcome of a task, as far as its folders depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The store has it, and it has not completed.
+    Kept,
+    /// It has completed.
+    Completed,
+    /// The store has no such task any more.
+    Gone,
+}
+
+impl Fate {
+    /// The fate of the task with this submit order; `record` is what the store has under its id.
+    fn of(record: Option<&TaskRecord>, order: u64) -> Self {
+        match record.filter(|record| record.order == order) {
+            None => Self::Gone,
+            Some(record) => match &record.state {
+                Ok(state) if state.code() == Code::Completed => Self::Completed,
+                _ => Self::Kept,
+            },
+        }
+    }
+
+    /// Asks the store for the task with this id and submit order. Returns `None` when the store does
+    /// not answer.
+    pub(crate) async fn ask(client: &Client, id: &TaskId, order: u64) -> Option<Self> {
+        match client.get(id).await {
+            Ok(record) => Some(Self::of(Some(&record), order)),
+            Err(Error::NotFound { .. }) => Some(Self::Gone),
+            Err(_) => None,
+        }
+    }
+
+    /// Asks the store for the task that the name of a folder (`ID@ORDER`) stands for. Returns `None`
+    /// when it is no such name, too.
+    pub(crate) async fn ask_by_name(client: &Client, name: &str) -> Option<Self> {
+        let (id, order) = name.rsplit_once('@')?;
+        let order: u64 = order.parse().ok().filter(|order| *order > 0)?;
+        if let Some(id) = decode(id) {
+            return Self::ask(client, &id, order).await;
+        }
+        // The id was too long for a name, but an order is one task's.
+        let page = Page {
+            after: order - 1,
+            limit: 1,
+        };
+        let listed = client.list(&Filter::default(), page).await.ok()?;
+        Some(Self::of(listed.first(), order))
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Watched`]: a running command, until it has ended or should stop.
+
+use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, OptionFuture},
+};
+use tokio::{
+    io::AsyncWriteExt,
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::debug;
+use windlass::{ActionKind, CheckpointError, Stop, TaskContext};
+
+use super::{Output, Props, capture::Capture, group::Group};
+use crate::logs::{Recorder, Run, Stream};
+
+/// The output of a running command is persisted after this time, and then so often, if it changed.
+const FIRST_SAVE: Duration = Duration::from_secs(1);
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// How long the output may take to end after its command has: a process that left the group may
+/// hold the pipes open for ever.
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
+
+/// Why the command was waited for no longer.
+pub(super) enum Ended {
+    Exited(io::Result<ExitStatus>),
+    TimedOut(Duration),
+    Stopped(Stop),
+}
+
+/// Where the output of a command goes.
+pub(super) struct Keeping<'a> {
+    pub(super) run: Run,
+    /// How many bytes it may have as JSON, in the store.
+    pub(super) room: usize,
+    pub(super) log: Option<&'a Recorder>,
+}
+
+/// A running command and its output.
+pub(super) struct Watched {
+    stdout: Option<Capture>,
+    stderr: Option<Capture>,
+    run: Run,
+    room: usize,
+    started: Instant,
+    saved: u64,
+}
+
+impl Watched {
+    pub(super) fn new(
+        group: &mut Group,
+        props: &Props,
+        started: Instant,
+        keeping: Keeping<'_>,
+    ) -> Self {
+        let Keeping { run, room, log } = keeping;
+        let to = |stream| log.map(|log| (stream, log.sender()));
+        let (stdin, stdout, stderr) = group.pipes();
+        if let (Some(mut stdin), Some(text)) = (stdin, props.stdin.clone()) {
+            tokio::spawn(async move {
+                // A command need not read what it is given.
+                let _ = stdin.write_all(text.as_bytes()).await;
+            });
+        }
+        Self {
+            stdout: stdout.map(|from| Capture::start(from, props.capture, to(Stream::Stdout))),
+            stderr: stderr.map(|from| Capture::start(from, props.capture, to(Stream::Stderr))),
+            run,
+            room,
+            started,
+            saved: 0,
+        }
+    }
+
+    /// Waits until the command has ended, took too long, or should stop. Meanwhile it persists the
+    /// output.
+    pub(super) async fn watch(
+        &mut self,
+        task: &TaskContext,
+        group: &mut Group,
+        props: &Props,
+    ) -> Ended {
+        let commands = task.commands();
+        let deadline = props.timeout.map(|t| self.started + t);
+        let mut next_save = Instant::now() + FIRST_SAVE;
+        let mut saving: Option<BoxFuture<'_, Result<(), CheckpointError>>> = None;
+        // An operator wants it persisted now.
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                biased;
+                stop = task.stopped() => return Ended::Stopped(stop),
+                status = group.wait() => return Ended::Exited(status),
+                () = sleep_until(deadline.unwrap_or(self.started)), if deadline.is_some() => {
+                    return Ended::TimedOut(props.timeout.unwrap_or_default());
+                }
+                Some(saved) = OptionFuture::from(saving.as_mut()) => {
+                    if let Err(error) = saved {
+                        debug!(%error, "the output was not persisted");
+                    }
+                    saving = None;
+                    next_save = Instant::now() + SAVE_EVERY;
+                }
+                Some(command) = commands.next() => {
+                    asked |= command.kind() == ActionKind::Checkpoint;
+                }
+                () = sleep_until(next_save), if saving.is_none() => {
+                    next_save = Instant::now() + SAVE_EVERY;
+                    asked |= self.total() != self.saved;
+                }
+            }
+            if asked && saving.is_none() {
+                asked = false;
+                self.saved = self.total();
+                let output = self.output(None);
+                saving = Some(async move { task.checkpoint(&output).await }.boxed());
+            }
+        }
+    }
+
+    fn total(&self) -> u64 {
+        let streams = [&self.stdout, &self.stderr];
+        streams.into_iter().flatten().map(Capture::total).sum()
+    }
+
+    /// Waits until the output has ended, but not for long.
+    pub(super) async fn last_output(&mut self) {
+        let all = async {
+            for stream in [&mut self.stdout, &mut self.stderr].into_iter().flatten() {
+                stream.ended().await;
+            }
+        };
+        if timeout(LAST_OUTPUT, all).await.is_err() {
+            debug!("the command has ended and something still holds its output open");
+        }
+    }
+
+    /// What the store keeps of it.
+    pub(super) fn output(&self, status: Option<ExitStatus>) -> Output {
+        let text = |stream: &Option<Capture>| {
+            stream
+                .as_ref()
+                .map_or_else(Default::default, |s| s.text(self.room / 2))
+        };
+        let (stdout, cut_out) = text(&self.stdout);
+        let (stderr, cut_err) = text(&self.stderr);
+        Output {
+            exit_code: status.and_then(|s| s.code()),
+            signal: status.and_then(|s| s.signal()),
+            stdout,
+            stderr,
+            truncated: cut_out || cut_err,
+            stdout_bytes: self.stdout.as_ref().map(Capture::total),
+            stderr_bytes: self.stderr.as_ref().map(Capture::total),
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            run: Some(self.run),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! [`Logs`]: the whole output of every attempt, in files on the machine that runs it.
+//!
+//! They lie beside the folders of the tasks: for `sqlite:/var/lib/jobs.db` in
+//! `/var/lib/jobs.db.logs/store=IDENTITY/ID@ORDER/`. A run of the command writes two plain files, `stdout` and
+//! `stderr`, and an index that orders their pieces by time ([`index`]). A log within a limit consists
+//! of segments; the oldest is deleted for a new one, and a reader reports how many bytes are missing
+//! ([`reader`]). Nothing is made for a command that prints nothing.
+//!
+//! The files stay when the worker is killed: each piece is written as soon as it is read. They are not
+//! synced, so that the end may be missing after a crash of the machine. They are deleted when the store
+//! has no such task any more ([`sweep`]).
+//!
+//! | module | what |
+//! |---|---|
+//! | `name` | the names of the files |
+//! | `index` | the lines of the index |
+//! | `writer`, `recorder` | segments, the limit, a full disk; writing in the background |
+//! | `reader` | reading, also what is still written |
+//! | `lines` | lines with a prefix or a time |
+//! | `sweep` | deleting the logs of tasks that are gone |
+
+mod index;
+mod lines;
+mod name;
+mod reader;
+mod recorder;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{fs, io, path::PathBuf};
+
+use tokio::sync::mpsc::UnboundedSender;
+use windlass::{Client, TaskContext, TaskId};
+
+use self::name::Segment;
+pub(crate) use self::{
+    lines::{Lines, time},
+    name::{Bytes, Run, Stream},
+    reader::{Event, Reader},
+    recorder::Recorder,
+    sweep::SWEEP_EVERY,
+    writer::{Piece, Writer},
+};
+use crate::{exec::task_folder, place::Place};
+
+/// How much of an attempt's output is kept in files unless the options say otherwise.
+pub(crate) const LIMIT: u64 = 64 << 20;
+
+/// How much of a command's output is written to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Nothing.
+    None,
+    /// At most this number of bytes for each run of a command.
+    Bytes(u64),
+    /// All of it.
+    All,
+}
+
+/// A command of this process began, and this is where its output goes.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) id: TaskId,
+    pub(crate) order: u64,
+    pub(crate) run: Run,
+}
+
+/// The logs of the tasks of one store, on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Logs {
+    place: Place,
+    limit: Limit,
+    /// Receives the commands that begin.
+    started: Option<UnboundedSender<Started>>,
+}
+
+impl Logs {
+    /// Those in this folder, which need not exist.
+    pub(crate) fn at(place: Place) -> Self {
+        Self {
+            place,
+            limit: Limit::Bytes(LIMIT),
+            started: None,
+        }
+    }
+
+    /// Those of the store with this URL. `None` for the store in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the store does not report its identity. A machine without a place for logs has none.
+    pub(crate) async fn of_store(
+        url: &str,
+        client: &Client,
+    ) -> Result<Option<Self>, windlass::store::Error> {
+        let identity = client.store().registry().identity().await?;
+        let place = Place::of(url, &identity, "logs").ok().flatten();
+        Ok(place.map(Self::at))
+    }
+
+    /// The same, with another limit.
+    pub(crate) fn limit(mut self, limit: Limit) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The same, and each command that begins is reported.
+    pub(crate) fn report_to(mut self, to: UnboundedSender<Started>) -> Self {
+        self.started = Some(to);
+        self
+    }
+
+    fn dir(&self, id: &TaskId, order: u64) -> PathBuf {
+        self.place.root.join(task_folder(id, order))
+    }
+
+    /// Begins a run of a task's command, with its log unless none is written.
+    pub(crate) fn begin(&self, task: &TaskContext) -> (Run, Option<Recorder>) {
+        let (id, order) = (task.id(), task.order());
+        let mut run = Run {
+            fence: task.fence(),
+            incarnation: task.incarnation(),
+            attempt: task.attempt(),
+            nth: 0,
+        };
+        let limit = match self.limit {
+            Limit::None => return (run, None),
+            Limit::Bytes(limit) => Some(limit),
+            Limit::All => None,
+        };
+        // A folder that cannot be read cannot be written either.
+        for earlier in self.runs(id, order).unwrap_or_default() {
+            if (Run { nth: 0, ..earlier }) == (Run { nth: 0, ..run }) {
+                run.nth = earlier.nth.saturating_add(1);
+            }
+        }
+        if let Some(started) = &self.started {
+            let id = id.clone();
+            // The receiver ends when its output has no reader any more.
+            let _ = started.send(Started { id, order, run });
+        }
+        let writer = Writer::new(self.dir(id, order), run, limit);
+        (run, Some(Recorder::start(writer)))
+    }
+
+    /// The runs of a task that have a log here, the newest last.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be read.
+    pub(crate) fn runs(&self, id: &TaskId, order: u64) -> io::Result<Vec<Run>> {
+        let segments = Segment::list(&self.dir(id, order))?;
+        let mut runs: Vec<Run> = segments.into_iter().map(|s| s.run).collect();
+        runs.dedup();
+        Ok(runs)
+    }
+
+    /// Reads the log of a run.
+    pub(crate) fn reader(&self, id: &TaskId, order: u64, run: Run) -> Reader {
+        Reader::new(self.dir(id, order), run)
+    }
+
+    /// Deletes the oldest of each log of a task beyond this many bytes.
+    pub(crate) fn trim(&self, id: &TaskId, order: u64, limit: u64) {
+        let dir = self.dir(id, order);
+        let mut sum = 0;
+        let mut run = None;
+        for segment in Segment::list(&dir).unwrap_or_default().into_iter().rev() {
+            if run.replace(segment.run) != Some(segment.run) {
+                sum = 0;
+            }
+            sum += segment.bytes(&dir);
+            if sum > limit {
+                segment.remove(&dir);
+            }
+        }
+    }
+
+    /// Removes the folders around the logs if they are empty.
+    pub(crate) fn remove_empty(&self) {
+        let above = self.place.above.iter();
+        for folder in std::iter::once(&self.place.root).chain(above) {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! [`Reader`]: reads the log of one run, also while it is written.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+};
+
+use super::{
+    index::Record,
+    name::{Bytes, Run, Segment, Stream},
+};
+
+/// The largest number of bytes that are handed over at once.
+const MOST: usize = 256 * 1024;
+
+/// What a log holds, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event<'a> {
+    /// Bytes of a stream, and when they were read from the command, in milliseconds since 1970.
+    Piece {
+        stream: Stream,
+        at: i64,
+        bytes: &'a [u8],
+    },
+    /// These bytes are missing here.
+    Gap(Bytes),
+}
+
+/// A place in the log of a run. It goes on when more is written.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    dir: PathBuf,
+    run: Run,
+    open: Option<Open>,
+    /// The number of the segment after the open one.
+    next: u64,
+    /// How many bytes were handed over, or were a gap.
+    counts: Bytes,
+    /// What is missing, and was not handed over yet.
+    gap: Bytes,
+    ended: bool,
+    buffer: Vec<u8>,
+}
+
+/// The segment that is read.
+#[derive(Debug)]
+struct Open {
+    segment: Segment,
+    index: File,
+    /// The beginning of a line whose end is not there yet.
+    line: Vec<u8>,
+    stdout: Data,
+    stderr: Data,
+    /// When the last bytes were read.
+    at: i64,
+}
+
+/// The file of one stream.
+#[derive(Debug, Default)]
+struct Data {
+    file: Option<File>,
+    /// How much of it was handed over.
+    position: u64,
+}
+
+impl Open {
+    fn data(&mut self, stream: Stream) -> &mut Data {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    /// Opens the file of a stream if that is not done. `false` if there is none.
+    fn open(&mut self, dir: &std::path::Path, stream: Stream) -> io::Result<bool> {
+        let path = self.segment.data(dir, stream);
+        let data = self.data(stream);
+        if data.file.is_none() {
+            match File::open(path) {
+                Ok(file) => data.file = Some(file),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Reader {
+    /// Begins at the oldest byte that is kept.
+    pub(super) fn new(dir: PathBuf, run: Run) -> Self {
+        Self {
+            dir,
+            run,
+            open: None,
+            next: 0,
+            counts: Bytes::default(),
+            gap: Bytes::default(),
+            ended: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Hands over what there is, from where it was.
+    ///
+    /// # Errors
+    ///
+    /// Those of the files and of the receiver.
+    pub(crate) fn read<E: From<io::Error>>(
+        &mut self,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while !self.ended && self.find_segment()? {
+            self.segment(to)?;
+            if !self.is_last_segment()? {
+                // Its last lines may have been written since.
+                self.segment(to)?;
+                self.leave(to)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over what there is, and what a writer that was killed had not entered into the index.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub(crate) fn finish<E: From<io::Error>>(
+        &mut self,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.read(to)?;
+        if !self.ended {
+            self.leave(to)?;
+        }
+        self.report_gap(to)
+    }
+
+    /// Opens the oldest segment that comes next. Returns `false` when there is none.
+    fn find_segment(&mut self) -> io::Result<bool> {
+        if self.open.is_some() {
+            return Ok(true);
+        }
+        let mut following = self.segments()?.into_iter();
+        let (segment, index) = loop {
+            let Some(segment) = following.next() else {
+                return Ok(false);
+            };
+            match File::open(segment.index(&self.dir)) {
+                Ok(index) => break (segment, index),
+                // Deleted just now.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        };
+        self.next = segment.number + 1;
+        let mut open = Open {
+            segment,
+            index,
+            line: Vec::new(),
+            stdout: Data::default(),
+            stderr: Data::default(),
+            at: 0,
+        };
+        // While they are there: an open file stays when the segment is deleted.
+        for stream in Stream::ALL {
+            open.open(&self.dir, stream)?;
+        }
+        self.open = Some(open);
+        Ok(true)
+    }
+
+    /// The segments of the run that were not read yet.
+    fn segments(&self) -> io::Result<Vec<Segment>> {
+        let mut all = Segment::list(&self.dir)?;
+        all.retain(|s| s.run == self.run && s.number >= self.next);
+        Ok(all)
+    }
+
+    fn is_last_segment(&self) -> io::Result<bool> {
+        Ok(self.segments()?.is_empty())
+    }
+
+    /// Hands over what the index of the open segment has beyond what was read of it.
+    fn segment<E: From<io::Error>>(
+        &mut self,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        let result = self.lines(&mut open, to);
+        self.open = Some(open);
+        result
+    }
+
+    fn lines<E: From<io::Error>>(
+        &mut self,
+        open: &mut Open,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut new = Vec::new();
+        open.index.read_to_end(&mut new)?;
+        let mut text = std::mem::take(&mut open.line);
+        text.extend_from_slice(&new);
+        let whole = text
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .map_or(0, |at| at + 1);
+        open.line = text.split_off(whole);
+        for line in text.split(|b| *b == b'\n') {
+            match Record::parse(line) {
+                Some(Record::Begin(before)) => {
+                    self.gap.add(&before.beyond(&self.counts));
+                    self.counts = before;
+                }
+                Some(Record::Piece { stream, at, len }) => {
+                    self.counts.add(&Bytes::of(stream, len));
+                    open.at = at;
+                    self.piece(open, stream, len, to)?;
+                }
+                Some(Record::Lost { stream, len, .. }) => {
+                    self.counts.add(&Bytes::of(stream, len));
+                    self.gap.add(&Bytes::of(stream, len));
+                }
+                Some(Record::End { .. }) => self.ended = true,
+                None => {}
+            }
+        }
+        if self.ended {
+            self.report_gap(to)?;
+        }
+        Ok(())
+    }
+
+    fn report_gap<E>(&mut self, to: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.gap.sum() > 0 {
+            to(Event::Gap(std::mem::take(&mut self.gap)))?;
+        }
+        Ok(())
+    }
+
+    /// Hands over the next bytes of a stream's file.
+    fn piece<E: From<io::Error>>(
+        &mut self,
+        open: &mut Open,
+        stream: Stream,
+        len: u64,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut left, at) = (len, open.at);
+        let is_there = open.open(&self.dir, stream)?;
+        let data = open.data(stream);
+        while is_there && left > 0 {
+            let Some(file) = &data.file else { break };
+            let most = usize::try_from(left).map_or(MOST, |left| left.min(MOST));
+            self.buffer.resize(most, 0);
+            let n = file.read_at(&mut self.buffer, data.position)?;
+            if n == 0 {
+                break;
+            }
+            data.position += n as u64;
+            left -= n as u64;
+            if self.gap.sum() > 0 {
+                to(Event::Gap(std::mem::take(&mut self.gap)))?;
+            }
+            let bytes = &self.buffer[..n];
+            to(Event::Piece { stream, at, bytes })?;
+        }
+        // The file was deleted, or shortened.
+        data.position += left;
+        self.gap.add(&Bytes::of(stream, left));
+        Ok(())
+    }
+
+    /// Hands over what the files of the open segment have beyond its index. Goes on to the next.
+    fn leave<E: From<io::Error>>(
+        &mut self,
+        to: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        for stream in Stream::ALL {
+            open.open(&self.dir, stream)?;
+            let data = open.data(stream);
+            let len = match &data.file {
+                Some(file) => file.metadata()?.len().saturating_sub(data.position),
+                None => 0,
+            };
+            self.counts.add(&Bytes::of(stream, len));
+            self.piece(&mut open, stream, len, to)?;
+        }
+        Ok(())
+    }
+}

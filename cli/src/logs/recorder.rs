@@ -1,0 +1,63 @@
+//! [`Recorder`]: carries what is read from a command to its log, without holding up the runtime.
+
+use std::time::Duration;
+
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
+use tracing::warn;
+
+use super::writer::{Piece, Writer};
+
+/// How many pieces wait for a slow disk. Then the command waits, as it would for a file.
+const QUEUE: usize = 16;
+/// How long the end of a command waits for the disk.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// Writes the log of a run in the background.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    pieces: mpsc::Sender<Piece>,
+    writing: JoinHandle<()>,
+}
+
+impl Recorder {
+    /// Begins. Nothing is written before the first piece.
+    pub(crate) fn start(writer: Writer) -> Self {
+        let (pieces, queue) = mpsc::channel(QUEUE);
+        let writing = tokio::spawn(work(writer, queue));
+        Self { pieces, writing }
+    }
+
+    /// Where to send what is read.
+    pub(crate) fn sender(&self) -> mpsc::Sender<Piece> {
+        self.pieces.clone()
+    }
+
+    /// Waits until all that was sent is written. Every other sender must be dropped, or be about to.
+    pub(crate) async fn finish(self) {
+        drop(self.pieces);
+        if timeout(LAST_WRITE, self.writing).await.is_err() {
+            warn!("the disk does not take the log of a command; its end may be missing");
+        }
+    }
+}
+
+async fn work(mut writer: Writer, mut queue: mpsc::Receiver<Piece>) {
+    let mut pieces = Vec::with_capacity(QUEUE);
+    while queue.recv_many(&mut pieces, QUEUE).await > 0 {
+        let written = spawn_blocking(move || {
+            writer.write(&pieces);
+            pieces.clear();
+            (writer, pieces)
+        });
+        // It does not panic; a runtime that ends takes nothing more.
+        let Ok(back) = written.await else { return };
+        (writer, pieces) = back;
+    }
+    if writer.has_begun() {
+        let _ = spawn_blocking(move || writer.end()).await;
+    }
+}

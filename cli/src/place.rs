@@ -1,0 +1,119 @@
+//! Where this machine keeps the files that belong to a store, and how such files are made.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use tracing::warn;
+
+/// A folder of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The folder. It is named after the store's identity.
+    pub(crate) root: PathBuf,
+    /// The folder around `root`, if it holds nothing but the folders of stores.
+    pub(crate) above: Option<PathBuf>,
+}
+
+impl Place {
+    /// Returns the folder with this ending (`tasks`, say) of the store with this URL and identity:
+    /// beside the file of SQLite, in the user's data directory for etcd. `None` for the store in
+    /// memory.
+    ///
+    /// # Errors
+    ///
+    /// When the file of the store, or the data directory, cannot be found.
+    pub(crate) fn of(url: &str, identity: &str, ending: &str) -> io::Result<Option<Self>> {
+        Ok(match url.split_once(':') {
+            Some(("sqlite", path)) => {
+                let above = beside(&canonical(Path::new(path))?, ending);
+                Some(Self {
+                    // Earlier versions read the name as that of a task, unless it has a '='.
+                    root: above.join(format!("store={identity}")),
+                    above: Some(above),
+                })
+            }
+            Some(("etcd" | "etcds", _)) => Some(Self {
+                root: data_dir()?.join(format!("{identity}.{ending}")),
+                above: None,
+            }),
+            _ => None,
+        })
+    }
+}
+
+/// Returns the path of the folder with this ending beside a file.
+pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Returns the folder in which this machine keeps what belongs to clusters.
+///
+/// # Errors
+///
+/// When the user has no home directory.
+pub(crate) fn data_dir() -> io::Result<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "windlass");
+    let dirs = dirs.ok_or_else(|| {
+        let reason = "you have no home directory; set HOME, or XDG_DATA_HOME";
+        io::Error::new(io::ErrorKind::NotFound, reason)
+    })?;
+    Ok(dirs.data_dir().to_owned())
+}
+
+/// The path without links: also of a file that is not there, in a folder that is.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize().or_else(|error| {
+        let path = std::path::absolute(path)?;
+        match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => Ok(folder.canonicalize()?.join(name)),
+            _ => Err(error),
+        }
+    })
+}
+
+/// Makes a folder that is only for this user, with what it lies in; one that is there and open to
+/// others is closed to them.
+///
+/// # Errors
+///
+/// When the folder cannot be made.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)?;
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0
+        && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+    {
+        let folder = path.display();
+        warn!(%folder, %error, "other users can reach the folder, and its mode cannot be changed");
+    }
+    Ok(())
+}
+
+/// Writes a file that only this user can read.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    // One that is there keeps its mode.
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
