@@ -12,11 +12,26 @@
 /// fail when `--ignored` runs them, and without the declaration. The test
 /// `capabilities::are_as_declared` fails when the store has a capability that it declares as lacking.
 ///
-/// ```ignore
-/// windlass::conformance_tests!(mine, MyHarness::new());
-/// windlass::conformance_tests!(volatile, Volatile::new(), paused, cannot {
+/// ```
+/// use windlass::{async_trait, store::Store, testing::conformance::Harness};
+///
+/// struct Volatile;
+///
+/// #[async_trait]
+/// impl Harness for Volatile {
+///     async fn store(&self) -> Store {
+///         Store::open("memory:").await.expect("the store opens")
+///     }
+/// }
+///
+/// windlass::conformance_tests!(volatile, Volatile, cannot {
 ///     Reopen: "the data end with the process",
+///     Clock: "the harness sets no clock",
+///     CorruptState: "the harness damages nothing",
+///     CorruptEnvelope: "the harness damages nothing",
+///     Examine: "the store has no check of its own",
 /// });
+/// # fn main() {}
 /// ```
 #[macro_export]
 macro_rules! conformance_tests {
