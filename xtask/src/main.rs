@@ -11,8 +11,10 @@ mod tools;
 
 use std::{
     env,
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    thread,
 };
 
 const HELP: &str = "\
@@ -87,11 +89,7 @@ fn test(args: &[String]) -> Result<(), String> {
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
     run(
         &format!("cargo test (etcd: {})", first.display()),
-        cargo()
-            .args(["test", "--workspace", "--all-features", "--no-fail-fast"])
-            .args(args)
-            .env("PROTOC", &protoc)
-            .env("ETCD_BIN", first),
+        cargo_test(&protoc, first).args(args),
     )?;
     for server in others {
         run(
@@ -99,7 +97,14 @@ fn test(args: &[String]) -> Result<(), String> {
                 "cargo test of what depends on the version of etcd (etcd: {})",
                 server.display()
             ),
-            &mut on_another_etcd(&protoc, server),
+            // The packages and features are those of the first run: cargo builds nothing again.
+            cargo_test(&protoc, server)
+                .args(["--test", "etcd", "--test", "cluster", "--"])
+                .args(
+                    SAME_ON_EVERY_ETCD
+                        .iter()
+                        .flat_map(|module| ["--skip", module]),
+                ),
         )?;
     }
     Ok(())
@@ -120,20 +125,21 @@ const SAME_ON_EVERY_ETCD: [&str; 10] = [
     "silence::",
 ];
 
-fn on_another_etcd(protoc: &Path, server: &Path) -> Command {
+fn cargo_test(protoc: &Path, server: &Path) -> Command {
     let mut test = cargo();
-    // The packages and features are those of the first run: cargo builds nothing again.
     test.args(["test", "--workspace", "--all-features", "--no-fail-fast"])
-        .args(["--test", "etcd", "--test", "cluster", "--"])
-        .args(
-            SAME_ON_EVERY_ETCD
-                .iter()
-                .flat_map(|module| ["--skip", module]),
-        )
         .env("PROTOC", protoc)
         .env("ETCD_BIN", server);
+    if env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        test.env("RUST_TEST_THREADS", cores.max(TEST_THREADS).to_string());
+    }
     test
 }
+
+/// How many tests of one program run at the same time, at least. Those on etcd mostly wait: with one
+/// for each of two cores they take 1.3 times as long.
+const TEST_THREADS: usize = 4;
 
 fn verify() -> Result<(), String> {
     let protoc = tools::protoc(&root())?;
