@@ -46,21 +46,22 @@ pub enum Decision {
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::{Decision, Failure, RetryPolicy};
+/// use std::time::Duration;
+/// use windlass_statemachine::{Decision, Failure, RetryPolicy, Wake};
 ///
-/// /// Tries again, unless the error says that it is of no use.
+/// /// Retries every minute, for as long as it takes.
 /// #[derive(Debug)]
-/// struct UnlessPermanent;
+/// struct EveryMinute;
 ///
-/// impl RetryPolicy for UnlessPermanent {
-///     fn decide(&self, failure: &Failure<'_>) -> Decision {
-///         match failure.errors.last() {
-///             Some(last) if last.error.starts_with("permanent") => Decision::Fail,
-///             _ => Decision::Run,
-///         }
+/// impl RetryPolicy for EveryMinute {
+///     fn decide(&self, _: &Failure<'_>) -> Decision {
+///         Decision::Sleep(Wake::After(Duration::from_secs(60)))
 ///     }
 /// }
 /// ```
+///
+/// A policy is not asked about an error that no retry fixes
+/// ([`Message::fail`](crate::Message::fail)).
 pub trait RetryPolicy: Send + Sync + Debug {
     /// What follows this failure.
     fn decide(&self, failure: &Failure<'_>) -> Decision;
@@ -68,6 +69,12 @@ pub trait RetryPolicy: Send + Sync + Debug {
     /// How many of the last errors the policy looks at, and so the task keeps (at most 64).
     fn keeps(&self) -> usize {
         DEFAULT_KEPT
+    }
+
+    /// Returns how many more attempts the policy allows after this failure, for logs and clients; it
+    /// decides nothing. `None`, the default, when the policy has no such number.
+    fn left(&self, _failure: &Failure<'_>) -> Option<u32> {
+        None
     }
 }
 
@@ -81,7 +88,7 @@ pub trait RetryPolicy: Send + Sync + Debug {
 /// let retry: Retry = serde_json::from_str(r#"{"policy":"exponential","attempts":5}"#)?;
 /// assert_eq!(
 ///     serde_json::to_string(&retry)?,
-///     r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1h","attempts":5}"#,
+///     r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"5m","attempts":5}"#,
 /// );
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -100,8 +107,8 @@ pub enum Retry {
         #[serde(default = "default_sleep", with = "friendly")]
         sleep: Duration,
     },
-    /// Waits that grow from attempt to attempt, each drawn anew between zero and its bound (full
-    /// jitter).
+    /// Waits that grow from attempt to attempt. Each wait is random, between zero and its bound (full
+    /// jitter). This is the default policy.
     Exponential {
         /// The bound of the first wait: 1 s by default.
         #[serde(default = "default_base", with = "friendly")]
@@ -109,10 +116,10 @@ pub enum Retry {
         /// What the bound grows by: 2 by default.
         #[serde(default = "default_factor")]
         factor: f64,
-        /// What the bound never passes: 1 h by default, a week at the most.
+        /// The greatest bound: 5 min by default, at most a week.
         #[serde(default = "default_cap", with = "friendly")]
         cap: Duration,
-        /// How many attempts there are in all, the first included: 20 by default.
+        /// How many attempts there are in all, the first included: 8 by default.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
@@ -143,10 +150,10 @@ fn default_factor() -> f64 {
     2.0
 }
 fn default_cap() -> Duration {
-    Duration::from_secs(60 * 60)
+    Duration::from_secs(5 * 60)
 }
 fn default_attempts() -> u32 {
-    20
+    8
 }
 
 mod friendly {
@@ -171,14 +178,14 @@ mod friendly {
 }
 
 impl Default for Retry {
-    /// [`Retry::strikes`].
+    /// 8 attempts, with waits of up to 1 s, 2 s, 4 s … and at most 5 min: about a minute in all.
     fn default() -> Self {
-        Self::strikes()
+        Self::exponential(default_attempts(), default_cap())
     }
 }
 
 impl Retry {
-    /// 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
+    /// Metafora's policy: 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
     pub fn strikes() -> Self {
         Self::Strikes {
             errors: default_strikes(),
@@ -247,6 +254,14 @@ impl Retry {
     }
 }
 
+/// Counts the errors within the window that ends with this failure.
+fn strikes_within(window: Duration, failure: &Failure<'_>) -> u32 {
+    let window = SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX);
+    let recent = |e: &&ErrorEntry| failure.now.duration_since(e.timestamp) <= window;
+    let recent = failure.errors.iter().filter(recent).count();
+    u32::try_from(recent).unwrap_or(u32::MAX)
+}
+
 impl RetryPolicy for Retry {
     fn decide(&self, failure: &Failure<'_>) -> Decision {
         match self {
@@ -255,13 +270,7 @@ impl RetryPolicy for Retry {
                 window,
                 sleep,
             } => {
-                let window = SignedDuration::try_from(*window).unwrap_or(SignedDuration::MAX);
-                let recent = failure
-                    .errors
-                    .iter()
-                    .filter(|e| failure.now.duration_since(e.timestamp) <= window)
-                    .count();
-                if recent >= *errors as usize {
+                if strikes_within(*window, failure) >= *errors {
                     Decision::Fail
                 } else {
                     Decision::Sleep(Wake::After(*sleep))
@@ -303,136 +312,17 @@ impl RetryPolicy for Retry {
             _ => DEFAULT_KEPT,
         }
     }
+
+    fn left(&self, failure: &Failure<'_>) -> Option<u32> {
+        let (limit, used) = match self {
+            Self::Strikes { errors, window, .. } => (*errors, strikes_within(*window, failure)),
+            Self::Exponential { attempts, .. } => (*attempts, failure.attempts),
+            Self::Never => (0, 0),
+            Self::Abandoned => (MAX_ABANDONED, failure.attempts),
+        };
+        Some(limit.saturating_sub(used))
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{Fence, State};
-
-    fn errors(times: &[i64]) -> Vec<ErrorEntry> {
-        times
-            .iter()
-            .map(|s| ErrorEntry {
-                timestamp: Timestamp::from_second(*s).unwrap(),
-                error: "no".into(),
-            })
-            .collect()
-    }
-
-    fn ask(policy: &Retry, errors: &[ErrorEntry], attempts: u32, jitter: f64) -> Decision {
-        let now = errors.last().unwrap().timestamp;
-        policy.decide(&Failure {
-            errors,
-            attempts,
-            now,
-            jitter,
-        })
-    }
-
-    #[test]
-    fn the_eighth_strike_within_the_window_fails() {
-        let policy = Retry::strikes();
-        let seven = errors(&[0, 1, 2, 3, 4, 5, 6]);
-        let ten_minutes = Decision::Sleep(Wake::After(Duration::from_secs(600)));
-        assert_eq!(ask(&policy, &seven, 7, 0.5), ten_minutes);
-        let eight = errors(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(ask(&policy, &eight, 8, 0.5), Decision::Fail);
-        // The first is older than the window: not yet.
-        let spread = errors(&[0, 1, 2, 3, 4, 5, 6, 4 * 3600 + 1]);
-        assert_eq!(ask(&policy, &spread, 8, 0.5), ten_minutes);
-    }
-
-    #[test]
-    fn exponential_waits_grow_to_the_cap_and_end() {
-        let policy = Retry::exponential(5, Duration::from_secs(3));
-        let log = errors(&[0]);
-        let wait = |attempts, jitter| match ask(&policy, &log, attempts, jitter) {
-            Decision::Sleep(Wake::After(wait)) => wait.as_secs_f64(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(wait(1, 0.0), 0.0);
-        assert_eq!(wait(1, 0.5), 0.5);
-        assert_eq!(wait(2, 0.5), 1.0);
-        assert_eq!(wait(3, 0.5), 1.5, "capped");
-        assert_eq!(wait(4, 0.5), 1.5);
-        assert_eq!(ask(&policy, &log, 5, 0.5), Decision::Fail);
-    }
-
-    #[test]
-    fn never_fails_at_once() {
-        assert_eq!(ask(&Retry::Never, &errors(&[0]), 1, 0.0), Decision::Fail);
-    }
-
-    #[test]
-    fn only_an_abandoned_attempt_is_followed_by_another() {
-        let policy = Retry::Abandoned;
-        assert_eq!(ask(&policy, &errors(&[0]), 1, 0.0), Decision::Fail);
-        let now = Timestamp::from_second(1).unwrap();
-        let state = State::new(now).claimed(Fence(2), Some("a"), now);
-        let errors = state.errors.entries().to_vec();
-        assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
-        assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
-        assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);
-    }
-
-    #[test]
-    fn absurd_numbers_are_refused_by_name() {
-        for (retry, field) in [
-            (Retry::exponential(0, Duration::ZERO), "retry.attempts"),
-            (Retry::exponential(1, MAX_WAIT * 2), "retry.cap"),
-            (
-                Retry::Strikes {
-                    errors: 0,
-                    window: Duration::ZERO,
-                    sleep: Duration::ZERO,
-                },
-                "retry.errors",
-            ),
-        ] {
-            assert_eq!(retry.check().unwrap_err().field(), field);
-        }
-        assert_eq!(Retry::default().check(), Ok(()));
-    }
-
-    #[test]
-    fn golden_json() {
-        for (retry, text) in [
-            (
-                Retry::strikes(),
-                r#"{"policy":"strikes","errors":8,"window":"4h","sleep":"10m"}"#,
-            ),
-            (
-                Retry::exponential(20, Duration::from_secs(90)),
-                r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1m 30s","attempts":20}"#,
-            ),
-            (Retry::Never, r#"{"policy":"never"}"#),
-            (Retry::Abandoned, r#"{"policy":"abandoned"}"#),
-        ] {
-            assert_eq!(serde_json::to_string(&retry).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_policy_waits_longer_than_it_may(
-            base in 0u64..10_000_000, factor in 1.0f64..1000.0, cap in 0u64..10_000_000,
-            attempts in 1u32..u32::MAX, jitter in 0.0f64..1.0,
-        ) {
-            let policy = Retry::Exponential {
-                base: Duration::from_secs(base), factor,
-                cap: Duration::from_secs(cap), attempts: u32::MAX,
-            };
-            match ask(&policy, &errors(&[0]), attempts, jitter) {
-                Decision::Sleep(Wake::After(wait)) => {
-                    prop_assert!(wait <= Duration::from_secs(cap).min(MAX_WAIT));
-                }
-                Decision::Fail => prop_assert_eq!(attempts, u32::MAX),
-                other => prop_assert!(false, "{:?}", other),
-            }
-        }
-    }
-}
+mod tests;

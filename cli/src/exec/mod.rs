@@ -72,14 +72,11 @@ pub(crate) use self::{
     folders::Folders,
     leftover::end_orphans,
     props::{FIELDS, Props},
-    retry::{Policy, read as read_retry},
+    retry::read as read_retry,
 };
 
 /// The name of the kind.
 pub(crate) const KIND: &str = "exec";
-
-/// What begins the error of a task whose props are wrong: no retry mends those.
-const WRONG_PROPS: &str = "the task cannot be run: ";
 
 /// The output of a running command is persisted after this time, and then so often, if it changed.
 const FIRST_SAVE: Duration = Duration::from_secs(1);
@@ -120,7 +117,7 @@ impl StatefulHandler for Exec {
                 Ok(message) => message,
                 Err(reason) => Message::error(reason),
             },
-            Err(e) => Message::error(format_args!("{WRONG_PROPS}{e}")),
+            Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
         debug!(message = %message.kind(), "the command's task goes on");
         message

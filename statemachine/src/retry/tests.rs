@@ -1,0 +1,175 @@
+//! The policies that ship with windlass.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Fence, State};
+
+fn errors(times: &[i64]) -> Vec<ErrorEntry> {
+    times
+        .iter()
+        .map(|s| ErrorEntry {
+            timestamp: Timestamp::from_second(*s).unwrap(),
+            error: "no".into(),
+        })
+        .collect()
+}
+
+fn ask(policy: &Retry, errors: &[ErrorEntry], attempts: u32, jitter: f64) -> Decision {
+    let now = errors.last().unwrap().timestamp;
+    policy.decide(&Failure {
+        errors,
+        attempts,
+        now,
+        jitter,
+    })
+}
+
+#[test]
+fn the_eighth_strike_within_the_window_fails() {
+    let policy = Retry::strikes();
+    let seven = errors(&[0, 1, 2, 3, 4, 5, 6]);
+    let ten_minutes = Decision::Sleep(Wake::After(Duration::from_secs(600)));
+    assert_eq!(ask(&policy, &seven, 7, 0.5), ten_minutes);
+    let eight = errors(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(ask(&policy, &eight, 8, 0.5), Decision::Fail);
+    // The first is older than the window: not yet.
+    let spread = errors(&[0, 1, 2, 3, 4, 5, 6, 4 * 3600 + 1]);
+    assert_eq!(ask(&policy, &spread, 8, 0.5), ten_minutes);
+}
+
+#[test]
+fn the_default_makes_eight_attempts_in_about_a_minute() {
+    let (policy, log) = (Retry::default(), errors(&[0]));
+    let mut total = Duration::ZERO;
+    for attempts in 1..8 {
+        match ask(&policy, &log, attempts, 0.5) {
+            Decision::Sleep(Wake::After(wait)) => total += wait,
+            other => panic!("{attempts}: {other:?}"),
+        }
+    }
+    assert_eq!(total, Duration::from_millis(63_500));
+    assert_eq!(ask(&policy, &log, 8, 0.5), Decision::Fail);
+    assert_eq!(
+        ask(
+            &Retry::exponential(u32::MAX, Duration::from_secs(300)),
+            &log,
+            50,
+            1.0
+        ),
+        Decision::Sleep(Wake::After(Duration::from_secs(300)))
+    );
+}
+
+#[test]
+fn each_policy_says_how_many_attempts_are_left() {
+    let seven = errors(&[-20_000, 0, 1, 2, 3, 4, 5]);
+    let abandoned = Retry::Abandoned;
+    for (policy, attempts, left) in [
+        (Retry::strikes(), 7, 2),
+        (Retry::default(), 1, 7),
+        (Retry::default(), 9, 0),
+        (Retry::Never, 1, 0),
+        (abandoned, 1, MAX_ABANDONED - 1),
+    ] {
+        let now = seven[6].timestamp;
+        let failure = Failure {
+            errors: &seven,
+            attempts,
+            now,
+            jitter: 0.5,
+        };
+        assert_eq!(policy.left(&failure), Some(left), "{policy:?}");
+    }
+}
+
+#[test]
+fn exponential_waits_grow_to_the_cap_and_end() {
+    let policy = Retry::exponential(5, Duration::from_secs(3));
+    let log = errors(&[0]);
+    let wait = |attempts, jitter| match ask(&policy, &log, attempts, jitter) {
+        Decision::Sleep(Wake::After(wait)) => wait.as_secs_f64(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wait(1, 0.0), 0.0);
+    assert_eq!(wait(1, 0.5), 0.5);
+    assert_eq!(wait(2, 0.5), 1.0);
+    assert_eq!(wait(3, 0.5), 1.5, "capped");
+    assert_eq!(wait(4, 0.5), 1.5);
+    assert_eq!(ask(&policy, &log, 5, 0.5), Decision::Fail);
+}
+
+#[test]
+fn never_fails_at_once() {
+    assert_eq!(ask(&Retry::Never, &errors(&[0]), 1, 0.0), Decision::Fail);
+}
+
+#[test]
+fn only_an_abandoned_attempt_is_followed_by_another() {
+    let policy = Retry::Abandoned;
+    assert_eq!(ask(&policy, &errors(&[0]), 1, 0.0), Decision::Fail);
+    let now = Timestamp::from_second(1).unwrap();
+    let state = State::new(now).claimed(Fence(2), Some("a"), now);
+    let errors = state.errors.entries().to_vec();
+    assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
+    assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
+    assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);
+}
+
+#[test]
+fn absurd_numbers_are_refused_by_name() {
+    for (retry, field) in [
+        (Retry::exponential(0, Duration::ZERO), "retry.attempts"),
+        (Retry::exponential(1, MAX_WAIT * 2), "retry.cap"),
+        (
+            Retry::Strikes {
+                errors: 0,
+                window: Duration::ZERO,
+                sleep: Duration::ZERO,
+            },
+            "retry.errors",
+        ),
+    ] {
+        assert_eq!(retry.check().unwrap_err().field(), field);
+    }
+    assert_eq!(Retry::default().check(), Ok(()));
+}
+
+#[test]
+fn golden_json() {
+    for (retry, text) in [
+        (
+            Retry::strikes(),
+            r#"{"policy":"strikes","errors":8,"window":"4h","sleep":"10m"}"#,
+        ),
+        (
+            Retry::exponential(20, Duration::from_secs(90)),
+            r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1m 30s","attempts":20}"#,
+        ),
+        (Retry::Never, r#"{"policy":"never"}"#),
+        (Retry::Abandoned, r#"{"policy":"abandoned"}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&retry).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_policy_waits_longer_than_it_may(
+        base in 0u64..10_000_000, factor in 1.0f64..1000.0, cap in 0u64..10_000_000,
+        attempts in 1u32..u32::MAX, jitter in 0.0f64..1.0,
+    ) {
+        let policy = Retry::Exponential {
+            base: Duration::from_secs(base), factor,
+            cap: Duration::from_secs(cap), attempts: u32::MAX,
+        };
+        match ask(&policy, &errors(&[0]), attempts, jitter) {
+            Decision::Sleep(Wake::After(wait)) => {
+                prop_assert!(wait <= Duration::from_secs(cap).min(MAX_WAIT));
+            }
+            Decision::Fail => prop_assert_eq!(attempts, u32::MAX),
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+}
