@@ -12,20 +12,15 @@ use windlass::{
     store::{Filter, Page, Store},
 };
 
-/// Tries three times, but not at all when the error says that it is of no use.
+/// Tries three times, without a wait.
 #[derive(Debug)]
-struct UnlessPermanent;
+struct ThreeTimes;
 
-impl RetryPolicy for UnlessPermanent {
+impl RetryPolicy for ThreeTimes {
     fn decide(&self, failure: &Failure<'_>) -> Decision {
-        let permanent = failure
-            .errors
-            .last()
-            .is_some_and(|e| e.error.starts_with("permanent"));
-        if permanent || failure.attempts >= 3 {
-            Decision::Fail
-        } else {
-            Decision::Run
+        match failure.attempts {
+            ..3 => Decision::Run,
+            _ => Decision::Fail,
         }
     }
 }
@@ -34,7 +29,8 @@ async fn deliver(task: TaskContext) -> Result<Message, BoxError> {
     let address: String = task.props()?;
     println!("{} attempt {}", task.id(), task.attempt());
     match address.as_str() {
-        "nowhere" => Err("permanent: no such address".into()),
+        // The policy is not asked about an error that no retry fixes.
+        "nowhere" => Ok(Message::fail("no such address")),
         "far away" if task.attempt() < 3 => Err("timed out".into()),
         _ => Ok(Message::complete()),
     }
@@ -44,7 +40,7 @@ async fn deliver(task: TaskContext) -> Result<Message, BoxError> {
 async fn main() -> Result<(), BoxError> {
     let store = Store::open("memory:").await?;
     let client = Client::new(&store);
-    let config = KindConfig::default().retry(UnlessPermanent);
+    let config = KindConfig::default().retry(ThreeTimes);
     let runner = Runner::builder(&store)
         .handler_with("deliver", config, deliver)
         .start()

@@ -2,6 +2,7 @@
 
 mod record;
 mod wait;
+mod waiting;
 mod waits;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use windlass_statemachine::{
 };
 
 pub use record::Done;
+pub use waiting::Waiting;
 pub use waits::Waits;
 
 use crate::{

@@ -9,8 +9,8 @@ use futures::StreamExt;
 use tokio::time::sleep;
 use windlass_statemachine::{Code, CommandId, Outcome, TaskId};
 
-use super::{Client, Done};
-use crate::store::{Change, ChangeStream, Error, Filter, Page, What};
+use super::{Client, Done, Waiting, waiting::Reporter};
+use crate::store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What};
 
 /// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -96,7 +96,8 @@ impl Client {
         }
     }
 
-    /// Waits until a task has ended.
+    /// Waits until a task has ended. [`wait_with`](Self::wait_with) also reports what happens
+    /// meanwhile.
     ///
     /// # Errors
     ///
@@ -105,17 +106,54 @@ impl Client {
     pub async fn wait(&self, id: &TaskId) -> Result<Done, Error> {
         self.until(
             |change| change.task == *id && may_end(&change.what),
-            || async {
+            || async { ended(self.get(id).await?) },
+        )
+        .await
+    }
+
+    /// Waits until a task has ended, and reports each failed attempt and each reason for which no node
+    /// runs the task.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
+    ///
+    /// # #[tokio::main] async fn main() -> Result<(), windlass::BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let fail = |_: TaskContext| async { Message::fail("no such address") };
+    /// let runner = Runner::builder(&store).handler("deliver", fail).start().await?;
+    /// let client = Client::new(&store);
+    /// let id = client.submit(NewTask::new("deliver")).await?;
+    ///
+    /// let mut reports = Vec::new();
+    /// let done = client.wait_with(&id, |waiting| reports.push(waiting.to_string())).await?;
+    /// assert!(!done.is_completed());
+    /// let failed = "attempt 1 failed: no such address; not retried, the task has failed";
+    /// assert_eq!(reports.last().unwrap(), failed);
+    /// # runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn wait_with(
+        &self,
+        id: &TaskId,
+        report: impl FnMut(Waiting) + Send,
+    ) -> Result<Done, Error> {
+        let reporter = Mutex::new(Reporter::new(report));
+        let reporter = || reporter.lock().unwrap_or_else(PoisonError::into_inner);
+        let reporter = &reporter;
+        self.until(
+            |change| change.task == *id && may_report(&change.what),
+            || async move {
                 let record = self.get(id).await?;
-                let ended = record
-                    .state
-                    .as_ref()
-                    .map_or(true, |s| s.code().is_terminal());
-                if ended {
-                    Done::from_record(record).map(Some)
-                } else {
-                    Ok(None)
-                }
+                let nodes = self.nodes().await?;
+                let now = self.store().clock().now();
+                reporter().look(&record, &nodes, now);
+                ended(record)
             },
         )
         .await
@@ -228,6 +266,19 @@ fn ends_a_wait(what: &What) -> bool {
         what,
         What::Claimed { .. } | What::Checkpointed { .. } | What::Commanded { .. }
     )
+}
+
+/// A task that has ended, or is set aside, with its end; `None` while it is live.
+fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
+    match &record.state {
+        Ok(state) if !state.code().is_terminal() => Ok(None),
+        _ => Done::from_record(record).map(Some),
+    }
+}
+
+/// Whether there may be something to report of a task that is waited for.
+fn may_report(what: &What) -> bool {
+    !matches!(what, What::Checkpointed { .. } | What::Commanded { .. })
 }
 
 fn may_end(what: &What) -> bool {

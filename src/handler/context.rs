@@ -1,7 +1,7 @@
 //! [`TaskContext`]: what a handler knows of its task, and what it can ask for while it runs.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    ErrorEntry, Fence, Invalid, Json, Kind, Progress, Task, TaskId, task::Labels,
+    Action, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, Task, TaskId, task::Labels,
 };
 
 use super::signals::{Commands, Heard, Stop};
@@ -58,6 +58,8 @@ pub(crate) struct ContextParts {
     pub(crate) asks: AskRunner,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
+    /// Why the props could not be read the last time, if they could not.
+    pub(crate) unreadable_props: Mutex<Option<Invalid>>,
     pub(crate) span: tracing::Span,
 }
 
@@ -103,9 +105,31 @@ impl TaskContext {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `props`) when they are not of that type.
+    /// [`Invalid`] (field `props`) when they are not of that type. An attempt that fails with this
+    /// error (or with one whose text contains it) is not retried: props never change.
     pub fn props<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
-        self.parts.task.props.get("props")
+        let props = self.parts.task.props.get("props");
+        *self.unreadable_props() = props.as_ref().err().cloned();
+        props
+    }
+
+    fn unreadable_props(&self) -> MutexGuard<'_, Option<Invalid>> {
+        let unreadable = self.parts.unreadable_props.lock();
+        unreadable.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes an error that reports unreadable props one that is not retried. Handlers have error types
+    /// of their own, and panic: the text is the one thing that all of them pass on.
+    pub(crate) fn judged(&self, message: Message) -> Message {
+        let Action::Error { error, .. } = message.action() else {
+            return message;
+        };
+        match &*self.unreadable_props() {
+            Some(e) if error.contains(&e.to_string()) || error.contains(&format!("{e:?}")) => {
+                message.not_retried()
+            }
+            _ => message,
+        }
     }
 
     /// The data of the last checkpoint (or of the last message that brought data), as a type of

@@ -170,6 +170,14 @@ impl Builder {
         self
     }
 
+    /// Whether failed attempts are written to standard error in a program that has never set a
+    /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
+    /// level `WARN` instead, whatever it does with them.
+    pub fn failures_to_stderr(mut self, write: bool) -> Self {
+        self.config.failures_to_stderr = write;
+        self
+    }
+
     /// Joins the namespace and begins to work.
     ///
     /// # Errors

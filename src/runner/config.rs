@@ -74,6 +74,7 @@ pub(super) struct NodeConfig {
     pub(super) retention: Option<Duration>,
     pub(super) name_wait: Duration,
     pub(super) store_wait: Duration,
+    pub(super) failures_to_stderr: bool,
 }
 
 impl Default for NodeConfig {
@@ -85,6 +86,7 @@ impl Default for NodeConfig {
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             name_wait: Duration::ZERO,
             store_wait: Duration::ZERO,
+            failures_to_stderr: true,
         }
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn spawn(
     remember_panics();
     let (abort, registration) = AbortHandle::new_pair();
     let span = context.span().clone();
+    let judge = context.clone();
     tokio::spawn(
         async move {
             let run = async move { handler.run(context).await };
@@ -70,9 +71,9 @@ pub(super) fn spawn(
             // A destructor that panics is caught by the next line's own catch.
             let ended = AssertUnwindSafe(run).catch_unwind().await;
             done(match ended {
-                Ok(Ok(Ok(message))) => Ended::Returned(message),
+                Ok(Ok(Ok(message))) => Ended::Returned(judge.judged(message)),
                 Ok(Ok(Err(payload))) | Err(payload) => {
-                    Ended::Returned(panic_message(payload.as_ref()))
+                    Ended::Returned(judge.judged(panic_message(payload.as_ref())))
                 }
                 Ok(Err(_aborted)) => Ended::Aborted,
             });

@@ -37,6 +37,7 @@
 //! assert_eq!(refused.to_string(), "a killed task does not take `run`: killed is final (retry starts it anew)");
 //! ```
 
+pub mod attempt;
 pub mod command;
 pub mod errors;
 pub mod id;
@@ -51,6 +52,7 @@ pub mod task;
 pub mod time;
 pub mod transition;
 
+pub use attempt::FailedAttempt;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};
 pub use id::{CommandId, Fence, Kind, NodeName, TaskId};

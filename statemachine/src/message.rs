@@ -123,10 +123,12 @@ pub enum Action {
     Release,
     /// Persist and go on.
     Checkpoint,
-    /// The attempt failed; the retry policy decides.
+    /// The attempt failed.
     Error {
         /// What went wrong; kept in the task's error log.
         error: String,
+        /// Whether the retry policy decides what follows. Otherwise the task fails at once.
+        retryable: bool,
     },
     /// The task is done.
     Complete {
@@ -248,12 +250,48 @@ impl Message {
     }
 
     /// The attempt failed; the retry policy decides what follows. The text (an error, or anything
-    /// that prints) is kept in the task's error log.
+    /// that prints) is kept in the task's error log. [`fail`](Self::fail) is for an error that a retry
+    /// cannot fix.
     pub fn error(error: impl std::fmt::Display) -> Self {
         Action::Error {
             error: error.to_string(),
+            retryable: true,
         }
         .into()
+    }
+
+    /// The attempt failed, and a retry cannot fix the error: the task fails at once, whatever its
+    /// retry policy says. It keeps props, data and errors, and an explicit retry runs it again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Code, Message};
+    ///
+    /// fn deliver(address: &str) -> Message {
+    ///     match address.parse::<std::net::SocketAddr>() {
+    ///         Ok(_) => Message::error("timed out"),
+    ///         Err(e) => Message::fail(format_args!("{address}: {e}")),
+    ///     }
+    /// }
+    /// assert!(deliver("127.0.0.1:25").is_retryable());
+    /// assert!(!deliver("nowhere").is_retryable());
+    /// ```
+    pub fn fail(error: impl std::fmt::Display) -> Self {
+        Action::Error {
+            error: error.to_string(),
+            retryable: false,
+        }
+        .into()
+    }
+
+    /// The same message; an error is one that a retry cannot fix, as of [`fail`](Self::fail).
+    #[must_use]
+    pub fn not_retried(mut self) -> Self {
+        if let Action::Error { retryable, .. } = &mut self.action {
+            *retryable = false;
+        }
+        self
     }
 
     /// The task is done.
@@ -318,6 +356,15 @@ impl Message {
     /// The name of what the message asks for.
     pub fn kind(&self) -> ActionKind {
         self.action.kind()
+    }
+
+    /// Whether the retry policy decides if the message is an error: true for all but
+    /// [`fail`](Self::fail).
+    pub fn is_retryable(&self) -> bool {
+        let Action::Error { retryable, .. } = &self.action else {
+            return true;
+        };
+        *retryable
     }
 
     /// The new data, if it brings any.

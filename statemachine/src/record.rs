@@ -37,6 +37,8 @@ pub(crate) struct StateRecord {
     errors_total: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempts_left: Option<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     claims: u64,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -69,6 +71,7 @@ impl From<State> for StateRecord {
             errors: state.errors.entries().to_vec(),
             errors_total,
             attempts: state.attempts,
+            attempts_left: state.attempts_left,
             claims: state.claims,
             incarnation: state.incarnation,
             version: state.version,
@@ -109,6 +112,7 @@ impl TryFrom<StateRecord> for State {
             data: record.data,
             errors: ErrorLog::from_parts(record.errors, record.errors_total),
             attempts: record.attempts,
+            attempts_left: record.attempts_left,
             claims: record.claims,
             incarnation: record.incarnation,
             version: record.version,

@@ -46,21 +46,22 @@ pub enum Decision {
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::{Decision, Failure, RetryPolicy};
+/// use std::time::Duration;
+/// use windlass_statemachine::{Decision, Failure, RetryPolicy, Wake};
 ///
-/// /// Tries again, unless the error says that it is of no use.
+/// /// Retries every minute, for as long as it takes.
 /// #[derive(Debug)]
-/// struct UnlessPermanent;
+/// struct EveryMinute;
 ///
-/// impl RetryPolicy for UnlessPermanent {
-///     fn decide(&self, failure: &Failure<'_>) -> Decision {
-///         match failure.errors.last() {
-///             Some(last) if last.error.starts_with("permanent") => Decision::Fail,
-///             _ => Decision::Run,
-///         }
+/// impl RetryPolicy for EveryMinute {
+///     fn decide(&self, _: &Failure<'_>) -> Decision {
+///         Decision::Sleep(Wake::After(Duration::from_secs(60)))
 ///     }
 /// }
 /// ```
+///
+/// A policy is not asked about an error that no retry fixes
+/// ([`Message::fail`](crate::Message::fail)).
 pub trait RetryPolicy: Send + Sync + Debug {
     /// What follows this failure.
     fn decide(&self, failure: &Failure<'_>) -> Decision;
@@ -68,6 +69,12 @@ pub trait RetryPolicy: Send + Sync + Debug {
     /// How many of the last errors the policy looks at, and so the task keeps (at most 64).
     fn keeps(&self) -> usize {
         DEFAULT_KEPT
+    }
+
+    /// Returns how many more attempts the policy allows after this failure, for logs and clients; it
+    /// decides nothing. `None`, the default, when the policy has no such number.
+    fn left(&self, _failure: &Failure<'_>) -> Option<u32> {
+        None
     }
 }
 
@@ -81,7 +88,7 @@ pub trait RetryPolicy: Send + Sync + Debug {
 /// let retry: Retry = serde_json::from_str(r#"{"policy":"exponential","attempts":5}"#)?;
 /// assert_eq!(
 ///     serde_json::to_string(&retry)?,
-///     r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1h","attempts":5}"#,
+///     r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"5m","attempts":5}"#,
 /// );
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -100,8 +107,8 @@ pub enum Retry {
         #[serde(default = "default_sleep", with = "friendly")]
         sleep: Duration,
     },
-    /// Waits that grow from attempt to attempt, each drawn anew between zero and its bound (full
-    /// jitter).
+    /// Waits that grow from attempt to attempt. Each wait is random, between zero and its bound (full
+    /// jitter). This is the default policy.
     Exponential {
         /// The bound of the first wait: 1 s by default.
         #[serde(default = "default_base", with = "friendly")]
@@ -109,10 +116,10 @@ pub enum Retry {
         /// What the bound grows by: 2 by default.
         #[serde(default = "default_factor")]
         factor: f64,
-        /// What the bound never passes: 1 h by default, a week at the most.
+        /// The greatest bound: 5 min by default, at most a week.
         #[serde(default = "default_cap", with = "friendly")]
         cap: Duration,
-        /// How many attempts there are in all, the first included: 20 by default.
+        /// How many attempts there are in all, the first included: 8 by default.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
@@ -143,10 +150,10 @@ fn default_factor() -> f64 {
     2.0
 }
 fn default_cap() -> Duration {
-    Duration::from_secs(60 * 60)
+    Duration::from_secs(5 * 60)
 }
 fn default_attempts() -> u32 {
-    20
+    8
 }
 
 mod friendly {
@@ -171,14 +178,14 @@ mod friendly {
 }
 
 impl Default for Retry {
-    /// [`Retry::strikes`].
+    /// 8 attempts, with waits of up to 1 s, 2 s, 4 s … and at most 5 min: about a minute in all.
     fn default() -> Self {
-        Self::strikes()
+        Self::exponential(default_attempts(), default_cap())
     }
 }
 
 impl Retry {
-    /// 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
+    /// Metafora's policy: 8 errors within 4 h fail the task; before that it sleeps 10 min after each.
     pub fn strikes() -> Self {
         Self::Strikes {
             errors: default_strikes(),
@@ -247,6 +254,14 @@ impl Retry {
     }
 }
 
+/// Counts the errors within the window that ends with this failure.
+fn strikes_within(window: Duration, failure: &Failure<'_>) -> u32 {
+    let window = SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX);
+    let recent = |e: &&ErrorEntry| failure.now.duration_since(e.timestamp) <= window;
+    let recent = failure.errors.iter().filter(recent).count();
+    u32::try_from(recent).unwrap_or(u32::MAX)
+}
+
 impl RetryPolicy for Retry {
     fn decide(&self, failure: &Failure<'_>) -> Decision {
         match self {
@@ -255,13 +270,7 @@ impl RetryPolicy for Retry {
                 window,
                 sleep,
             } => {
-                let window = SignedDuration::try_from(*window).unwrap_or(SignedDuration::MAX);
-                let recent = failure
-                    .errors
-                    .iter()
-                    .filter(|e| failure.now.duration_since(e.timestamp) <= window)
-                    .count();
-                if recent >= *errors as usize {
+                if strikes_within(*window, failure) >= *errors {
                     Decision::Fail
                 } else {
                     Decision::Sleep(Wake::After(*sleep))
@@ -302,6 +311,16 @@ impl RetryPolicy for Retry {
             Self::Strikes { errors, .. } => DEFAULT_KEPT.max(*errors as usize),
             _ => DEFAULT_KEPT,
         }
+    }
+
+    fn left(&self, failure: &Failure<'_>) -> Option<u32> {
+        let (limit, used) = match self {
+            Self::Strikes { errors, window, .. } => (*errors, strikes_within(*window, failure)),
+            Self::Exponential { attempts, .. } => (*attempts, failure.attempts),
+            Self::Never => (0, 0),
+            Self::Abandoned => (MAX_ABANDONED, failure.attempts),
+        };
+        Some(limit.saturating_sub(used))
     }
 }
 

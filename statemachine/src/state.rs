@@ -176,6 +176,9 @@ pub struct State {
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
     pub attempts: u32,
+    /// How many more attempts the retry policy allowed after the last failure, if it has such a
+    /// number. For people and clients only: the policy decides again after each failure.
+    pub attempts_left: Option<u32>,
     /// How often the task has been claimed.
     pub claims: u64,
     /// How often it was started anew by a retry.
@@ -199,6 +202,7 @@ impl State {
             data: None,
             errors: ErrorLog::default(),
             attempts: 0,
+            attempts_left: None,
             claims: 0,
             incarnation: 0,
             version: 0,
@@ -266,6 +270,7 @@ impl State {
         self.version = self.version.saturating_add(1);
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
+            self.attempts_left = self.attempts_left.map(|left| left.saturating_sub(1));
             self.errors.push(now, abandonment(node), MAX_KEPT);
         }
         if let Status::Sleeping { until } = self.status
@@ -283,6 +288,7 @@ impl State {
         self.status = Status::Runnable;
         self.since = now;
         self.attempts = 0;
+        self.attempts_left = None;
         self.incarnation = self.incarnation.saturating_add(1);
         self.version = self.version.saturating_add(1);
         self.progress = None;

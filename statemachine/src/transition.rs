@@ -114,8 +114,8 @@ pub fn transition(
     next.set(status, now);
     match &message.action {
         // Giving up: the error that led to it is in the log already.
-        Action::Error { error } if error.is_empty() && from == Code::Fault => {}
-        Action::Error { error } => {
+        Action::Error { error, .. } if error.is_empty() && from == Code::Fault => {}
+        Action::Error { error, .. } => {
             let text = if error.is_empty() {
                 "(an error without a text)"
             } else {

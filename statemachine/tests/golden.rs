@@ -41,6 +41,7 @@ fn full(status: Status) -> State {
     state.data = Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#));
     state.errors = errors;
     state.attempts = 2;
+    state.attempts_left = Some(6);
     state.claims = 3;
     state.incarnation = 4;
     state.version = u64::MAX;
@@ -63,7 +64,7 @@ const FULL_TAIL: &str = concat!(
     r#""data":{"page":123456789012345678901234567890,"f":1.10},"#,
     r#""errors":[{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 2"},"#,
     r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 3"}],"errors_total":3,"#,
-    r#""attempts":2,"claims":3,"incarnation":4,"version":18446744073709551615,"#,
+    r#""attempts":2,"attempts_left":6,"claims":3,"incarnation":4,"version":18446744073709551615,"#,
     r#""fence":9007199254740993,"#,
     r#""last_command":{"order":18446744073709551615,"outcome":"applied","from":"paused","to":"runnable"},"#,
     r#""progress":{"fraction":0.1,"text":"page 7"}}"#,
@@ -313,6 +314,10 @@ fn a_task_with_every_policy() {
             Retry::exponential(3, std::time::Duration::from_millis(1500)),
             r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"1s 500ms","attempts":3}"#,
         ),
+        (
+            Retry::default(),
+            r#"{"policy":"exponential","base":"1s","factor":2.0,"cap":"5m","attempts":8}"#,
+        ),
         (Retry::Never, r#"{"policy":"never"}"#),
         (Retry::Abandoned, r#"{"policy":"abandoned"}"#),
     ] {
@@ -328,10 +333,7 @@ fn a_task_with_every_policy() {
 fn a_policy_needs_no_more_than_its_name() {
     for (text, retry) in [
         (r#"{"policy":"strikes"}"#, Retry::strikes()),
-        (
-            r#"{"policy":"exponential"}"#,
-            Retry::exponential(20, std::time::Duration::from_secs(3600)),
-        ),
+        (r#"{"policy":"exponential"}"#, Retry::default()),
     ] {
         assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
     }

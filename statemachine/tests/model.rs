@@ -165,6 +165,8 @@ struct World {
     durable: State,
     write: Option<Write>,
     handler: Handler,
+    /// Whether the handler last returned an error that no retry fixes.
+    failed_for_good: bool,
     wake: Option<Timestamp>,
     grace: Option<Duration>,
     /// Commands that were fed and are not settled in the store, oldest first.
@@ -198,6 +200,7 @@ impl World {
             durable: state,
             write: None,
             handler: Handler::None,
+            failed_for_good: false,
             wake: None,
             grace: None,
             waiting: Vec::new(),
@@ -224,6 +227,7 @@ impl World {
             }
             Event::Return(message) if self.handler != Handler::None => {
                 self.handler = Handler::None;
+                self.failed_for_good = !message.is_retryable();
                 self.feed(Input::Returned(message));
             }
             Event::Ended if self.handler == Handler::Ending => {
@@ -250,7 +254,10 @@ impl World {
             Event::Refused if self.write.is_some() => {
                 self.write = None;
                 self.refusals += 1;
-                self.feed(Input::Refused("the store does not like it".into()));
+                self.feed(Input::Refused {
+                    reason: "the store does not like it".into(),
+                    retryable: true,
+                });
             }
             Event::Fenced => {
                 self.fenced = true;

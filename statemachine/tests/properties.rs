@@ -75,7 +75,10 @@ fn run_a_machine(state: State, now: jiff::Timestamp) {
         },
         Input::Stored,
         Input::Returned(Message::error("no")),
-        Input::Refused("no".into()),
+        Input::Refused {
+            reason: "no".into(),
+            retryable: true,
+        },
         Input::Stored,
         command(u64::MAX, Command::Kill),
         Input::Stop(StopReason::Drain),

@@ -100,7 +100,13 @@ fn show(
     some("node", view.node.map(ToString::to_string));
     some("waits", waits.map(ToString::to_string));
     some("progress", view.progress.map(progress_text));
-    let failed = format!("{} failed in a row, {} claims", view.attempts, view.claims);
+    let left = view
+        .attempts_left
+        .map_or(String::new(), |n| format!(" ({n} left)"));
+    let failed = format!(
+        "{} failed in a row{left}, {} claims",
+        view.attempts, view.claims
+    );
     some("attempts", Some(failed));
     some(
         "incarnation",

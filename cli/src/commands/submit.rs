@@ -1,14 +1,13 @@
 //! `windlass submit`: one task, or many as JSON lines.
 
-use std::{collections::BTreeSet, convert::Infallible, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use futures::StreamExt;
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, Invalid, NewTask, State, TaskId,
-    client::Done,
-    store::{ChangeStream, Submit, Submitted},
+    Client, Invalid, NewTask, TaskId,
+    client::{Done, Waiting, Waits},
+    store::{Submit, Submitted},
 };
 
 use crate::{
@@ -65,8 +64,9 @@ pub(crate) struct Args {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' (only an attempt
-    /// whose worker died is followed by another) or JSON, such as
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes'
+    /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
+    /// worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
@@ -165,15 +165,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
     }
     let done = if args.wait.wait {
-        let ended = ended(&client, &id, Deadline::after(args.wait.timeout));
-        let mut told = 0;
-        let done = tokio::select! {
-            done = ended => done?,
-            never = tell_failed_attempts(&client, &out, &id, &mut told) => match never {},
-        };
-        // What was too quick to be seen as it happened; the error of the end is told with the end.
-        let at_end = u64::from(!done.is_completed());
-        tell_errors(&out, &done.state, told, at_end);
+        let report = |waiting| note(&out, &waiting);
+        let wait = async { Ok(client.wait_with(&id, report).await?) };
+        let deadline = Deadline::after(args.wait.timeout);
+        let done = deadline.within(&not_ended(&id), wait).await?;
         Some(done)
     } else {
         None
@@ -215,59 +210,18 @@ pub(crate) async fn ended(
     deadline: Deadline,
 ) -> Result<Done, Failure> {
     let wait = async { Ok(client.wait(id).await?) };
-    deadline
-        .within(&format!("task '{id}' has not ended"), wait)
-        .await
+    deadline.within(&not_ended(id), wait).await
 }
 
-/// Says of every attempt that fails what was wrong with it; `told` counts them.
-async fn tell_failed_attempts(
-    client: &Client,
-    out: &Output,
-    id: &TaskId,
-    told: &mut u64,
-) -> Infallible {
-    const AGAIN: Duration = Duration::from_millis(500);
-    loop {
-        if let Ok(mut changes) = client.changes(None).await {
-            loop {
-                if let Ok(record) = client.get(id).await
-                    && let Ok(state) = record.state
-                    && !state.code().is_terminal()
-                {
-                    *told = tell_errors(out, &state, *told, 0);
-                }
-                if !is_changed(&mut changes, id).await {
-                    break;
-                }
-            }
-        }
-        tokio::time::sleep(AGAIN).await;
-    }
+fn not_ended(id: &TaskId) -> String {
+    format!("task '{id}' has not ended")
 }
 
-/// Waits for a change of this task; false when the stream ends.
-async fn is_changed(changes: &mut ChangeStream, id: &TaskId) -> bool {
-    loop {
-        match changes.next().await {
-            Some(Ok(batch)) if batch.iter().any(|c| c.task == *id) => return true,
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return false,
-        }
+/// Notes what a wait reports, but what is printed anyway: that nobody handles the kind, and the end.
+fn note(out: &Output, waiting: &Waiting) {
+    match waiting {
+        Waiting::Failed(failed) if failed.is_last() => {}
+        Waiting::Waits(Waits::NoNode) => {}
+        waiting => out.note(one_line(&waiting.to_string())),
     }
-}
-
-/// Tells the errors after the first `told`, but not the last `untold`; answers how many are told.
-fn tell_errors(out: &Output, state: &State, told: u64, untold: u64) -> u64 {
-    let entries = state.errors.entries();
-    // The oldest are not kept.
-    let gone = state.errors.total() - entries.len() as u64;
-    let to = state.errors.total().saturating_sub(untold);
-    for (entry, number) in entries.iter().zip(gone + 1..) {
-        if number > told && number <= to {
-            let error = one_line(&entry.error);
-            out.note(format!("attempt {number} failed: {error}"));
-        }
-    }
-    to.max(told)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use windlass::{
-    Client, Code, TaskId,
+    Client, Code, FailedAttempt, TaskId,
     store::{Change, Error, What},
 };
 
@@ -115,8 +115,13 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     let record = client.get(&change.task).await.ok()?;
     let state = record.state.ok()?;
     // Nothing when it has gone on meanwhile.
-    let last = state.errors.last().filter(|_| state.since <= change.at)?;
-    Some(last.error.clone())
+    let failed = FailedAttempt::last_of(&state).filter(|_| state.since <= change.at)?;
+    Some(match change.what {
+        What::Moved {
+            to: Code::Failed, ..
+        } => failed.error,
+        _ => failed.to_string(),
+    })
 }
 
 /// How the task ended with this change, if it did.

@@ -7,7 +7,7 @@ use windlass::{Client, Code, KindConfig, Retry, Runner, runner, store::Filter};
 
 use crate::{
     args,
-    exec::{self, Exec, Folders, Policy},
+    exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -58,8 +58,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = retention)]
     retention: Retention,
 
-    /// What follows a failed attempt of a task that carries no policy: a number of attempts, 'never',
-    /// 'abandoned' or JSON [default: 8 failures within 4h fail it; 10m between two]
+    /// What follows a failed attempt of a task that carries no policy: a number of attempts,
+    /// 'strikes' (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' or JSON
+    /// [default: exponential: 8 attempts; random waits of up to 1s, 2s, 4s … 5m]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
@@ -131,7 +132,7 @@ impl NodeArgs {
         client: &Client,
         folders: &Folders,
         logs: Logs,
-        policy: Policy,
+        policy: Retry,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
@@ -177,7 +178,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let folders = folders(global, &client, args.node.grace).await?;
     let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
     let logs = folders.logs().clone().limit(limit);
-    let policy = Policy(args.retry.unwrap_or_default());
+    let policy = args.retry.unwrap_or_default();
     let mut builder = args
         .node
         .builder(global, &client, &folders, logs.clone(), policy)

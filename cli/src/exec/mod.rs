@@ -69,14 +69,11 @@ pub(crate) use self::{
     leftover::end_orphans,
     names::task_folder,
     props::{FIELDS, Props},
-    retry::{Policy, read as read_retry},
+    retry::read as read_retry,
 };
 
 /// The name of the kind.
 pub(crate) const KIND: &str = "exec";
-
-/// What begins the error of a task whose props are wrong: no retry mends those.
-const WRONG_PROPS: &str = "the task cannot be run: ";
 
 /// Runs tasks of the kind `exec`.
 #[derive(Debug, Clone)]
@@ -99,7 +96,7 @@ impl StatefulHandler for Exec {
                 Ok(message) => message,
                 Err(reason) => Message::error(reason),
             },
-            Err(e) => Message::error(format_args!("{WRONG_PROPS}{e}")),
+            Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
         debug!(message = %message.kind(), "the command's task goes on");
         message

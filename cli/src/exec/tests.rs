@@ -30,7 +30,7 @@ impl Node {
         let url = format!("sqlite:{}", dir.path().join("s").display());
         let folders = Folders::of_store(&url, &client).await.unwrap();
         let exec = Exec::new(folders, 1 << 20);
-        let config = KindConfig::default().retry(Policy(Retry::Abandoned));
+        let config = KindConfig::default().retry(Retry::Abandoned);
         let runner = Runner::builder(&store)
             .handler_with(KIND, config, exec)
             .start()

@@ -84,7 +84,7 @@ impl Env {
 
     /// A node with handlers for the kinds of these tests: `double` completes with twice its props,
     /// `stay` runs until it is told otherwise, `stubborn` completes when it is told anything,
-    /// `fail` fails for good, `print` completes with captured output.
+    /// `fail` fails for good, `flaky` completes at its second attempt, `print` completes with captured output.
     pub(crate) async fn node(&self, name: &str) -> Runner {
         let store = Store::open(&self.url()).await.unwrap();
         let fail = windlass::KindConfig::default().retry(Retry::Never);
@@ -101,6 +101,12 @@ impl Env {
             })
             .handler_with("fail", fail, |_: TaskContext| async {
                 Message::error("out of luck")
+            })
+            .handler("flaky", |task: TaskContext| async move {
+                match task.attempt() {
+                    1 => Message::error("timed out"),
+                    _ => Message::complete(),
+                }
             })
             .handler("print", |_: TaskContext| async {
                 Message::complete_with(&serde_json::json!({"stdout": "one\n", "stderr": "two\n"}))

@@ -404,6 +404,7 @@ impl Engine {
             next_ticket: 0,
             asks: std::collections::VecDeque::new(),
             latest: pending.latest,
+            failed: None,
             stop_orders: pending.stop_orders,
             claimed_at: self.now(),
             claimed: Instant::now(),

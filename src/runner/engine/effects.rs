@@ -13,7 +13,7 @@ use windlass_statemachine::{
 };
 
 use super::{
-    Engine, Heard, In, STUCK_AFTER, SlotId,
+    Engine, Heard, In, STUCK_AFTER, SlotId, failures,
     slot::{Run, Slot},
     timers::Wait,
 };
@@ -137,6 +137,7 @@ impl Engine {
             asks: AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok())),
             lease_until: self.parts.until.clone(),
             progress: Mutex::new(None),
+            unreadable_props: Mutex::new(None),
             span,
         });
         let done = self.parts.tx.clone();
@@ -246,17 +247,13 @@ impl Engine {
     }
 
     fn persist(&mut self, id: SlotId, write: Write) {
-        let Some(slot) = self.slots.get(&id) else {
+        let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
+        slot.failed = failures::of_write(&write);
         for step in &write.steps {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 message = %step.message, from = %step.from, to = %step.to, "transition");
-        }
-        if write.state.code() == Code::Failed {
-            let error = write.state.errors.last().map_or("", |e| e.error.as_str());
-            warn!(task = %slot.task.id, kind = %slot.task.kind, error,
-                "failed for good; `retry` starts it anew");
         }
         self.batch.push((
             id,
@@ -278,6 +275,7 @@ impl Engine {
             }
             return;
         }
+        self.report_failure(id, answer.is_ok());
         let input = match answer {
             Ok(()) => Input::Stored,
             Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
@@ -291,7 +289,10 @@ impl Engine {
             {
                 Input::Fenced(StopReason::Deleted)
             }
-            Err(e) => Input::Refused(e.to_string()),
+            Err(e) => Input::Refused {
+                retryable: !matches!(e, Error::TooLarge { .. }),
+                reason: e.to_string(),
+            },
         };
         if let Input::Fenced(reason) = &input
             && let Some(slot) = self.slots.get(&id)

@@ -8,6 +8,7 @@ mod claims;
 mod control;
 mod effects;
 mod events;
+mod failures;
 mod heard;
 mod slot;
 mod timers;

@@ -8,7 +8,7 @@ use std::{
 use futures::future::AbortHandle;
 use jiff::Timestamp;
 use tokio::{sync::oneshot, time::Instant};
-use windlass_statemachine::{Machine, Progress, Task};
+use windlass_statemachine::{FailedAttempt, Machine, Progress, Task};
 
 use super::{Heard, KindEntry, timers};
 use crate::{
@@ -42,6 +42,8 @@ pub(super) struct Slot {
     pub(super) asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
     /// What was heard of the task since it is here: it counts when the slot is gone.
     pub(super) latest: Option<Heard>,
+    /// The failed attempt in the write under way: it is reported when it is durable.
+    pub(super) failed: Option<FailedAttempt>,
     /// Node commands that are answered when the slot is gone.
     pub(super) stop_orders: Vec<u64>,
     pub(super) claimed_at: Timestamp,

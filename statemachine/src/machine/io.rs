@@ -90,7 +90,12 @@ pub enum Input {
     Stored,
     /// The last write was refused for what it says (too large, a task to submit that exists …).
     /// The claim still stands.
-    Refused(String),
+    Refused {
+        /// Why.
+        reason: String,
+        /// Whether a retry of the attempt may succeed. False when the write is too large.
+        retryable: bool,
+    },
     /// The claim is lost.
     Fenced(StopReason),
     /// The node wants to give the task back, within the grace.

@@ -177,7 +177,7 @@ impl Machine {
             Input::Command(command) => self.command(command, env, out),
             Input::Timer(timer) => self.timer(timer, env, out),
             Input::Stored => self.stored(env, out),
-            Input::Refused(reason) => self.refused(reason, env, out),
+            Input::Refused { reason, retryable } => self.refused(reason, retryable, env, out),
             Input::Fenced(reason) => self.lose(reason, out),
             Input::Stop(reason) => self.stop(reason, env, out),
             Input::StopNow(reason) => {
@@ -449,7 +449,7 @@ impl Machine {
         }
     }
 
-    fn refused(&mut self, reason: String, env: Env, out: &mut Vec<Effect>) {
+    fn refused(&mut self, reason: String, retryable: bool, env: Env, out: &mut Vec<Effect>) {
         let Some(refused) = self.in_flight.take() else {
             return;
         };
@@ -470,9 +470,14 @@ impl Machine {
         }
         match refused.again {
             None => self.after_write(env, out),
-            Some(Cause::Returned(_)) => {
+            Some(Cause::Returned(message)) => {
                 let text = format!("what the handler returned could not be stored: {reason}");
-                self.settle(Cause::Returned(Message::error(text)), env, out);
+                let error = if retryable && message.is_retryable() {
+                    Message::error(text)
+                } else {
+                    Message::fail(text)
+                };
+                self.settle(Cause::Returned(error), env, out);
             }
             Some(cause) => self.settle(cause, env, out),
         }

@@ -44,6 +44,8 @@ struct Draft {
     settles: Vec<Waiting>,
     effects: Effects,
     drop_claim: bool,
+    /// Whether the retry policy decides on the error, if there is one.
+    retryable: bool,
 }
 
 impl Draft {
@@ -64,7 +66,18 @@ impl Draft {
         });
         self.state = next;
         self.drop_claim |= message.kind() == ActionKind::Release;
+        self.retryable &= message.is_retryable();
         Ok((from, to))
+    }
+}
+
+/// What the retry policy is asked about.
+fn failure(state: &State, env: Env) -> Failure<'_> {
+    Failure {
+        errors: state.errors.entries(),
+        attempts: state.attempts,
+        now: env.now,
+        jitter: env.jitter,
     }
 }
 
@@ -83,6 +96,9 @@ impl Machine {
         };
         let again = match cause {
             // The message itself is not sent again: an error takes its place.
+            Cause::Returned(ref message) if !message.is_retryable() => {
+                Cause::Returned(Message::fail(""))
+            }
             Cause::Returned(_) => Cause::Returned(Message::error("")),
             Cause::Nothing => Cause::Nothing,
             Cause::GivesUp => Cause::GivesUp,
@@ -94,6 +110,7 @@ impl Machine {
             settles: Vec::new(),
             effects: Effects::default(),
             drop_claim: false,
+            retryable: true,
         };
         match cause {
             Cause::Returned(message) => self.apply_returned(message, &mut draft, env),
@@ -158,6 +175,7 @@ impl Machine {
             settles,
             effects,
             drop_claim,
+            retryable: _,
         } = draft;
         self.persist(
             state,
@@ -251,6 +269,7 @@ impl Machine {
                 draft.effects = effects;
                 if resets {
                     draft.state.attempts = 0;
+                    draft.state.attempts_left = None;
                 }
                 codes
             }
@@ -318,7 +337,8 @@ impl Machine {
         }
     }
 
-    /// Data or a result that the store would refuse makes an Error of the message.
+    /// Data or a result that the store would refuse makes an Error of the message. A retry does not
+    /// make them smaller.
     fn within_limits(&self, message: Message) -> Message {
         let limit = self.config.max_data_bytes;
         let data = message
@@ -336,16 +356,29 @@ impl Machine {
             return message;
         }
         let field = if result > data { "result" } else { "data" };
-        Message::error(too_large(field, data + result, limit))
+        Message::fail(too_large(field, data + result, limit))
     }
 
-    /// `fault` asks the retry policy at once.
+    /// `fault` asks the retry policy at once, unless a retry cannot fix the error.
     fn ask_policy(&self, draft: &mut Draft, env: Env) {
         if draft.state.code() != Code::Fault {
             return;
         }
         draft.state.attempts = draft.state.attempts.saturating_add(1);
-        let answer = match self.decide(&draft.state, &*self.config.retry, env) {
+        let policy = &*self.config.retry;
+        let decision = if draft.retryable {
+            self.decide(&draft.state, policy, env)
+        } else {
+            Decision::Fail
+        };
+        draft.state.attempts_left = match decision {
+            Decision::Fail => None,
+            Decision::Run | Decision::Sleep(_) => {
+                let failure = failure(&draft.state, env);
+                catch_unwind(AssertUnwindSafe(|| policy.left(&failure))).unwrap_or_default()
+            }
+        };
+        let answer = match decision {
             Decision::Run => Message::run(),
             Decision::Sleep(until) => Action::Sleep { until }.into(),
             // The error is in the log already.
@@ -362,12 +395,7 @@ impl Machine {
     }
 
     fn decide(&self, state: &State, policy: &dyn RetryPolicy, env: Env) -> Decision {
-        let failure = Failure {
-            errors: state.errors.entries(),
-            attempts: state.attempts,
-            now: env.now,
-            jitter: env.jitter,
-        };
+        let failure = failure(state, env);
         catch_unwind(AssertUnwindSafe(|| policy.decide(&failure)))
             .unwrap_or_else(|_| Retry::default().decide(&failure))
     }

@@ -1,3 +1,5 @@
+//! The policies that ship with windlass.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -34,6 +36,51 @@ fn the_eighth_strike_within_the_window_fails() {
     // The first is older than the window: not yet.
     let spread = errors(&[0, 1, 2, 3, 4, 5, 6, 4 * 3600 + 1]);
     assert_eq!(ask(&policy, &spread, 8, 0.5), ten_minutes);
+}
+
+#[test]
+fn the_default_makes_eight_attempts_in_about_a_minute() {
+    let (policy, log) = (Retry::default(), errors(&[0]));
+    let mut total = Duration::ZERO;
+    for attempts in 1..8 {
+        match ask(&policy, &log, attempts, 0.5) {
+            Decision::Sleep(Wake::After(wait)) => total += wait,
+            other => panic!("{attempts}: {other:?}"),
+        }
+    }
+    assert_eq!(total, Duration::from_millis(63_500));
+    assert_eq!(ask(&policy, &log, 8, 0.5), Decision::Fail);
+    assert_eq!(
+        ask(
+            &Retry::exponential(u32::MAX, Duration::from_secs(300)),
+            &log,
+            50,
+            1.0
+        ),
+        Decision::Sleep(Wake::After(Duration::from_secs(300)))
+    );
+}
+
+#[test]
+fn each_policy_says_how_many_attempts_are_left() {
+    let seven = errors(&[-20_000, 0, 1, 2, 3, 4, 5]);
+    let abandoned = Retry::Abandoned;
+    for (policy, attempts, left) in [
+        (Retry::strikes(), 7, 2),
+        (Retry::default(), 1, 7),
+        (Retry::default(), 9, 0),
+        (Retry::Never, 1, 0),
+        (abandoned, 1, MAX_ABANDONED - 1),
+    ] {
+        let now = seven[6].timestamp;
+        let failure = Failure {
+            errors: &seven,
+            attempts,
+            now,
+            jitter: 0.5,
+        };
+        assert_eq!(policy.left(&failure), Some(left), "{policy:?}");
+    }
 }
 
 #[test]
@@ -83,8 +130,7 @@ fn what_a_stored_policy_leaves_out_has_its_default() {
     let strikes: Retry = serde_json::from_str(r#"{"policy":"strikes"}"#).unwrap();
     assert_eq!(strikes, Retry::strikes());
     let exponential: Retry = serde_json::from_str(r#"{"policy":"exponential"}"#).unwrap();
-    let hour = Duration::from_secs(3600);
-    assert_eq!(exponential, Retry::exponential(20, hour));
+    assert_eq!(exponential, Retry::exponential(8, Duration::from_secs(300)));
 }
 
 #[test]
@@ -146,6 +192,7 @@ fn a_policy_takes_the_numbers_of_its_range() {
         (exponential(second, 2.0, over, 1), Some("retry.cap")),
         (Retry::Never, None),
         (Retry::Abandoned, None),
+        (Retry::default(), None),
     ] {
         let refused = retry.check().err();
         let found = refused.as_ref().map(Invalid::field);

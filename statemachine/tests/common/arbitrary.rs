@@ -86,6 +86,7 @@ fn progress() -> impl Strategy<Value = Progress> {
 pub(crate) fn state() -> impl Strategy<Value = State> {
     let counters = (
         any::<u32>(),
+        option::of(any::<u32>()),
         any::<u64>(),
         any::<u32>(),
         prop_oneof![any::<u64>(), Just(u64::MAX)],
@@ -114,6 +115,7 @@ pub(crate) fn state() -> impl Strategy<Value = State> {
                 state.errors = log;
                 (
                     state.attempts,
+                    state.attempts_left,
                     state.claims,
                     state.incarnation,
                     state.version,
@@ -205,6 +207,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
         Just(Message::release()),
         Just(Message::checkpoint()),
         prop_oneof![Just(""), Just("no")].prop_map(Message::error),
+        prop_oneof![Just(""), Just("never")].prop_map(Message::fail),
         Just(Message::complete()),
         (0..120usize).prop_map(|n| Message::complete_with(&"r".repeat(n)).unwrap()),
         Just(Message::kill()),

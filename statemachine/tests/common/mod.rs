@@ -158,7 +158,18 @@ impl Rig {
     }
 
     pub(crate) fn refused(&mut self) -> Vec<String> {
-        self.feed(Input::Refused("too much".into()))
+        self.feed(Input::Refused {
+            reason: "too much".into(),
+            retryable: true,
+        })
+    }
+
+    /// Refuses the write for what no retry changes.
+    pub(crate) fn refused_for_good(&mut self) -> Vec<String> {
+        self.feed(Input::Refused {
+            reason: "too much".into(),
+            retryable: false,
+        })
     }
 
     pub(crate) fn fenced(&mut self) -> Vec<String> {

@@ -11,7 +11,8 @@ use crate::{AtOnce, asleep, result};
 
 #[test]
 fn an_error_asks_the_strikes_policy_which_parks_the_task_for_ten_minutes() {
-    let mut rig = Rig::running();
+    let mut rig = Rig::of(State::new(t0()), Retry::strikes());
+    rig.begin();
     let message = Message::error("disk full").with_data(&"kept").unwrap();
     assert_eq!(
         rig.returned(message),
@@ -30,13 +31,70 @@ fn the_eighth_strike_fails_the_task() {
         state.errors.push(t(n), "no", 8);
     }
     state.attempts = 7;
-    let mut rig = Rig::of(state, Retry::default());
+    let mut rig = Rig::of(state, Retry::strikes());
     assert_eq!(rig.begin(), ["start 8"]);
     let out = rig.at(8).returned(Message::error("the last"));
     assert_eq!(out, ["write failed: error error; drop"]);
     assert_eq!(rig.written().errors.entries().len(), 8);
     assert_eq!((rig.error(), rig.written().attempts), ("the last", 8));
     assert_eq!(rig.stored(), ["done failed"]);
+}
+
+#[test]
+fn the_default_policy_retries_within_a_second_and_fails_the_eighth_attempt() {
+    let mut rig = Rig::running();
+    rig.jitter = 0.999_999_999;
+    let out = rig.returned(Message::error("disk full"));
+    assert_eq!(out, ["write sleeping +0.999999999s: error sleep"]);
+    assert_eq!(rig.written().attempts_left, Some(7));
+    let mut state = State::new(t0());
+    state.attempts = 7;
+    let mut rig = Rig::of(state, Retry::default());
+    assert_eq!(rig.begin(), ["start 8"]);
+    let out = rig.returned(Message::error("the last"));
+    assert_eq!(out, ["write failed: error error; drop"]);
+    assert_eq!(rig.written().attempts_left, None);
+}
+
+#[test]
+fn the_attempts_that_are_left_go_with_the_next_progress() {
+    let mut rig = Rig::of(State::new(t0()), Retry::exponential(3, Duration::ZERO));
+    rig.begin();
+    rig.returned(Message::error("1"));
+    assert_eq!(rig.written().attempts_left, Some(2));
+    rig.stored();
+    rig.stored();
+    rig.returned(Message::run());
+    assert_eq!(
+        (rig.written().attempts, rig.written().attempts_left),
+        (0, None)
+    );
+}
+
+#[test]
+fn an_error_that_no_retry_fixes_fails_the_task_whatever_the_policy_says() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    let message = Message::fail("no such address").with_data(&1).unwrap();
+    assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
+    assert_eq!(
+        (rig.error(), rig.written().attempts),
+        ("no such address", 1)
+    );
+    assert_eq!(rig.written().errors.total(), 1);
+    assert_eq!(rig.written().data, Some(json("1")));
+    assert_eq!(rig.stored(), ["done failed"]);
+}
+
+#[test]
+fn a_kill_stands_above_an_error_that_no_retry_fixes() {
+    let mut rig = Rig::running();
+    rig.command(Command::Kill);
+    let out = rig.returned(Message::fail("no"));
+    assert_eq!(
+        out.last().unwrap(),
+        "write killed: kill#1; 1 applied runnable killed; drop"
+    );
 }
 
 #[test]
@@ -103,6 +161,9 @@ fn a_policy_that_panics_counts_as_the_default_one() {
         fn keeps(&self) -> usize {
             panic!("nor this")
         }
+        fn left(&self, _: &Failure<'_>) -> Option<u32> {
+            panic!("nor that")
+        }
     }
     let mut state = State::new(t0());
     for n in 0..20 {
@@ -111,7 +172,7 @@ fn a_policy_that_panics_counts_as_the_default_one() {
     let mut rig = Rig::of(state, Broken);
     assert_eq!(rig.begin(), ["start 1"]);
     let out = rig.returned(Message::error("no"));
-    assert_eq!(out, ["write sleeping +600s: error sleep; drop"]);
+    assert_eq!(out, ["write sleeping +0.5s: error sleep"]);
     assert_eq!(rig.written().errors.entries().len(), 8);
     assert_eq!(rig.written().errors.total(), 21);
 }
@@ -167,10 +228,7 @@ fn a_policy_that_looks_back_further_keeps_more_errors_and_sees_them() {
 fn a_sleep_beyond_the_year_9999_is_an_error_of_the_handler() {
     let mut rig = Rig::running();
     let message = Message::sleep_for(Duration::MAX).with_data(&1).unwrap();
-    assert_eq!(
-        rig.returned(message),
-        ["write sleeping +600s: error sleep; drop"]
-    );
+    assert_eq!(rig.returned(message), ["write sleeping +0.5s: error sleep"]);
     assert_eq!(
         rig.error(),
         "the handler returned a message that cannot be applied: \
@@ -184,7 +242,7 @@ fn a_sleep_beyond_the_year_9999_is_an_error_of_the_handler() {
 }
 
 #[test]
-fn data_that_is_too_large_is_an_error_with_both_sizes() {
+fn data_that_is_too_large_fails_the_task_with_both_sizes() {
     let large = "x".repeat(99);
     for (message, says) in [
         (
@@ -205,7 +263,7 @@ fn data_that_is_too_large_is_an_error_with_both_sizes() {
     ] {
         let mut rig = Rig::running();
         let out = rig.returned(message);
-        assert_eq!(out, ["write sleeping +600s: error sleep; drop"]);
+        assert_eq!(out, ["write failed: error error; drop"]);
         let expected = format!("{says}; at most 100 are allowed (with the task's props)");
         assert_eq!(rig.error(), expected);
     }
@@ -253,7 +311,7 @@ fn a_stored_fault_asks_the_policy_when_it_is_claimed() {
     state.status = Status::Fault;
     state.errors.push(t0(), "disk full", 8);
     let mut rig = Rig::of(state.clone(), Retry::default());
-    assert_eq!(rig.begin(), ["write sleeping +600s: sleep; drop"]);
+    assert_eq!(rig.begin(), ["write sleeping +0.5s: sleep"]);
     let mut rig = Rig::of(state.clone(), AtOnce);
     assert_eq!(rig.begin(), ["write runnable: run"]);
     assert_eq!(rig.stored(), ["start 2"]);

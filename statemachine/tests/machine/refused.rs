@@ -39,8 +39,36 @@ fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
 fn a_refused_completion_follows_the_policy() {
     let mut rig = Rig::running();
     rig.returned(Message::complete());
-    assert_eq!(rig.refused(), ["write sleeping +600s: error sleep; drop"]);
-    assert_eq!(rig.stored(), ["done sleeping"]);
+    assert_eq!(rig.refused(), ["write sleeping +0.5s: error sleep"]);
+    assert_eq!(rig.stored(), ["arm wake +0.5s"]);
+}
+
+#[test]
+fn a_write_that_is_refused_for_its_size_fails_the_task() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.returned(Message::complete());
+    assert_eq!(
+        rig.refused_for_good(),
+        ["write failed: error error; drop"],
+        "a retry does not make it smaller"
+    );
+    assert_eq!(
+        rig.error(),
+        "what the handler returned could not be stored: too much"
+    );
+    assert_eq!(rig.stored(), ["done failed"]);
+}
+
+#[test]
+fn an_error_that_no_retry_fixes_stays_one_when_it_is_refused() {
+    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    rig.begin();
+    rig.returned(Message::fail("no such address"));
+    for _ in 0..2 {
+        assert_eq!(rig.refused(), ["write failed: error error; drop"]);
+    }
+    assert_eq!(rig.stored(), ["done failed"]);
 }
 
 #[test]

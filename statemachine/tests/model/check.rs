@@ -39,6 +39,10 @@ impl World {
         if kill.is_none_or(|kill| kill < self.most) {
             assert_ne!(state.code(), Code::Fault, "the policy has answered: {log}");
         }
+        let failed = write.steps.iter().any(|step| step.to == Code::Fault);
+        if failed && self.failed_for_good && kill.is_none() {
+            assert_eq!(state.code(), Code::Failed, "no retry follows: {log}");
+        }
         if self.durable.code().is_terminal() {
             assert_eq!(
                 state.status, self.durable.status,

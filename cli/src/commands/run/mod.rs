@@ -33,8 +33,7 @@ use self::{
 };
 use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
 use crate::{
-    args,
-    exec::{self, Policy},
+    args, exec,
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
@@ -100,8 +99,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     batch: Option<String>,
 
-    /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' or JSON. It is
-    /// submitted with the tasks, for a worker that runs them too [default: abandoned: a command that
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes',
+    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them too [default: abandoned: a command that
     /// fails has failed; one whose worker died is run again]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
@@ -160,7 +159,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client, args.node.grace).await?;
     // Its tasks carry their policy; this is for those of an earlier version.
-    let policy = Policy(args.retry.clone().unwrap_or(DEFAULT_RETRY));
+    let policy = args.retry.clone().unwrap_or(DEFAULT_RETRY);
     let (started, starts) = unbounded_channel();
     let settings = Settings {
         logs: folders.logs().clone(),

@@ -1,0 +1,66 @@
+//! [`Waiting`]: what [`Client::wait_with`](super::Client::wait_with) reports of a task that has not
+//! ended.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use windlass_statemachine::FailedAttempt;
+
+use super::Waits;
+use crate::store::{NodeRecord, TaskRecord};
+
+/// A report about a task that is waited for. Its text is one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// An attempt failed.
+    Failed(FailedAttempt),
+    /// No node runs the task, for this reason. Reported when the reason changes.
+    Waits(Waits),
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failed) => failed.fmt(f),
+            Self::Waits(waits) => write!(f, "waits: {waits}"),
+        }
+    }
+}
+
+/// Reports what is new with each look at the task.
+pub(super) struct Reporter<F> {
+    report: F,
+    /// How many errors the task had when it was looked at last; `None` before the first look.
+    errors: Option<u64>,
+    waits: Option<Waits>,
+}
+
+impl<F: FnMut(Waiting)> Reporter<F> {
+    pub(super) fn new(report: F) -> Self {
+        Self {
+            report,
+            errors: None,
+            waits: None,
+        }
+    }
+
+    /// Reports the failed attempts that are new, and why no node runs the task if that has changed.
+    /// The first look reports the attempts that have failed in a row, not what was before them.
+    pub(super) fn look(&mut self, record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) {
+        let Ok(state) = &record.state else { return };
+        let total = state.errors.total();
+        let before = total.saturating_sub(state.attempts.into());
+        for failed in FailedAttempt::since(state, self.errors.unwrap_or(before)) {
+            (self.report)(Waiting::Failed(failed));
+        }
+        self.errors = Some(total);
+        let waits = Waits::of(record, nodes, now);
+        if waits != self.waits
+            && let Some(waits) = &waits
+        {
+            (self.report)(Waiting::Waits(waits.clone()));
+        }
+        self.waits = waits;
+    }
+}
