@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    ErrorEntry, Fence, Invalid, Json, Kind, Progress, Task, TaskId, task::Labels,
+    ErrorEntry, Fence, Invalid, Json, Kind, Progress, State, Task, TaskId, task::Labels,
 };
 
 use super::signals::{Commands, Heard, Stop};
@@ -44,6 +44,17 @@ impl std::fmt::Debug for AskRunner {
     }
 }
 
+/// One attempt at a task, as its runner starts it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) number: u32,
+    pub(crate) fence: Fence,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    pub(crate) span: tracing::Span,
+}
+
 /// What a context is made of.
 #[derive(Debug)]
 pub(crate) struct ContextParts {
@@ -59,6 +70,32 @@ pub(crate) struct ContextParts {
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
     pub(crate) span: tracing::Span,
+}
+
+impl ContextParts {
+    /// The parts of an attempt that starts from this state.
+    pub(crate) fn new(attempt: Attempt, state: &State, heard: Heard, asks: AskRunner) -> Self {
+        Self {
+            task: attempt.task,
+            order: attempt.order,
+            attempt: attempt.number,
+            incarnation: state.incarnation,
+            data: Mutex::new(state.data.clone()),
+            last_error: state.errors.last().cloned(),
+            fence: attempt.fence,
+            heard,
+            asks,
+            lease_until: attempt.lease_until,
+            progress: Mutex::new(None),
+            span: attempt.span,
+        }
+    }
+
+    /// What the handler said last of its progress.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.lock();
+        progress.unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A task, as its running handler sees it. Clones are the same task.
