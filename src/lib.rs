@@ -35,6 +35,25 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Features
+//!
+//! ```toml
+//! [dependencies]
+//! windlass = "0.1"
+//!
+//! [dev-dependencies]
+//! windlass = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! | feature | what |
+//! |---|---|
+//! | `sqlite` (default) | the store in one file; needs a C compiler |
+//! | `etcd` | the store of a cluster; needs `protoc` |
+//! | `testing` | helpers for tests of handlers, `docs/testing.md` |
+//! | `conformance` | the suite that tests a store of your own |
+//!
+//! # Modules
+//!
 //! | module | what |
 //! |---|---|
 //! | [`handler`] | what you write, and what it is given |
@@ -44,7 +63,7 @@
 //! | [`balancer`] | which node takes a task, and which it gives back |
 //! | [`store`] | what holds tasks and states, and the duties of one |
 //! | [`clock`] | where the wall clock is read |
-//! | `testing` | for tests: clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
+//! | `testing` | for tests: runs of handlers, virtual time, crashes, clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
 //!
 //! What is promised, and what is not: `docs/guarantees.md`. The states and what moves between them:
 //! `docs/lifecycle.md`.
@@ -73,6 +92,6 @@ pub use windlass_statemachine::{
 };
 
 /// Compiles the code of the README.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

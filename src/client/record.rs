@@ -15,7 +15,7 @@ pub struct Done {
 }
 
 impl Done {
-    pub(super) fn from_record(record: TaskRecord) -> Result<Self, Error> {
+    pub(crate) fn from_record(record: TaskRecord) -> Result<Self, Error> {
         Ok(Self {
             task: record.task,
             state: record.state?,

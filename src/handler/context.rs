@@ -11,7 +11,8 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, Task, TaskId, task::Labels,
+    Action, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, State, Task, TaskId,
+    task::Labels,
 };
 
 use super::signals::{Commands, Heard, Stop};
@@ -44,6 +45,17 @@ impl std::fmt::Debug for AskRunner {
     }
 }
 
+/// One attempt at a task, as its runner starts it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) number: u32,
+    pub(crate) fence: Fence,
+    pub(crate) lease_until: watch::Receiver<Instant>,
+    pub(crate) span: tracing::Span,
+}
+
 /// What a context is made of.
 #[derive(Debug)]
 pub(crate) struct ContextParts {
@@ -61,6 +73,33 @@ pub(crate) struct ContextParts {
     /// Why the props could not be read the last time, if they could not.
     pub(crate) unreadable_props: Mutex<Option<Invalid>>,
     pub(crate) span: tracing::Span,
+}
+
+impl ContextParts {
+    /// The parts of an attempt that starts from this state.
+    pub(crate) fn new(attempt: Attempt, state: &State, heard: Heard, asks: AskRunner) -> Self {
+        Self {
+            task: attempt.task,
+            order: attempt.order,
+            attempt: attempt.number,
+            incarnation: state.incarnation,
+            data: Mutex::new(state.data.clone()),
+            last_error: state.errors.last().cloned(),
+            fence: attempt.fence,
+            heard,
+            asks,
+            lease_until: attempt.lease_until,
+            progress: Mutex::new(None),
+            unreadable_props: Mutex::new(None),
+            span: attempt.span,
+        }
+    }
+
+    /// What the handler said last of its progress.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.lock();
+        progress.unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A task, as its running handler sees it. Clones are the same task.

@@ -72,7 +72,7 @@ use std::future::Future;
 use async_trait::async_trait;
 use windlass_statemachine::Message;
 
-pub(crate) use context::{Ask, AskRunner, ContextParts};
+pub(crate) use context::{Ask, AskRunner, Attempt, ContextParts};
 pub use context::{CheckpointError, TaskContext};
 pub(crate) use signals::Signals;
 pub use signals::{Commands, Stop};

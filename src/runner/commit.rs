@@ -7,9 +7,28 @@ use tokio::{
     time::sleep,
 };
 use tracing::warn;
+use windlass_statemachine::{
+    TaskId,
+    machine::{Input, StopReason},
+};
 
 use super::input::{In, SlotId};
 use crate::store::{Commit, Coordinator, Error};
+
+/// The input of the machine that follows from the store's answer to a write of this task.
+pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
+    match answer {
+        Ok(()) => Input::Stored,
+        Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
+        Err(Error::NotFound { what: "task", name }) if task.as_str() == name => {
+            Input::Fenced(StopReason::Deleted)
+        }
+        Err(e) => Input::Refused {
+            retryable: !matches!(e, Error::TooLarge { .. }),
+            reason: e.to_string(),
+        },
+    }
+}
 
 /// Sends one batch of writes and tells the engine of each. A write that the store could not take
 /// now is tried again; trying again is safe, because a store takes a write of the same claim and

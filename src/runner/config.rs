@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use windlass_statemachine::{Invalid, Retry, RetryPolicy};
+use windlass_statemachine::{Invalid, Retry, RetryPolicy, Task, machine::Config};
+
+use crate::store::Limits;
 
 /// How one kind of task is run.
 ///
@@ -59,11 +61,29 @@ impl KindConfig {
         self
     }
 
+    /// The settings of the machine of a task of this kind.
+    pub(crate) fn machine(&self, task: &Task, limits: Limits, park_after: Duration) -> Config {
+        let retry: Arc<dyn RetryPolicy> = match &task.retry {
+            Some(own) => Arc::new(own.clone()),
+            None => self.retry.clone(),
+        };
+        Config {
+            stop_grace: self.stop_grace,
+            park_after,
+            retry,
+            max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
+            max_outcomes: limits.max_outcomes,
+        }
+    }
+
     /// The limit that was set with [`slots`](Self::slots).
     pub fn max_slots(&self) -> Option<u32> {
         self.slots
     }
 }
+
+/// A task that sleeps for longer than this gives its claim back, by default.
+pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);
 
 /// The numbers of a node.
 #[derive(Debug, Clone)]
@@ -82,7 +102,7 @@ impl Default for NodeConfig {
         Self {
             slots: 100,
             lease_ttl: Duration::from_secs(15),
-            park_after: Duration::from_secs(10),
+            park_after: PARK_AFTER,
             retention: Some(Duration::from_secs(7 * 24 * 60 * 60)),
             name_wait: Duration::ZERO,
             store_wait: Duration::ZERO,

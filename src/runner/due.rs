@@ -44,9 +44,9 @@ struct Entry {
 /// One moment, by the clock and by the time that passes. Wake-ups follow the clock, which may be
 /// set; whatever is put off for a while does not.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) clock: Timestamp,
-    pub(super) at: Instant,
+pub(crate) struct Moment {
+    pub(crate) clock: Timestamp,
+    pub(crate) at: Instant,
 }
 
 /// The order in which tasks are claimed: commanded ones first (they are quick), then by priority,
@@ -54,7 +54,7 @@ pub(super) struct Moment {
 type Rank = (Reverse<bool>, Reverse<i32>, i64, u64, u32);
 
 #[derive(Debug)]
-pub(super) struct DueIndex {
+pub(crate) struct DueIndex {
     made: Instant,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
@@ -98,16 +98,16 @@ impl Default for DueIndex {
 }
 
 impl DueIndex {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
 
     /// How many are due or commanded now.
-    pub(super) fn ready_len(&self) -> usize {
+    pub(crate) fn ready_len(&self) -> usize {
         self.ready.values().map(BTreeSet::len).sum()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
@@ -122,7 +122,7 @@ impl DueIndex {
     }
 
     /// The submit order of a task that is known.
-    pub(super) fn order(&self, id: &TaskId) -> Option<u64> {
+    pub(crate) fn order(&self, id: &TaskId) -> Option<u64> {
         let entry = self.entries[self.find(id)? as usize].as_ref();
         entry.map(|entry| entry.order)
     }
@@ -166,7 +166,7 @@ impl DueIndex {
     }
 
     /// Records a task as it is now.
-    pub(super) fn upsert(&mut self, view: TaskView, now: Moment) {
+    pub(crate) fn upsert(&mut self, view: TaskView, now: Moment) {
         // Only a wake-up is waited for. The due time of any other task is its place among the
         // claimable ones, and may come from a clock that is ahead of this one.
         let wait = match view.due {
@@ -179,7 +179,7 @@ impl DueIndex {
     }
 
     /// Records a task that is left to others for a while, though it may be due.
-    pub(super) fn put_off(&mut self, view: TaskView, until: Instant, now: Moment) {
+    pub(crate) fn put_off(&mut self, view: TaskView, until: Instant, now: Moment) {
         // Up to the end of the millisecond, as for a wake-up.
         let wait = self.passed(until).saturating_add(1);
         self.insert(view, wait, true, now);
@@ -245,7 +245,7 @@ impl DueIndex {
     }
 
     /// Forgets a task. One that is not known is no error.
-    pub(super) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
+    pub(crate) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
         let at = self.find(id)?;
         self.remove_at(at)
     }
@@ -285,7 +285,7 @@ impl DueIndex {
     }
 
     /// Moves what has become due to the ready ones, and returns how many.
-    pub(super) fn advance(&mut self, now: Moment) -> usize {
+    pub(crate) fn advance(&mut self, now: Moment) -> usize {
         let clock = now.clock.as_millisecond();
         let passed = self.passed(now.at);
         let mut moved = 0;
@@ -299,7 +299,7 @@ impl DueIndex {
     }
 
     /// How long it is until the next task becomes due, unless the clock is set.
-    pub(super) fn next_due_in(&self, now: Moment) -> Option<Duration> {
+    pub(crate) fn next_due_in(&self, now: Moment) -> Option<Duration> {
         let sleeper = self.waiting.first().map(|(due, _)| {
             let due = Timestamp::from_millisecond(*due).unwrap_or(Timestamp::MAX);
             Duration::try_from(due.duration_since(now.clock)).unwrap_or(Duration::ZERO)
@@ -313,7 +313,7 @@ impl DueIndex {
 
     /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
     /// for each kind, with whether its first task was commanded.
-    pub(super) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
+    pub(crate) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
         let mut best: Option<Rank> = None;
         for (kind, set) in &self.ready {
             if let Some(first) = set.first()

@@ -1,16 +1,16 @@
 //! [`Runner`]: a node. It claims tasks of the kinds it has handlers for, and runs them.
 
 mod builder;
-mod commit;
-mod config;
-mod due;
+pub(crate) mod commit;
+pub(crate) mod config;
+pub(crate) mod due;
 mod engine;
 mod handle;
 mod input;
 mod lease;
 mod maintain;
 mod signals;
-mod spawn;
+pub(crate) mod spawn;
 
 use std::{
     sync::{Arc, OnceLock},

@@ -34,12 +34,17 @@ fn remember_panics() {
     });
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> Message {
-    let text = payload
+/// The text of a panic.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    payload
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a value that is no text".to_owned());
+        .unwrap_or_else(|| "a value that is no text".to_owned())
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> Message {
+    let text = panic_text(payload);
     match LAST_PANIC.with(|last| last.borrow_mut().take()) {
         Some(place) => Message::error(format!("the handler panicked at {place}: {text}")),
         None => Message::error(format!("the handler panicked: {text}")),
@@ -48,13 +53,13 @@ fn panic_message(payload: &(dyn Any + Send)) -> Message {
 
 /// How a handler ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     Returned(Message),
     Aborted,
 }
 
 /// Starts the handler; `done` is called once, after everything of the handler is dropped.
-pub(super) fn spawn(
+pub(crate) fn spawn(
     handler: Arc<dyn StatefulHandler>,
     context: TaskContext,
     done: impl FnOnce(Ended) + Send + 'static,

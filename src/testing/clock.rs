@@ -17,6 +17,13 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
 
 /// A clock that stands still until it is moved.
 ///
+/// # Caveats
+///
+/// On a memory store, a move by more than the time of a lease (15 s by default) ends the lease of a
+/// [`Runner`](crate::Runner). The runner notices that with its next renewal, after a third of that
+/// time, and joins again: such a move costs about 5 s. `testing::Simulation` moves the time without
+/// ending leases.
+///
 /// # Example
 ///
 /// ```

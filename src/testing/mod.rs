@@ -1,16 +1,38 @@
-//! Helpers for tests.
+//! Helpers for tests. `docs/testing.md` shows them on one handler.
 //!
 //! | what | feature | for |
 //! |---|---|---|
-//! | [`conformance`] | `conformance` | holding a store of your own to the duties of the traits |
+//! | [`run`], [`Call`] | `testing` | one run of a handler, without a store |
+//! | [`Simulation`] | `testing` | handlers in virtual time: a year takes less than a second |
+//! | [`crash_everywhere`] | `testing` | losing the node at every write of a task |
+//! | [`History`] | `testing` | assertions on what happened to a task |
+//! | [`FaultyStore`] | `testing` | a store that fails on demand |
 //! | [`ManualClock`], [`TokioClock`] | `conformance` | moving the time |
-//! | [`FaultyStore`] | `testing` | a store that fails when it is told to |
+//! | [`conformance`] | `conformance` | holding a store of your own to the duties of the traits |
 
+#[cfg(feature = "testing")]
+mod abort;
+#[cfg(feature = "testing")]
+mod call;
 mod clock;
 pub mod conformance;
 #[cfg(feature = "testing")]
+mod crash;
+#[cfg(feature = "testing")]
 mod faulty;
+#[cfg(feature = "testing")]
+mod history;
+#[cfg(feature = "testing")]
+pub mod simulation;
 
+#[cfg(feature = "testing")]
+pub use call::{Call, Ran, run};
 pub use clock::{ManualClock, TokioClock};
 #[cfg(feature = "testing")]
+pub use crash::{CrashError, Crashes, crash_everywhere};
+#[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultyStore, Operation};
+#[cfg(feature = "testing")]
+pub use history::History;
+#[cfg(feature = "testing")]
+pub use simulation::{CrashPoint, Simulation};

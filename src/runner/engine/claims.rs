@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, RetryPolicy, State, Task, TaskId,
-    machine::{Config, Input, StopReason, Write},
+    Kind, Machine, State, Task, TaskId,
+    machine::{Input, StopReason, Write},
 };
 
 use super::{
@@ -373,18 +373,9 @@ impl Engine {
                 return self.heard(&task.id, order, pending.latest);
             }
         };
-        let retry: std::sync::Arc<dyn RetryPolicy> = match &task.retry {
-            Some(own) => std::sync::Arc::new(own.clone()),
-            None => kind.config.retry.clone(),
-        };
         let limits = self.parts.coordinator.limits();
-        let config = Config {
-            stop_grace: kind.config.stop_grace,
-            park_after: self.parts.config.park_after,
-            retry,
-            max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
-            max_outcomes: limits.max_outcomes,
-        };
+        let park_after = self.parts.config.park_after;
+        let config = kind.config.machine(&task, limits, park_after);
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");
         let is_told_to_stop = !pending.stop_orders.is_empty();

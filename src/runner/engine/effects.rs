@@ -1,9 +1,6 @@
 //! Feeding machines, and carrying out what they answer.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
@@ -18,8 +15,11 @@ use super::{
     timers::Wait,
 };
 use crate::{
-    handler::{Ask, AskRunner, ContextParts, Signals, TaskContext},
-    runner::spawn::{self, Ended},
+    handler::{Ask, AskRunner, Attempt, ContextParts, Signals, TaskContext},
+    runner::{
+        commit,
+        spawn::{self, Ended},
+    },
     store::{Commit, Error},
 };
 
@@ -125,21 +125,16 @@ impl Engine {
         let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
             node = %self.parts.node, fence = slot.claim.fence.0, attempt);
         let asks = self.parts.tx.clone();
-        let parts = Arc::new(ContextParts {
+        let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
+        let attempt = Attempt {
             task: slot.task.clone(),
             order: slot.order,
-            attempt,
-            incarnation: state.incarnation,
-            data: Mutex::new(state.data.clone()),
-            last_error: state.errors.last().cloned(),
+            number: attempt,
             fence: slot.claim.fence,
-            heard,
-            asks: AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok())),
             lease_until: self.parts.until.clone(),
-            progress: Mutex::new(None),
-            unreadable_props: Mutex::new(None),
             span,
-        });
+        };
+        let parts = Arc::new(ContextParts::new(attempt, state, heard, asks));
         let done = self.parts.tx.clone();
         let abort = spawn::spawn(
             slot.kind.handler.clone(),
@@ -268,38 +263,20 @@ impl Engine {
         if let Err(error @ Error::StoreGone(_)) = answer {
             return self.store_gone(error);
         }
-        if !self.slots.contains_key(&id) {
+        let Some(slot) = self.slots.get(&id) else {
             // A claim that was not for this node was given back, or the task was lost meanwhile.
             if let Err(error) = answer {
                 debug!(%error, "a write of a task that is not here any more was not taken");
             }
             return;
-        }
-        self.report_failure(id, answer.is_ok());
-        let input = match answer {
-            Ok(()) => Input::Stored,
-            Err(Error::Fenced(_)) => Input::Fenced(StopReason::LeaseLost),
-            Err(Error::NotFound {
-                what: "task",
-                ref name,
-            }) if self
-                .slots
-                .get(&id)
-                .is_some_and(|s| s.task.id.as_str() == name) =>
-            {
-                Input::Fenced(StopReason::Deleted)
-            }
-            Err(e) => Input::Refused {
-                retryable: !matches!(e, Error::TooLarge { .. }),
-                reason: e.to_string(),
-            },
         };
-        if let Input::Fenced(reason) = &input
-            && let Some(slot) = self.slots.get(&id)
-        {
+        let is_durable = answer.is_ok();
+        let input = commit::input_of(&slot.task.id, answer);
+        if let Input::Fenced(reason) = &input {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 ?reason, "a write was fenced: the task is not this node's any more");
         }
+        self.report_failure(id, is_durable);
         self.feed(id, input);
     }
 

@@ -1,9 +1,6 @@
 //! [`Slot`]: one claimed task of this node, with its machine and its handler.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures::future::AbortHandle;
 use jiff::Timestamp;
@@ -53,12 +50,7 @@ pub(super) struct Slot {
 impl Slot {
     /// What the handler said of its progress since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
-        let run = self.run.as_ref()?;
-        run.parts
-            .progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.run.as_ref()?.parts.progress()
     }
 
     /// When the handler was started, or the task claimed if none runs.

@@ -42,7 +42,7 @@ impl World {
         Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
     }
 
-    fn end_lease(&mut self, id: u64, lost: bool, now: Timestamp) {
+    pub(super) fn end_lease(&mut self, id: u64, lost: bool, now: Timestamp) {
         let Some(lease) = self.leases.remove(&id) else {
             return;
         };

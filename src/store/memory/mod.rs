@@ -92,6 +92,15 @@ impl MemoryStore {
     }
 }
 
+#[cfg(feature = "testing")]
+impl MemoryStore {
+    /// Ends a lease as one that was not renewed in time: its claims are abandoned.
+    pub(crate) fn lose_lease(&self, lease: u64) {
+        let (mut world, now) = self.shared.lock();
+        world.end_lease(lease, true, now);
+    }
+}
+
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore").finish_non_exhaustive()

@@ -1,0 +1,342 @@
+//! [`run`] and [`Call`]: one run of a handler, without a store.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use windlass_statemachine::{
+    Action, ActionKind, Command, Fence, Invalid, Json, Message, Progress, State, StopReason,
+    machine::Signal,
+};
+
+use super::abort::AbortOnDrop;
+use crate::{
+    NewTask,
+    handler::{Ask, AskRunner, Attempt, ContextParts, Signals, StatefulHandler, TaskContext},
+    runner::spawn::{self, Ended},
+};
+
+/// Runs a handler once, on these props and data, and returns its message. No store is involved.
+///
+/// `data` is what the last run left; `None` for the first run. [`Call`] sets everything else.
+///
+/// # Errors
+///
+/// [`Invalid`] (field `props`) when the props have no JSON form.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{ActionKind, BoxError, Message, TaskContext, testing};
+///
+/// async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
+///     let left: u32 = task.data()?.unwrap_or(task.props()?);
+///     match left {
+///         0 => Ok(Message::complete()),
+///         _ => Ok(Message::run().with_data(&(left - 1))?),
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// let ran = testing::run(countdown, 3, None).await?;
+/// assert_eq!(ran.kind(), ActionKind::Run);
+/// assert_eq!(ran.data()?, Some(2));
+/// let ran = testing::run(countdown, 3, Some(0.into())).await?;
+/// assert_eq!(ran.kind(), ActionKind::Complete);
+/// # Ok(()) }
+/// ```
+pub async fn run(
+    handler: impl StatefulHandler,
+    props: impl Serialize,
+    data: Option<serde_json::Value>,
+) -> Result<Ran, Invalid> {
+    let call = Call::new().props(&props);
+    let call = match data {
+        Some(data) => call.data(&data),
+        None => call,
+    };
+    call.run(handler).await
+}
+
+/// What a handler finds when it runs.
+///
+/// # Flow
+///
+/// 1. The handler starts as on a node: in a task of its own, with its panics caught.
+/// 2. Each checkpoint is recorded and acknowledged.
+/// 3. The signals of [`command`](Self::command) and [`stop`](Self::stop) are delivered when the
+///    handler has made the number of checkpoints of
+///    [`after_checkpoints`](Self::after_checkpoints).
+/// 4. [`run`](Self::run) returns the message.
+///
+/// # Defaults
+///
+/// Kind and id `test`, props `null`, no data, attempt 1, incarnation 0, fence 1, 12 s of lease, no
+/// signal.
+///
+/// # Caveats
+///
+/// A handler that ignores a stop is not aborted: `run` returns when the handler returns.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{ActionKind, BoxError, Command, Message, TaskContext, testing::Call};
+///
+/// async fn digest(task: TaskContext) -> Result<Message, BoxError> {
+///     for n in task.data()?.unwrap_or(0)..1000 {
+///         if task.is_stopped() {
+///             return Ok(task.stopped().await.message());
+///         }
+///         task.checkpoint(&(n + 1)).await?;
+///     }
+///     Ok(Message::complete())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// let call = Call::new().data(&7).command(Command::Pause).after_checkpoints(2);
+/// let ran = call.run(digest).await?;
+/// assert_eq!(ran.kind(), ActionKind::Pause);
+/// assert_eq!(ran.checkpoints::<u32>()?, [8, 9]);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Call {
+    task: NewTask,
+    data: Result<Option<Json>, Invalid>,
+    attempt: u32,
+    incarnation: u32,
+    fence: u64,
+    lease_left: Duration,
+    signals: Vec<Signal>,
+    after_checkpoints: usize,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Call {
+    /// A first run of a task without props.
+    pub fn new() -> Self {
+        Self {
+            task: NewTask::new("test").id("test"),
+            data: Ok(None),
+            attempt: 1,
+            incarnation: 0,
+            fence: 1,
+            lease_left: Duration::from_secs(12),
+            signals: Vec::new(),
+            after_checkpoints: 0,
+        }
+    }
+
+    /// Sets the whole task: kind, id, labels and props.
+    pub fn task(mut self, task: NewTask) -> Self {
+        self.task = task;
+        self
+    }
+
+    /// Sets the props of the task.
+    pub fn props<T: Serialize + ?Sized>(mut self, props: &T) -> Self {
+        self.task = self.task.props(props);
+        self
+    }
+
+    /// Sets the data that the last run left.
+    pub fn data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
+        self.data = Json::new("data", data).map(Some);
+        self
+    }
+
+    /// Sets the number of the attempt.
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Sets how often the task was retried by an operator.
+    pub fn incarnation(mut self, incarnation: u32) -> Self {
+        self.incarnation = incarnation;
+        self
+    }
+
+    /// Sets the fence of the claim.
+    pub fn fence(mut self, fence: u64) -> Self {
+        self.fence = fence;
+        self
+    }
+
+    /// Sets the lease time that is left when the handler starts. No renewal follows.
+    pub fn lease_left(mut self, left: Duration) -> Self {
+        self.lease_left = left;
+        self
+    }
+
+    /// Sends the handler a command, after those that were added before.
+    pub fn command(mut self, command: Command) -> Self {
+        self.signals.push(Signal::Command(command));
+        self
+    }
+
+    /// Asks the handler to stop, as a node does that shuts down or loses its lease.
+    pub fn stop(mut self, reason: StopReason) -> Self {
+        self.signals.push(Signal::Stop(reason));
+        self
+    }
+
+    /// Delivers the signals only after this many checkpoints; before the handler starts by default.
+    pub fn after_checkpoints(mut self, checkpoints: usize) -> Self {
+        self.after_checkpoints = checkpoints;
+        self
+    }
+
+    /// Runs the handler until it returns. A panic becomes an Error message, as on a node.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field: props or data have no JSON form, or a name of the task is
+    /// wrong.
+    pub async fn run(self, handler: impl StatefulHandler) -> Result<Ran, Invalid> {
+        let task = Arc::new(self.task.build()?.task);
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.data = self.data?;
+        state.incarnation = self.incarnation;
+        state.fence = Fence(self.fence);
+        let before = state.data.clone();
+        let (tx, mut rx) = mpsc::unbounded_channel();
+        let (signals, heard) = Signals::new();
+        let asks = tx.clone();
+        let asks = AskRunner(Box::new(move |ask| asks.send(Event::Ask(ask)).is_ok()));
+        let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
+        let span = tracing::info_span!("task", task = %task.id, kind = %task.kind,
+            fence = self.fence, attempt = self.attempt);
+        let attempt = Attempt {
+            task,
+            order: 1,
+            number: self.attempt,
+            fence: state.fence,
+            lease_until,
+            span,
+        };
+        let parts = Arc::new(ContextParts::new(attempt, &state, heard, asks));
+        let mut checkpoints = Vec::new();
+        let mut pending = Some(self.signals);
+        let mut deliver = |made: usize| {
+            if made >= self.after_checkpoints {
+                for signal in pending.take().into_iter().flatten() {
+                    signals.tell(signal);
+                }
+            }
+        };
+        deliver(0);
+        let context = TaskContext::new(parts.clone());
+        let abort = spawn::spawn(Arc::new(handler), context, move |ended| {
+            // The receiver is gone only when the call was dropped.
+            let _ = tx.send(Event::Ended(ended));
+        });
+        let _abort = AbortOnDrop(abort);
+        let message = loop {
+            match rx.recv().await {
+                Some(Event::Ask(Ask { data, answer })) => {
+                    checkpoints.push(data);
+                    deliver(checkpoints.len());
+                    // A handler that waits no longer needs no answer.
+                    let _ = answer.send(Ok(()));
+                }
+                Some(Event::Ended(Ended::Returned(message))) => break message,
+                Some(Event::Ended(Ended::Aborted)) | None => {
+                    break Message::error("the handler was aborted");
+                }
+            }
+        };
+        Ok(Ran {
+            before,
+            message,
+            checkpoints,
+            progress: parts.progress(),
+        })
+    }
+}
+
+/// What the running handler sends.
+enum Event {
+    Ask(Ask),
+    Ended(Ended),
+}
+
+/// A run that has returned.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    before: Option<Json>,
+    message: Message,
+    checkpoints: Vec<Json>,
+    progress: Option<Progress>,
+}
+
+impl Ran {
+    /// The message that the handler returned.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The name of the message.
+    pub fn kind(&self) -> ActionKind {
+        self.message.kind()
+    }
+
+    /// The checkpoints, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `data`) when one is not of that type.
+    pub fn checkpoints<T: DeserializeOwned>(&self) -> Result<Vec<T>, Invalid> {
+        self.checkpoints.iter().map(|c| c.get("data")).collect()
+    }
+
+    /// The data that the next run starts with: of the message, else of the last checkpoint, else
+    /// of the call.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `data`) when it is not of that type.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+        let data = self.message.data().or(self.checkpoints.last());
+        let data = data.or(self.before.as_ref());
+        data.map(|json| json.get("data")).transpose()
+    }
+
+    /// The result of a Complete message; `None` when it has none, or is another message.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `result`) when it is not of that type.
+    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
+        match self.message.action() {
+            Action::Complete {
+                result: Some(result),
+            } => result.get("result").map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The text of an Error message; `None` for every other message.
+    pub fn error(&self) -> Option<&str> {
+        match self.message.action() {
+            Action::Error { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The last progress that the handler reported.
+    pub fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+}

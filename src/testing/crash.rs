@@ -1,0 +1,167 @@
+//! [`crash_everywhere`]: a task resumes wherever its node is lost.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use windlass_statemachine::{Code, Invalid};
+
+use super::simulation::{self, Builder, CrashPoint, Simulation};
+use crate::{NewTask, client::Done, handler::StatefulHandler, runner::spawn::panic_text};
+
+/// Why a task did not survive the loss of its node.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CrashError {
+    /// The task cannot be submitted.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The task does not end, though no node is lost.
+    #[error("the task does not end without a crash: {0}")]
+    Undisturbed(#[source] simulation::Error),
+    /// The task does not end after the crash.
+    #[error("the task does not end after a crash {point} of {writes}: {source}")]
+    Lost {
+        /// Where the node was lost.
+        point: CrashPoint,
+        /// How many writes the task takes without a crash.
+        writes: u64,
+        /// Why it does not end.
+        source: simulation::Error,
+    },
+    /// The check panicked.
+    #[error("the check failed after a crash {point} of {writes}: {text}")]
+    Check {
+        /// Where the node was lost.
+        point: CrashPoint,
+        /// How many writes the task takes without a crash.
+        writes: u64,
+        /// The text of the panic.
+        text: String,
+    },
+}
+
+/// Loses the node at every write of a task, and requires each time that the task ends.
+///
+/// Every run of the task is on a fresh store with the same handler.
+///
+/// # Flow
+///
+/// 1. Runs the task to its end in a [`Simulation`], and counts its writes.
+/// 2. For each write, runs it twice more: one node is lost right before the write, one right after
+///    it. A second node goes on.
+/// 3. Calls `check` with the end of each run. It fails by panicking, as `assert!` does. Without a
+///    crash the panic is the caller's; after a crash it becomes [`CrashError::Check`].
+///
+/// # Errors
+///
+/// [`CrashError`], which names the write. The first failure ends the test.
+///
+/// # Caveats
+///
+/// - A lost node counts as an attempt: a task with [`Retry::Never`](crate::Retry::Never) fails.
+/// - A handler value that holds state of its own keeps it from run to run.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{BoxError, Message, NewTask, TaskContext, testing};
+///
+/// async fn sum(task: TaskContext) -> Result<Message, BoxError> {
+///     let numbers: Vec<u32> = task.props()?;
+///     let (mut next, mut sum): (usize, u32) = task.data()?.unwrap_or_default();
+///     while let Some(number) = numbers.get(next) {
+///         (next, sum) = (next + 1, sum + number);
+///         task.checkpoint(&(next, sum)).await?;
+///     }
+///     Ok(Message::complete_with(&sum)?)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+/// let task = NewTask::new("sum").props(&[1, 2, 3]);
+/// let crashes = testing::crash_everywhere(sum, task, |done| {
+///     assert_eq!(done.result::<u32>().unwrap(), Some(6));
+/// })
+/// .await?;
+/// assert_eq!(crashes.writes, 4); // three checkpoints, and the end
+/// # Ok(()) }
+/// ```
+pub async fn crash_everywhere(
+    handler: impl StatefulHandler,
+    task: NewTask,
+    check: impl Fn(&Done),
+) -> Result<Crashes, CrashError> {
+    let kind = task.clone().build()?.task.kind.to_string();
+    let builder = Simulation::builder().handler(kind, handler);
+    builder.crash_everywhere(task, check).await
+}
+
+/// What [`crash_everywhere`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crashes {
+    /// How many writes the task takes without a crash.
+    pub writes: u64,
+    /// Where a node was lost, in order.
+    pub points: Vec<CrashPoint>,
+    /// The state in which the task ended, without a crash and then for each of the points.
+    pub ends: Vec<Code>,
+}
+
+impl Builder {
+    /// As [`crash_everywhere`], for a task that needs several kinds, or kinds with a
+    /// [`KindConfig`](crate::KindConfig). The writes of every task count.
+    ///
+    /// # Errors
+    ///
+    /// [`CrashError`].
+    pub async fn crash_everywhere(
+        self,
+        task: NewTask,
+        check: impl Fn(&Done),
+    ) -> Result<Crashes, CrashError> {
+        // A task that is wrong is no matter of crashes.
+        task.clone().build()?;
+        let undisturbed = self.clone().run_once(&task, None).await;
+        let (done, writes) = undisturbed.map_err(CrashError::Undisturbed)?;
+        check(&done);
+        let mut crashes = Crashes {
+            writes,
+            points: Vec::new(),
+            ends: vec![done.code()],
+        };
+        for write in 1..=writes {
+            for point in [CrashPoint::Before(write), CrashPoint::After(write)] {
+                let ran = self.clone().run_once(&task, Some(point)).await;
+                let (done, _) = ran.map_err(|source| CrashError::Lost {
+                    point,
+                    writes,
+                    source,
+                })?;
+                panic::catch_unwind(AssertUnwindSafe(|| check(&done))).map_err(|payload| {
+                    let text = panic_text(payload.as_ref());
+                    CrashError::Check {
+                        point,
+                        writes,
+                        text,
+                    }
+                })?;
+                crashes.points.push(point);
+                crashes.ends.push(done.code());
+            }
+        }
+        Ok(crashes)
+    }
+
+    /// Runs a task to its end on a fresh store, with at most one crash.
+    async fn run_once(
+        self,
+        task: &NewTask,
+        crash: Option<CrashPoint>,
+    ) -> Result<(Done, u64), simulation::Error> {
+        let mut simulation = self.start().await?;
+        if let Some(point) = crash {
+            simulation.crash_at(point);
+        }
+        let id = simulation.client().submit(task.clone()).await?;
+        let done = simulation.run(&id).await?;
+        Ok((done, simulation.writes()))
+    }
+}

@@ -1,0 +1,116 @@
+//! [`History`]: assertions on what happened to a task.
+
+use std::fmt;
+
+use windlass_statemachine::{ActionKind, Code, TaskId};
+
+use crate::{
+    client::Client,
+    store::{Change, Error, What},
+};
+
+/// The history of one task, oldest change first, as long as the store keeps it.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{ActionKind, Code, Message, NewTask, TaskContext, testing::Simulation};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let handler = |_: TaskContext| async { Message::complete() };
+/// let mut simulation = Simulation::builder().handler("demo", handler).start().await?;
+/// let id = simulation.client().submit(NewTask::new("demo")).await?;
+/// simulation.run(&id).await?;
+/// let history = simulation.history(&id).await?;
+/// history.assert_messages(&[ActionKind::Complete]);
+/// history.assert_states(&[Code::Runnable, Code::Completed]);
+/// assert_eq!(history.claims(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History(Vec<Change>);
+
+impl History {
+    /// Reads the history of a task from any store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    pub async fn read(client: &Client, task: &TaskId) -> Result<Self, Error> {
+        client.history(task, u32::MAX).await.map(Self)
+    }
+
+    /// Every change.
+    pub fn changes(&self) -> &[Change] {
+        &self.0
+    }
+
+    /// The state that the task was submitted in, then the state after each transition.
+    pub fn states(&self) -> Vec<Code> {
+        let states = self.0.iter().filter_map(|change| match change.what {
+            What::Submitted { state } => Some(state),
+            What::Moved { to, .. } => Some(to),
+            _ => None,
+        });
+        states.collect()
+    }
+
+    /// The message of each transition.
+    pub fn messages(&self) -> Vec<ActionKind> {
+        let messages = self.0.iter().filter_map(|change| match change.what {
+            What::Moved { message, .. } => Some(message),
+            _ => None,
+        });
+        messages.collect()
+    }
+
+    /// How often a node claimed the task.
+    pub fn claims(&self) -> usize {
+        self.count(|what| matches!(what, What::Claimed { .. }))
+    }
+
+    /// How many checkpoints running handlers made.
+    pub fn checkpoints(&self) -> usize {
+        self.count(|what| matches!(what, What::Checkpointed { .. }))
+    }
+
+    /// How many claims were lost with their node.
+    pub fn lost(&self) -> usize {
+        self.count(|what| matches!(what, What::Lost { .. }))
+    }
+
+    fn count(&self, is: impl Fn(&What) -> bool) -> usize {
+        self.0.iter().filter(|change| is(&change.what)).count()
+    }
+
+    /// Asserts that [`states`](Self::states) are these.
+    ///
+    /// # Panics
+    ///
+    /// When they are not; the text holds the whole history.
+    #[track_caller]
+    pub fn assert_states(&self, expected: &[Code]) {
+        assert_eq!(self.states(), expected, "states of the history:\n{self}");
+    }
+
+    /// Asserts that [`messages`](Self::messages) are these.
+    ///
+    /// # Panics
+    ///
+    /// When they are not; the text holds the whole history.
+    #[track_caller]
+    pub fn assert_messages(&self, expected: &[ActionKind]) {
+        let messages = self.messages();
+        assert_eq!(messages, expected, "messages of the history:\n{self}");
+    }
+}
+
+/// One line for each change: its time, and what happened.
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in &self.0 {
+            writeln!(f, "{} {:?}", change.at, change.what)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! [`Builder`]: puts a simulation together.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use windlass_statemachine::{Invalid, Kind};
+
+use super::{Error, Simulation, node::KindEntry};
+use crate::{KindConfig, handler::StatefulHandler};
+
+/// Puts a simulation together. See [`Simulation`] for an example.
+#[derive(Clone)]
+#[must_use]
+pub struct Builder {
+    kinds: Vec<(String, KindEntry)>,
+    start_at: Timestamp,
+    patience: Duration,
+    write_limit: u64,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kinds: Vec<&str> = self.kinds.iter().map(|(kind, _)| kind.as_str()).collect();
+        f.debug_struct("Builder")
+            .field("kinds", &kinds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            kinds: Vec::new(),
+            // 2030-01-01T00:00:00Z
+            start_at: Timestamp::constant(1_893_456_000, 0),
+            patience: Duration::from_secs(60),
+            write_limit: 1_000_000,
+        }
+    }
+
+    /// Adds the handler of a kind, with the defaults of [`KindConfig`].
+    pub fn handler(self, kind: impl Into<String>, handler: impl StatefulHandler) -> Self {
+        self.handler_with(kind, KindConfig::default(), handler)
+    }
+
+    /// Adds the handler of a kind, and how it is run.
+    pub fn handler_with(
+        mut self,
+        kind: impl Into<String>,
+        config: KindConfig,
+        handler: impl StatefulHandler,
+    ) -> Self {
+        let handler = Arc::new(handler);
+        self.kinds
+            .push((kind.into(), KindEntry { handler, config }));
+        self
+    }
+
+    /// Sets the virtual time of the start: 2030-01-01T00:00:00Z by default.
+    pub fn start_at(mut self, at: Timestamp) -> Self {
+        self.start_at = at;
+        self
+    }
+
+    /// Sets how long a handler may run before it counts as waiting for a command, by tokio's time:
+    /// 60 s by default.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sets how many writes one call of the simulation may make: 1,000,000 by default.
+    pub fn write_limit(mut self, writes: u64) -> Self {
+        self.write_limit = writes;
+        self
+    }
+
+    /// Starts the node of the simulation, on an empty store in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (fields `kind`, `handler`).
+    pub async fn start(self) -> Result<Simulation, Error> {
+        let mut kinds = HashMap::new();
+        for (kind, entry) in self.kinds {
+            let kind = Kind::new(kind)?;
+            if kinds.insert(kind.clone(), entry).is_some() {
+                let reason = format!("'{kind}' has two handlers; give it one");
+                return Err(Invalid::new("handler", reason).into());
+            }
+        }
+        if kinds.is_empty() {
+            let reason = "there is none; a simulation without a handler has nothing to run";
+            return Err(Invalid::new("handler", reason).into());
+        }
+        let limits = super::Limits {
+            patience: self.patience,
+            writes: self.write_limit,
+        };
+        Simulation::start(kinds, self.start_at, limits).await
+    }
+}

@@ -1,0 +1,524 @@
+//! [`Node`]: the node of a simulation. It feeds the machines of production and carries their
+//! effects out one after the other, so that each step is complete before the next one begins.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt, StreamExt};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, timeout},
+};
+use windlass_statemachine::{
+    Code, Kind, Machine, Status, Task, TaskId,
+    machine::{Effect, End, Env, Input, StopReason, Timer, Write},
+};
+
+use super::{
+    Error,
+    world::{Moment, World},
+};
+use crate::{
+    KindConfig,
+    handler::{Ask, AskRunner, Attempt, ContextParts, Signals, StatefulHandler, TaskContext},
+    runner::{
+        config::PARK_AFTER,
+        due::DueIndex,
+        spawn::{self, Ended},
+    },
+    store::{Claim, Claimed, Commit, Coordinator, Event, EventStream, Lease, TaskView},
+    testing::abort::AbortOnDrop,
+};
+
+/// A kind, and how it is run.
+#[derive(Clone)]
+pub(super) struct KindEntry {
+    pub(super) handler: Arc<dyn StatefulHandler>,
+    pub(super) config: KindConfig,
+}
+
+type SlotId = u64;
+
+/// How many handlers run at once, as on a node by default.
+const SLOTS: usize = 100;
+/// How long a node leaves a task that it released to other nodes.
+const RELEASED: Duration = Duration::from_secs(1);
+
+/// What a running handler sends.
+enum In {
+    Ended(SlotId, u64, Ended),
+    Ask(SlotId, Ask),
+}
+
+struct Run {
+    number: u64,
+    signals: Signals,
+    parts: Arc<ContextParts>,
+    /// It has not returned for the patience of the simulation.
+    waiting: bool,
+    abort: AbortOnDrop,
+}
+
+struct Slot {
+    claim: Claim,
+    task: Arc<Task>,
+    order: u64,
+    machine: Machine,
+    run: Option<Run>,
+    wake: Option<jiff::Timestamp>,
+    /// When the grace of the handler ends, as time since the node started.
+    grace: Option<Duration>,
+    next_ticket: u64,
+    asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
+}
+
+pub(super) struct Node {
+    kinds: Arc<HashMap<Kind, KindEntry>>,
+    lease: Lease,
+    events: EventStream,
+    due: DueIndex,
+    slots: BTreeMap<SlotId, Slot>,
+    by_task: HashMap<TaskId, SlotId>,
+    /// Tasks that were released while they could run: their orders, and until when they are left.
+    released: HashMap<TaskId, (u64, Instant)>,
+    next_slot: SlotId,
+    next_run: u64,
+    /// What the machines count the time that passes from.
+    started: Instant,
+    lease_until: watch::Sender<Instant>,
+    tx: mpsc::UnboundedSender<In>,
+    rx: mpsc::UnboundedReceiver<In>,
+}
+
+impl Node {
+    pub(super) async fn join(
+        world: &mut World,
+        kinds: Arc<HashMap<Kind, KindEntry>>,
+    ) -> Result<Self, Error> {
+        let lease = world.join().await?;
+        let events = world
+            .store
+            .watch(&lease, Some(kinds.keys().cloned().collect()));
+        let events = events.await?;
+        let (tx, rx) = mpsc::unbounded_channel();
+        Ok(Self {
+            kinds,
+            lease,
+            events,
+            due: DueIndex::default(),
+            slots: BTreeMap::new(),
+            by_task: HashMap::new(),
+            released: HashMap::new(),
+            next_slot: 0,
+            next_run: 0,
+            started: Instant::now(),
+            lease_until: watch::channel(Instant::now()).0,
+            tx,
+            rx,
+        })
+    }
+
+    /// Does everything that can be done without waiting for a handler or for time.
+    pub(super) async fn work(&mut self, world: &mut World) {
+        loop {
+            self.read_events(world).await;
+            let mut idle = !self.claim(world).await;
+            while let Ok(input) = self.rx.try_recv() {
+                idle = false;
+                self.input(world, input).await;
+            }
+            for slot in self.due_wakes(world) {
+                idle = false;
+                self.feed(world, slot, Input::Timer(Timer::Wake)).await;
+            }
+            for slot in self.due_graces() {
+                idle = false;
+                self.feed(world, slot, Input::Timer(Timer::Grace)).await;
+            }
+            if idle || world.is_crashed() || world.is_over_limit() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a handler runs that is not known to wait for a command.
+    pub(super) fn is_busy(&self) -> bool {
+        let busy = |slot: &Slot| slot.run.as_ref().is_some_and(|run| !run.waiting);
+        self.slots
+            .values()
+            .any(|slot| slot.grace.is_some() || busy(slot))
+    }
+
+    /// Whether the handler of this task runs and waits.
+    pub(super) fn is_waiting(&self, task: &TaskId) -> bool {
+        let slot = self.by_task.get(task).and_then(|id| self.slots.get(id));
+        slot.is_some_and(|slot| slot.run.is_some())
+    }
+
+    /// Waits for a handler. Those that are silent for too long count as waiting from then on.
+    pub(super) async fn wait(&mut self, world: &mut World, patience: Duration) {
+        let passed = self.started.elapsed();
+        let grace = self.slots.values().filter_map(|slot| slot.grace).min();
+        let wait = grace.map_or(patience, |at| at.saturating_sub(passed).min(patience));
+        match timeout(wait, self.rx.recv()).await {
+            Ok(Some(input)) => self.input(world, input).await,
+            // This node holds a sender, so the channel never closes.
+            Ok(None) => {}
+            Err(_) if grace.is_some() => {}
+            Err(_) => {
+                for run in self.slots.values_mut().filter_map(|slot| slot.run.as_mut()) {
+                    run.waiting = true;
+                }
+            }
+        }
+    }
+
+    /// How long it is until something is due.
+    pub(super) fn next_in(&self, world: &World) -> Option<Duration> {
+        let now = world.moment();
+        let wakes = self.slots.values().filter_map(|slot| slot.wake);
+        let wakes = wakes
+            .map(|at| Duration::try_from(at.duration_since(now.clock)).unwrap_or(Duration::ZERO));
+        wakes.chain(self.due.next_due_in(now)).min()
+    }
+
+    /// Drops everything that the node has in memory, and its handlers.
+    pub(super) async fn die(mut self, patience: Duration) -> Lease {
+        for run in self.slots.values().filter_map(|slot| slot.run.as_ref()) {
+            run.abort.0.abort();
+        }
+        let mut running = self
+            .slots
+            .values()
+            .filter(|slot| slot.run.is_some())
+            .count();
+        // The next node starts when the futures of this one are dropped. One that blocks its thread
+        // is not waited for.
+        while running > 0 {
+            match timeout(patience, self.rx.recv()).await {
+                Ok(Some(In::Ended(..))) => running -= 1,
+                Ok(Some(In::Ask(..))) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.lease
+    }
+
+    async fn read_events(&mut self, world: &mut World) {
+        // Without `unconstrained` the budget of this task could make a ready stream look empty.
+        while let Some(Some(events)) = tokio::task::unconstrained(self.events.next()).now_or_never()
+        {
+            for event in events {
+                self.event(world, event).await;
+            }
+        }
+    }
+
+    async fn event(&mut self, world: &mut World, event: Event) {
+        match event {
+            Event::Task(view) => self.view(view, world.moment()),
+            Event::Gone { id, order, fence } => {
+                if self.due.order(&id).is_some_and(|known| known <= order) {
+                    self.due.remove(&id);
+                }
+                if let Some(&slot) = self.by_task.get(&id)
+                    && fence.is_none()
+                    && self.slots.get(&slot).is_some_and(|s| s.order == order)
+                {
+                    self.feed(world, slot, Input::Fenced(StopReason::Deleted))
+                        .await;
+                }
+            }
+            Event::Commands {
+                id,
+                order,
+                commands,
+            } => {
+                let slot = self.by_task.get(&id).copied();
+                let slot = slot.filter(|s| self.slots.get(s).is_some_and(|s| s.order == order));
+                for command in commands {
+                    if let Some(slot) = slot {
+                        self.feed(world, slot, Input::Command(command)).await;
+                    }
+                }
+            }
+            Event::Reset | Event::Listed | Event::Node(_) | Event::Peers => {}
+        }
+    }
+
+    fn view(&mut self, view: TaskView, now: Moment) {
+        if self.by_task.contains_key(&view.id) {
+            return;
+        }
+        if view.claimed_by.is_some() {
+            self.due.remove(&view.id);
+            return;
+        }
+        let released = self.released.remove(&view.id);
+        let until = released.and_then(|(order, until)| (order == view.order).then_some(until));
+        match until {
+            Some(until) if until > now.at && !view.commanded && !view.sleeping => {
+                self.due.put_off(view, until, now);
+            }
+            _ => self.due.upsert(view, now),
+        }
+    }
+
+    /// Claims what is due; whether there was anything.
+    async fn claim(&mut self, world: &mut World) -> bool {
+        self.due.advance(world.moment());
+        let mut claimed_any = false;
+        loop {
+            let mut by_kind: HashMap<&Kind, u32> = HashMap::new();
+            for slot in self.slots.values() {
+                *by_kind.entry(&slot.task.kind).or_default() += 1;
+            }
+            let (active, kinds) = (self.slots.len(), &self.kinds);
+            let taken = self.due.take(|kind, _| {
+                let limit = kinds.get(kind).and_then(|entry| entry.config.max_slots());
+                let of_kind = by_kind.get(kind).copied().unwrap_or(0);
+                active < SLOTS && limit.is_none_or(|limit| of_kind < limit)
+            });
+            let Some(view) = taken else {
+                return claimed_any;
+            };
+            claimed_any = true;
+            let answers = world.store.claim(&self.lease, vec![view.id]).await;
+            for claimed in answers.into_iter().flatten().flatten() {
+                self.begin(world, claimed).await;
+            }
+            if world.is_crashed() {
+                return true;
+            }
+        }
+    }
+
+    async fn begin(&mut self, world: &mut World, claimed: Claimed) {
+        let Some(entry) = self.kinds.get(&claimed.task.kind) else {
+            return;
+        };
+        let limits = world.store.limits();
+        let config = entry.config.machine(&claimed.task, limits, PARK_AFTER);
+        let id = self.next_slot;
+        self.next_slot += 1;
+        self.by_task.insert(claimed.task.id.clone(), id);
+        let slot = Slot {
+            machine: Machine::new(config, claimed.state, claimed.abandoned),
+            claim: claimed.claim,
+            task: claimed.task,
+            order: claimed.order,
+            run: None,
+            wake: None,
+            grace: None,
+            next_ticket: 0,
+            asks: VecDeque::new(),
+        };
+        self.slots.insert(id, slot);
+        for command in claimed.commands {
+            self.feed(world, id, Input::Command(command)).await;
+        }
+        self.feed(world, id, Input::Begin).await;
+    }
+
+    fn due_wakes(&self, world: &World) -> Vec<SlotId> {
+        let now = world.moment().clock;
+        let due = self.slots.iter();
+        let due = due.filter(|(_, slot)| slot.wake.is_some_and(|at| at <= now));
+        due.map(|(id, _)| *id).collect()
+    }
+
+    fn due_graces(&self) -> Vec<SlotId> {
+        let passed = self.started.elapsed();
+        let due = self.slots.iter();
+        let due = due.filter(|(_, slot)| slot.grace.is_some_and(|at| at <= passed));
+        due.map(|(id, _)| *id).collect()
+    }
+
+    async fn input(&mut self, world: &mut World, input: In) {
+        match input {
+            In::Ended(id, number, ended) => self.ended(world, id, number, ended).await,
+            In::Ask(id, ask) => {
+                let Some(slot) = self.slots.get_mut(&id) else {
+                    return;
+                };
+                let ticket = slot.next_ticket;
+                slot.next_ticket += 1;
+                slot.asks.push_back((ticket, ask.answer));
+                self.feed_progress(world, id).await;
+                let data = ask.data;
+                self.feed(world, id, Input::Checkpoint { ticket, data })
+                    .await;
+            }
+        }
+    }
+
+    async fn ended(&mut self, world: &mut World, id: SlotId, number: u64, ended: Ended) {
+        let run = self.slots.get(&id).and_then(|slot| slot.run.as_ref());
+        if run.is_none_or(|run| run.number != number) {
+            return;
+        }
+        self.feed_progress(world, id).await;
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.run = None;
+        if slot.machine.is_done() {
+            return self.remove(id);
+        }
+        let input = match ended {
+            Ended::Returned(message) => Input::Returned(message),
+            Ended::Aborted => Input::Aborted,
+        };
+        self.feed(world, id, input).await;
+    }
+
+    async fn feed_progress(&mut self, world: &mut World, id: SlotId) {
+        let run = self.slots.get(&id).and_then(|slot| slot.run.as_ref());
+        if let Some(progress) = run.and_then(|run| run.parts.progress()) {
+            self.feed(world, id, Input::Progress(progress)).await;
+        }
+    }
+
+    /// Feeds one input to one machine, and carries out everything that follows from it.
+    async fn feed(&mut self, world: &mut World, id: SlotId, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let env = Env {
+                now: world.moment().clock,
+                elapsed: self.started.elapsed(),
+                // Half of the longest wait, so that each run of a simulation waits as long.
+                jitter: 0.5,
+            };
+            let Some(slot) = self.slots.get_mut(&id) else {
+                return;
+            };
+            match input {
+                Input::Timer(Timer::Wake) => slot.wake = None,
+                Input::Timer(Timer::Grace) => slot.grace = None,
+                _ => {}
+            }
+            let mut effects = Vec::new();
+            slot.machine.input(input, env, &mut effects);
+            for effect in effects {
+                inputs.extend(self.carry_out(world, id, effect).await);
+                if world.is_crashed() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, world: &mut World, id: SlotId, effect: Effect) -> Option<Input> {
+        if let Effect::Start { attempt } = effect {
+            self.start(id, attempt);
+            return None;
+        }
+        if let Effect::Done(end) = effect {
+            self.done(id, end, world.moment());
+            return None;
+        }
+        let slot = self.slots.get_mut(&id)?;
+        match effect {
+            Effect::Persist(write) => return world.persist(commit_of(slot, *write)).await,
+            Effect::Signal(signal) => {
+                if let Some(run) = &mut slot.run {
+                    run.waiting = false;
+                    run.signals.tell(signal);
+                }
+            }
+            Effect::Abort => {
+                if let Some(run) = &mut slot.run {
+                    run.waiting = false;
+                    run.abort.0.abort();
+                }
+            }
+            Effect::CheckpointDone { ticket, result } => {
+                if let Some(at) = slot.asks.iter().position(|(t, _)| *t == ticket)
+                    && let Some((_, answer)) = slot.asks.remove(at)
+                {
+                    // A handler that waits no longer needs no answer.
+                    let _ = answer.send(result);
+                }
+            }
+            Effect::ArmWake(at) => slot.wake = Some(at),
+            Effect::ArmGrace(at) => slot.grace = Some(at),
+            Effect::Disarm(Timer::Wake) => slot.wake = None,
+            Effect::Disarm(Timer::Grace) => slot.grace = None,
+            Effect::Start { .. } | Effect::Done(_) => {}
+        }
+        None
+    }
+
+    fn start(&mut self, id: SlotId, attempt: u32) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let Some(entry) = self.kinds.get(&slot.task.kind) else {
+            return;
+        };
+        let number = self.next_run;
+        self.next_run += 1;
+        let (signals, heard) = Signals::new();
+        let asks = self.tx.clone();
+        let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
+        // The lease of a simulation holds for as long as its node lives.
+        let until = Instant::now() + Duration::from_secs(3600);
+        self.lease_until.send_replace(until);
+        let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
+            node = %self.lease.node, fence = slot.claim.fence.0, attempt);
+        let attempt = Attempt {
+            task: slot.task.clone(),
+            order: slot.order,
+            number: attempt,
+            fence: slot.claim.fence,
+            lease_until: self.lease_until.subscribe(),
+            span,
+        };
+        let state = slot.machine.state();
+        let parts = Arc::new(ContextParts::new(attempt, state, heard, asks));
+        let context = TaskContext::new(parts.clone());
+        let tx = self.tx.clone();
+        let abort = spawn::spawn(entry.handler.clone(), context, move |ended| {
+            // The node is gone: nobody needs to know.
+            let _ = tx.send(In::Ended(id, number, ended));
+        });
+        slot.run = Some(Run {
+            number,
+            signals,
+            parts,
+            waiting: false,
+            abort: AbortOnDrop(abort),
+        });
+    }
+
+    fn done(&mut self, id: SlotId, end: End, now: Moment) {
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        let runnable = matches!(slot.machine.state().status, Status::Runnable);
+        if end == End::Dropped(Code::Runnable) && runnable {
+            let until = now.at + RELEASED;
+            self.released
+                .insert(slot.task.id.clone(), (slot.order, until));
+        }
+        if slot.run.is_none() {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: SlotId) {
+        if let Some(slot) = self.slots.remove(&id) {
+            self.by_task.remove(&slot.task.id);
+        }
+    }
+}
+
+fn commit_of(slot: &Slot, write: Write) -> Commit {
+    Commit {
+        claim: slot.claim.clone(),
+        write,
+    }
+}

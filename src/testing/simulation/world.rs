@@ -1,0 +1,125 @@
+//! [`World`]: the store and the time of a simulation, and the crash that is planned.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use windlass_statemachine::{NodeName, TaskId, machine::Input};
+
+use super::Error;
+pub(super) use crate::runner::due::Moment;
+use crate::{
+    clock::Clock,
+    runner::commit,
+    store::{Commit, Coordinator, Lease, NodeSpec, memory::MemoryStore},
+    testing::ManualClock,
+};
+
+/// Where a node is lost: at which write, and on which side of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CrashPoint {
+    /// Before this write: what the handler did since the one before is done again.
+    Before(u64),
+    /// Right after this write: it is durable, and the node has not learnt of it.
+    After(u64),
+}
+
+impl std::fmt::Display for CrashPoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Before(n) => write!(f, "before write {n}"),
+            Self::After(n) => write!(f, "after write {n}"),
+        }
+    }
+}
+
+pub(super) struct World {
+    pub(super) store: Arc<MemoryStore>,
+    pub(super) clock: Arc<ManualClock>,
+    /// What virtual moments count from.
+    base: Instant,
+    nodes: u64,
+    /// How many writes are durable.
+    pub(super) writes: u64,
+    pub(super) limit: u64,
+    crash: Option<CrashPoint>,
+    crashed: bool,
+}
+
+/// How long the lease of a node holds after its last renewal: a century, since time leaps.
+const LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+impl World {
+    pub(super) fn new(start: Timestamp) -> Self {
+        let clock = Arc::new(ManualClock::new(start));
+        Self {
+            store: Arc::new(MemoryStore::new(clock.clone())),
+            clock,
+            base: Instant::now(),
+            nodes: 0,
+            writes: 0,
+            limit: u64::MAX,
+            crash: None,
+            crashed: false,
+        }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        let at = self.base.checked_add(self.clock.monotonic());
+        Moment {
+            clock: self.clock.now(),
+            at: at.unwrap_or(self.base),
+        }
+    }
+
+    pub(super) async fn join(&mut self) -> Result<Lease, Error> {
+        self.nodes += 1;
+        let spec = NodeSpec {
+            name: NodeName::new(format!("simulated-{}", self.nodes))?,
+            kinds: None,
+            labels: Default::default(),
+            slots: 100,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        Ok(self.store.join(&spec, LEASE).await?)
+    }
+
+    pub(super) fn plan(&mut self, crash: CrashPoint) {
+        self.crash = Some(crash);
+    }
+
+    pub(super) fn is_crashed(&self) -> bool {
+        self.crashed
+    }
+
+    /// Forgets the crash; whether there was one.
+    pub(super) fn take_crash(&mut self) -> bool {
+        std::mem::take(&mut self.crashed)
+    }
+
+    pub(super) fn is_over_limit(&self) -> bool {
+        self.writes >= self.limit
+    }
+
+    /// Makes one write durable, and returns the input that follows; `None` when the node is lost.
+    pub(super) async fn persist(&mut self, commit: Commit) -> Option<Input> {
+        if self.crash == Some(CrashPoint::Before(self.writes + 1)) {
+            self.crash = None;
+            self.crashed = true;
+            return None;
+        }
+        let task: TaskId = commit.claim.task.clone();
+        let answers = self.store.commit(vec![commit]).await;
+        let answer = answers.into_iter().next().unwrap_or(Ok(()));
+        if answer.is_ok() {
+            self.writes += 1;
+            if self.crash == Some(CrashPoint::After(self.writes)) {
+                self.crash = None;
+                self.crashed = true;
+                return None;
+            }
+        }
+        Some(commit::input_of(&task, answer))
+    }
+}

@@ -1,0 +1,264 @@
+//! Time passes at once, and nothing is lost or repeated by it.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use windlass::{
+    ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Retry, TaskContext,
+    testing::{Simulation, simulation::Error},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Sleeps for an hour each time, and counts its runs.
+async fn poll(task: TaskContext) -> Result<Message, BoxError> {
+    let polls = task.data::<u32>()?.unwrap_or(0) + 1;
+    Ok(Message::sleep_for(HOUR).with_data(&polls)?)
+}
+
+async fn polls_of_a_year() {
+    let began = std::time::Instant::now();
+    let builder = Simulation::builder().handler("poll", poll);
+    let mut simulation = builder.start().await.unwrap();
+    let id = simulation.client().submit(NewTask::new("poll"));
+    let id = id.await.unwrap();
+    simulation.advance(YEAR).await.unwrap();
+    let history = simulation.history(&id).await.unwrap();
+    // At its start, and at the end of each hour.
+    assert_eq!(history.claims(), 8_761);
+    let state = simulation.client().get(&id).await.unwrap().state.unwrap();
+    assert_eq!(state.data.unwrap().as_str(), "8761");
+    // The bound is for a busy machine: alone it takes less than a second.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_year_of_hourly_wakes_is_simulated() {
+    polls_of_a_year().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_year_is_simulated_in_paused_time() {
+    polls_of_a_year().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_year_is_simulated_on_several_threads() {
+    polls_of_a_year().await;
+}
+
+#[tokio::test]
+async fn a_wake_up_is_on_time_and_not_before() {
+    let builder = Simulation::builder().handler("poll", poll);
+    let mut simulation = builder.start().await.unwrap();
+    let start = simulation.now();
+    let id = simulation.client().submit(NewTask::new("poll"));
+    let id = id.await.unwrap();
+    simulation
+        .advance(HOUR - Duration::from_millis(1))
+        .await
+        .unwrap();
+    assert_eq!(simulation.history(&id).await.unwrap().claims(), 1);
+    simulation.advance(Duration::from_millis(1)).await.unwrap();
+    assert_eq!(simulation.history(&id).await.unwrap().claims(), 2);
+    assert_eq!(simulation.now().duration_since(start).as_hours(), 1);
+}
+
+/// A sleep that is too short to give the claim back for.
+#[tokio::test]
+async fn a_short_sleep_keeps_its_claim() {
+    let naps = |task: TaskContext| async move {
+        match task.data::<u32>()?.unwrap_or(0) {
+            5 => Ok::<_, BoxError>(Message::complete()),
+            n => Ok(Message::sleep_for(Duration::from_secs(8)).with_data(&(n + 1))?),
+        }
+    };
+    let builder = Simulation::builder().handler("naps", naps);
+    let mut simulation = builder.start().await.unwrap();
+    let start = simulation.now();
+    let id = simulation.client().submit(NewTask::new("naps"));
+    let id = id.await.unwrap();
+    simulation.run(&id).await.unwrap();
+    assert_eq!(simulation.history(&id).await.unwrap().claims(), 1);
+    assert_eq!(simulation.now().duration_since(start).as_secs(), 40);
+}
+
+#[tokio::test]
+async fn retries_wait_in_virtual_time() {
+    let fails = |task: TaskContext| async move {
+        match task.attempt() {
+            4 => Message::complete(),
+            n => Message::error(format_args!("attempt {n}")),
+        }
+    };
+    let config = KindConfig::default().retry(Retry::strikes());
+    let builder = Simulation::builder().handler_with("fails", config, fails);
+    let mut simulation = builder.start().await.unwrap();
+    let start = simulation.now();
+    let id = simulation.client().submit(NewTask::new("fails"));
+    let id = id.await.unwrap();
+    let done = simulation.run(&id).await.unwrap();
+    assert!(done.is_completed());
+    assert_eq!(done.error(), Some("attempt 3"));
+    // Three strikes of ten minutes each.
+    assert_eq!(simulation.now().duration_since(start).as_mins(), 30);
+}
+
+#[tokio::test]
+async fn commands_reach_parked_tasks_and_running_handlers() {
+    let holds = |task: TaskContext| async move { task.stopped().await.message() };
+    let builder = Simulation::builder()
+        .patience(Duration::from_millis(50))
+        .handler("holds", holds)
+        .handler("poll", poll);
+    let mut simulation = builder.start().await.unwrap();
+    let client = simulation.client().clone();
+    let held = client.submit(NewTask::new("holds")).await.unwrap();
+    let asleep = client.submit(NewTask::new("poll")).await.unwrap();
+    simulation.advance(HOUR * 2).await.unwrap();
+    assert_eq!(
+        simulation.history(&asleep).await.unwrap().claims(),
+        3,
+        "it does not wait"
+    );
+    for (id, from) in [(held, Code::Runnable), (asleep, Code::Sleeping)] {
+        let outcome = simulation.command(&id, Command::Pause).await.unwrap();
+        let to = Code::Paused;
+        assert_eq!(outcome, Outcome::Applied { from, to });
+        let outcome = simulation.command(&id, Command::Kill).await.unwrap();
+        let (from, to) = (Code::Paused, Code::Killed);
+        assert_eq!(outcome, Outcome::Applied { from, to });
+        let history = simulation.history(&id).await.unwrap();
+        assert_eq!(history.states().last(), Some(&Code::Killed));
+    }
+}
+
+/// Its grace is by tokio's time.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_a_command_is_aborted() {
+    let deaf = |_: TaskContext| pending::<Message>();
+    let builder = Simulation::builder().handler("deaf", deaf);
+    let mut simulation = builder.start().await.unwrap();
+    let id = simulation.client().submit(NewTask::new("deaf"));
+    let id = id.await.unwrap();
+    simulation.advance(Duration::ZERO).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let outcome = simulation.command(&id, Command::Kill).await.unwrap();
+    let (from, to) = (Code::Runnable, Code::Killed);
+    assert_eq!(outcome, Outcome::Applied { from, to });
+    assert_eq!(began.elapsed().as_secs(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_is_an_error() {
+    let builder = Simulation::builder()
+        .write_limit(1000)
+        .handler("poll", poll)
+        .handler("spins", |_: TaskContext| async { Message::run() })
+        .handler("holds", |_: TaskContext| pending::<Message>())
+        .handler("pauses", |_: TaskContext| async { Message::pause() });
+    for (kind, expected) in [
+        ("poll", "Endless"),
+        ("spins", "Endless"),
+        ("holds", "Waiting"),
+        ("pauses", "Stuck"),
+        ("nobody", "Stuck"),
+    ] {
+        let mut simulation = builder.clone().start().await.unwrap();
+        let id = simulation.client().submit(NewTask::new(kind));
+        let error = simulation.run(&id.await.unwrap()).await.unwrap_err();
+        let name = match &error {
+            Error::Endless { writes: 1000 } => "Endless",
+            Error::Waiting { .. } => "Waiting",
+            Error::Stuck { .. } => "Stuck",
+            _ => "another",
+        };
+        assert_eq!(name, expected, "{kind}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_simulation_without_a_handler_does_not_start() {
+    let error = Simulation::builder().start().await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Invalid(e) if e.field() == "handler"),
+        "{error}"
+    );
+    let done = |_: TaskContext| async { Message::complete() };
+    let twice = Simulation::builder().handler("a", done).handler("a", done);
+    let error = twice.start().await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Invalid(e) if e.field() == "handler"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_slots_of_a_kind_limit_its_handlers() {
+    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (now, peak) = (running.clone(), most.clone());
+    let handler = move |_: TaskContext| {
+        let (now, peak) = (now.clone(), peak.clone());
+        async move {
+            let others = now.fetch_add(1, Ordering::SeqCst);
+            peak.fetch_max(others + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Message::complete()
+        }
+    };
+    let config = KindConfig::default().slots(2);
+    let builder = Simulation::builder().handler_with("k", config, handler);
+    let mut simulation = builder.start().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..7 {
+        let id = simulation.client().submit(NewTask::new("k"));
+        ids.push(id.await.unwrap());
+    }
+    simulation.advance(Duration::ZERO).await.unwrap();
+    for id in ids {
+        let history = simulation.history(&id).await.unwrap();
+        history.assert_messages(&[ActionKind::Complete]);
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+    assert_eq!(running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_deleted_task_stops_its_handler() {
+    let stops = Arc::new(AtomicU32::new(0));
+    let seen = stops.clone();
+    let handler = move |task: TaskContext| {
+        let seen = seen.clone();
+        async move {
+            task.stopped().await;
+            seen.fetch_add(1, Ordering::SeqCst);
+            Message::release()
+        }
+    };
+    let patience = Duration::from_millis(50);
+    let builder = Simulation::builder()
+        .patience(patience)
+        .handler("k", handler);
+    let mut simulation = builder.start().await.unwrap();
+    let id = simulation.client().submit(NewTask::new("k"));
+    let id = id.await.unwrap();
+    simulation.advance(Duration::ZERO).await.unwrap();
+    simulation.client().delete(&id).await.unwrap();
+    simulation.advance(HOUR).await.unwrap();
+    assert!(simulation.client().get(&id).await.is_err());
+    let new = simulation
+        .client()
+        .submit(NewTask::new("k").id(id.as_str()));
+    let new = new.await.unwrap();
+    simulation.advance(Duration::ZERO).await.unwrap();
+    assert_eq!(simulation.history(&new).await.unwrap().claims(), 1);
+}
