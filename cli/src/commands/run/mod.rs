@@ -18,6 +18,7 @@ mod source;
 
 use std::{path::PathBuf, time::Duration};
 
+use clap::builder::NonEmptyStringValueParser;
 use windlass::Retry;
 
 use self::{
@@ -92,7 +93,7 @@ pub(crate) struct Args {
 
     /// The name under which the tasks are found again, also as their label 'batch' [default: made of
     /// the file and the command]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     batch: Option<String>,
 
     /// What follows a failed attempt: a number of attempts, 'never', 'abandoned' or JSON. It is
