@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 use crate::{commands, commands::steer, exit, global::Global};
@@ -14,7 +14,6 @@ use crate::{commands, commands::steer, exit, global::Global};
     name = "windlass",
     version,
     after_help = exit::HELP,
-    disable_help_subcommand = true,
     arg_required_else_help = true,
     max_term_width = 100
 )]
@@ -81,9 +80,6 @@ pub(crate) enum Command {
     Node(commands::node::Args),
     /// Print a script that completes what you type, for your shell
     Completions(commands::completions::Args),
-    /// Print this command line's reference as Markdown
-    #[command(hide = true)]
-    Reference(commands::reference::Args),
 }
 
 impl Command {
@@ -97,9 +93,22 @@ impl Command {
     }
 }
 
+/// Returns the error that the same words give without `WINDLASS_STORE`. clap's usage line shows an
+/// option that the environment sets as if it were required.
+pub(crate) fn without_environment(error: clap::Error) -> clap::Error {
+    let command = Cli::command().mut_arg("store", |store| store.env(None::<&str>));
+    let again = command.try_get_matches_from(std::env::args_os());
+    again.err().unwrap_or(error)
+}
+
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
+    if text.starts_with('-') {
+        return Err(format!(
+            "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
+        ));
+    }
     let span: Span = text.parse().map_err(|_| like())?;
     let signed: SignedDuration = span
         .to_duration(SpanRelativeTo::days_are_24_hours())
@@ -141,8 +150,6 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

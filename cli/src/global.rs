@@ -117,7 +117,11 @@ fn private_folder(path: &std::path::Path) -> std::io::Result<()> {
 impl Global {
     /// Begins to log to standard error: what `WINDLASS_LOG` says, or as loud as `-v` and `-q` ask,
     /// from this level on.
-    pub(crate) fn log(&self, usual: LevelFilter) {
+    ///
+    /// # Errors
+    ///
+    /// When `WINDLASS_LOG` is not a filter.
+    pub(crate) fn log(&self, usual: LevelFilter) -> Result<(), Failure> {
         // The first -v is for what can be seen to happen: warnings alone are of little use.
         let levels = [
             LevelFilter::ERROR,
@@ -130,13 +134,23 @@ impl Global {
             true => LevelFilter::ERROR,
             false => levels[(usual + usize::from(self.verbose)).min(levels.len() - 1)],
         };
-        let filter = EnvFilter::try_from_env("WINDLASS_LOG")
-            .unwrap_or_else(|_| EnvFilter::new(format!("warn,windlass={level}")));
+        let filter = match std::env::var_os("WINDLASS_LOG").filter(|text| !text.is_empty()) {
+            None => EnvFilter::new(format!("warn,windlass={level}")),
+            Some(text) => {
+                let text = text.to_string_lossy();
+                EnvFilter::try_new(&text).map_err(|e| {
+                    Failure::Usage(format!(
+                        "WINDLASS_LOG: '{text}' is not a filter ({e}); write it like windlass=debug"
+                    ))
+                })?
+            }
+        };
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .with_ansi(self.colors(std::io::stderr().is_terminal()))
             .init();
+        Ok(())
     }
 
     /// Whether to use colours on something that is, or is not, a terminal.
@@ -164,14 +178,26 @@ impl Global {
             let text = "store: you have no home directory; give --store sqlite:PATH";
             return Err(Failure::Usage(text.into()));
         };
-        let dir = dirs.data_dir();
+        let path = dirs.data_dir().join("windlass.db");
+        Ok(format!("sqlite:{}", path.display()))
+    }
+
+    /// Creates the folder of the default store.
+    fn default_folder(&self) -> Result<(), Failure> {
+        if self.store.is_some() {
+            return Ok(());
+        }
+        let url = self.store_url()?;
+        let path = std::path::Path::new(url.trim_start_matches("sqlite:"));
+        let Some(dir) = path.parent() else {
+            return Ok(());
+        };
         private_folder(dir).map_err(|e| {
             let dir = dir.display();
             Failure::Store(format!(
-                "store: the folder {dir} cannot be made: {e}; give --store sqlite:PATH"
+                "store: could not create the folder {dir}: {e}; give --store sqlite:PATH"
             ))
-        })?;
-        Ok(format!("sqlite:{}", dir.join("windlass.db").display()))
+        })
     }
 
     /// Opens the store.
@@ -180,26 +206,38 @@ impl Global {
     ///
     /// When it cannot be opened; the error says why.
     pub(crate) async fn open(&self) -> Result<Store, Failure> {
+        self.default_folder()?;
         open(&self.store_url()?).await
     }
 
     /// Opens the store and answers a client of it, for commands that are of no use on a store that
-    /// is not there yet: a file that was named and does not exist is a mistake in its name.
+    /// does not exist yet. They create no file, neither the named one nor the default one.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open), and when there is no such file or only its log.
     pub(crate) async fn existing(&self) -> Result<Client, Failure> {
-        if let Some(path) = self
-            .store
-            .as_deref()
-            .and_then(|s| s.strip_prefix("sqlite:"))
+        if let Some(path) = self.store_url()?.strip_prefix("sqlite:")
             && !path.is_empty()
             && !SqliteStore::exists(path)?
         {
             return Err(Failure::Store(format!(
                 "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
             )));
+        }
+        self.client().await
+    }
+
+    /// As [`client`](Self::client), for tasks that others run after this program has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and when the store ends with this program.
+    pub(crate) async fn lasting(&self) -> Result<Client, Failure> {
+        if self.store.as_deref() == Some("memory:") {
+            let text = "store: memory: is gone when this program ends, and the task with it; write \
+                        --store sqlite:jobs.db for a file";
+            return Err(Failure::Usage(text.into()));
         }
         self.client().await
     }
@@ -220,6 +258,7 @@ impl Global {
     ///
     /// As [`open`](Self::open).
     pub(crate) async fn client_within(&self, wait: Duration) -> Result<Client, Failure> {
+        self.default_folder()?;
         let url = self.store_url()?;
         let (end, mut told) = (Instant::now() + wait, false);
         loop {

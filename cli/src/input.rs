@@ -20,17 +20,58 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
         }
         None => text.to_owned(),
     };
-    Ok(Json::parse(field, &read)?)
+    let text = read.strip_prefix(MARK).unwrap_or(&read);
+    Ok(Json::parse(field, text)?)
 }
 
 /// Opens a file, or standard input for `-`, to be read line by line.
 pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure> {
     if path == "-" {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
+        return Ok(Box::new(SkipMark::new(std::io::stdin())));
     }
     let file = std::fs::File::open(path)
         .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?;
-    Ok(Box::new(BufReader::new(file)))
+    Ok(Box::new(SkipMark::new(file)))
+}
+
+/// The byte order mark, in UTF-8. Some editors write it at the start of a file.
+const MARK: &str = "\u{feff}";
+
+/// Skips a byte order mark at the start. Reads nothing before the first call.
+struct SkipMark<R> {
+    from: BufReader<R>,
+    begun: bool,
+}
+
+impl<R: Read> SkipMark<R> {
+    fn new(from: R) -> Self {
+        Self {
+            from: BufReader::new(from),
+            begun: false,
+        }
+    }
+}
+
+impl<R: Read> Read for SkipMark<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for SkipMark<R> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if !self.begun && self.from.fill_buf()?.starts_with(MARK.as_bytes()) {
+            self.from.consume(MARK.len());
+        }
+        self.begun = true;
+        self.from.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.from.consume(bytes);
+    }
 }
 
 /// The longest line of a file of tasks: props of the largest size, and room for the rest.

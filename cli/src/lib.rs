@@ -44,6 +44,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
     args::{Cli, Command},
+    commands::reference,
     exit::{Exit, Failure},
     supervisor::Role,
 };
@@ -52,20 +53,28 @@ use crate::{
 /// A library function, so that what starts real `windlass` processes in tests can be built without
 /// its package.
 pub fn main() -> ExitCode {
+    if std::env::args_os().skip(1).eq([reference::WORD]) {
+        let printed = reference::execute();
+        return printed.unwrap_or_else(|failure| failure.report()).into();
+    }
     let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
             // Help and version come here too. A reader that went away is no reason to complain.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            let _ = args::without_environment(e).print();
+            return code;
         }
     };
-    cli.global.log(match cli.command {
+    let logs = cli.global.log(match cli.command {
         // It stays, and its log is all there is to see.
         Command::Worker(_) => LevelFilter::INFO,
         // What is wrong is told by the one line of the error.
         _ => LevelFilter::ERROR,
     });
+    if let Err(failure) = logs {
+        return failure.report().into();
+    }
     if let Some(grace) = cli.command.grace() {
         match supervisor::enter(grace) {
             Role::Worker(link) => cli.global.link = link,

@@ -20,6 +20,7 @@ pub(crate) struct TaskLine {
     #[serde(default, deserialize_with = "start_at")]
     pub(crate) start_at: Option<Timestamp>,
     /// Its priority.
+    #[serde(default, deserialize_with = "priority")]
     pub(crate) priority: Option<i32>,
     /// Its labels.
     #[serde(default)]
@@ -35,6 +36,22 @@ fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::
         .map_err(D::Error::custom)
 }
 
+fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
+    let Some(value) = Option::<serde_json::Value>::deserialize(from)? else {
+        return Ok(None);
+    };
+    let number = value.as_i64().and_then(|n| i32::try_from(n).ok());
+    number.map(Some).ok_or_else(|| {
+        let (least, most) = (i32::MIN, i32::MAX);
+        D::Error::custom(format!(
+            "priority: {value} is not a whole number from {least} to {most}"
+        ))
+    })
+}
+
+/// The form of a line.
+const EXAMPLE: &str = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
+
 impl TaskLine {
     /// Reads a line.
     ///
@@ -42,13 +59,19 @@ impl TaskLine {
     ///
     /// [`Invalid`] that says what is wrong where in the line.
     pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        // serde reads an array too, and reports it by the names of our types.
+        if !text.trim_start().starts_with('{') && Json::parse("task", text).is_ok() {
+            return Err(Invalid::new(
+                "task",
+                format!("is not a JSON object; {EXAMPLE}"),
+            ));
+        }
         serde_json::from_str(text).map_err(|e| {
             // The line of the file is told by whoever reads it; serde counts within the text.
             let text = e
                 .to_string()
                 .replace(" at line 1 column ", " at character ");
-            let example = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
-            Invalid::new("task", format!("{text}; {example}"))
+            Invalid::new("task", format!("{text}; {EXAMPLE}"))
         })
     }
 
@@ -94,7 +117,16 @@ mod tests {
     fn bad_lines_say_what_is_wrong() {
         for (text, says) in [
             ("{", "EOF"),
-            ("[]", "invalid length 0"),
+            ("[]", "task: is not a JSON object; write it like {"),
+            ("7", "task: is not a JSON object; write it like {"),
+            (
+                r#"{"kind":"a","priority":"high"}"#,
+                "priority: \"high\" is not a whole number from -2147483648 to 2147483647",
+            ),
+            (
+                r#"{"kind":"a","priority":2147483648}"#,
+                "priority: 2147483648 is not",
+            ),
             (r#"{"kind":"a","prop":1}"#, "unknown field `prop`"),
             (r#"{"kind":"a","start_at":"soon"}"#, "start_at: 'soon'"),
             (

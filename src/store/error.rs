@@ -1,6 +1,6 @@
 //! [`Error`]: what a store answers when it does not do what it was asked.
 
-use windlass_statemachine::{Invalid, TaskId};
+use windlass_statemachine::{Code, Invalid, TaskId};
 
 /// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -90,6 +90,18 @@ impl Error {
             what: "task",
             name: id.to_string(),
         }
+    }
+
+    /// Only tasks that have ended or are quarantined are retried; this one is in another state.
+    pub(crate) fn not_retried(state: Code) -> Self {
+        let advice = match state {
+            Code::Sleeping | Code::Paused | Code::Fault => "; resume it to run it now",
+            _ => "",
+        };
+        let reason = format!(
+            "is {state}; retry starts only tasks that have ended or are quarantined{advice}"
+        );
+        Invalid::new("state", reason).into()
     }
 
     /// The claim of this task is not the live one.

@@ -20,3 +20,4 @@ mod pruning;
 mod quarantine;
 mod states;
 mod support;
+mod wal;

@@ -58,6 +58,5 @@ pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, F
         Command::Completions(args) => completions::execute(args, global).await,
         Command::Run(args) => run::execute(args, global).await,
         Command::Worker(args) => worker::execute(args, global).await,
-        Command::Reference(args) => reference::execute(args, global).await,
     }
 }

@@ -7,15 +7,15 @@ use clap::{Arg, Command, CommandFactory};
 use crate::{
     args::Cli,
     exit::{Exit, Failure},
-    global::Global,
+    output::{Format, Output},
 };
 
-/// It takes nothing.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+/// The word that asks for it. It is no subcommand, so that no help, suggestion or completion names it.
+pub(crate) const WORD: &str = "reference";
 
 /// Prints it.
-pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn execute() -> Result<Exit, Failure> {
+    let out = Output::new(Format::Table, false, true);
     let mut cli = Cli::command();
     cli.build();
     let mut page = String::from(
@@ -24,8 +24,8 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     );
     // Writing to a string does not fail.
     let _ = describe(&mut page, &cli, "windlass", 0);
-    global.out().bytes(page.trim_end().as_bytes())?;
-    global.out().line("")?;
+    out.bytes(page.trim_end().as_bytes())?;
+    out.line("")?;
     Ok(Exit::Ok)
 }
 
@@ -38,7 +38,7 @@ fn describe(page: &mut String, command: &Command, path: &str, depth: usize) -> s
     }
     let subcommands: Vec<&Command> = command
         .get_subcommands()
-        .filter(|c| !c.is_hide_set())
+        .filter(|c| !c.is_hide_set() && c.get_name() != "help")
         .collect();
     let shown = |arg: &&Arg| !arg.is_hide_set() && (depth == 0 || !arg.is_global_set());
     let args: Vec<&Arg> = command.get_arguments().filter(shown).collect();

@@ -80,7 +80,7 @@ struct When {
     until: Option<Timestamp>,
 
     /// For so long from now: 90s, 15m, 1h30m, 7d
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     span: Option<Duration>,
 }
 
@@ -98,6 +98,10 @@ pub(crate) struct CompleteArgs {
 pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Failure> {
     let until = match (args.when.until, args.when.span) {
         (Some(until), _) => until,
+        (None, Some(Duration::ZERO)) => {
+            let reason = "is no time; give a longer one, or run the tasks now with `resume`";
+            return Err(Invalid::new("--for", reason).into());
+        }
         (None, span) => after(Timestamp::now(), span.unwrap_or_default(), "--for")?,
     };
     execute(Command::Sleep { until }, args.tasks, global).await

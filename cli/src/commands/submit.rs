@@ -53,7 +53,7 @@ pub(crate) struct Args {
     start_at: Option<Timestamp>,
 
     /// Not before so long from now: 90s, 15m, 1h30m, 7d
-    #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration)]
+    #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     wait_in: Option<Duration>,
 
     /// Tasks with a greater one are claimed first; 0 by default
@@ -150,7 +150,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let submit = args.submit(task.into_task(&TaskLine::default())?)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
-    let client = global.client().await?;
+    let client = global.lasting().await?;
     let out = global.out();
     let answer = client.submit_many(vec![submit]).await.pop();
     let Some(answer) = answer else {

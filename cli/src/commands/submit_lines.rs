@@ -95,7 +95,7 @@ pub(crate) async fn execute(
     args: &Args,
     global: &Global,
 ) -> Result<Exit, Failure> {
-    let client = global.client().await?;
+    let client = global.lasting().await?;
     let out = global.out();
     let limit = client.store().registry().limits().max_bytes;
     let mut report = Report::default();

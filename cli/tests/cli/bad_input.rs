@@ -33,6 +33,27 @@ fn what_is_typed_wrong_names_the_field() {
             vec!["submit", "k", "--in", "99999999h"],
             "--in: ends beyond the year 9999",
         ),
+        (
+            vec!["submit", "k", "--in", "-5s"],
+            "'-5s' is negative; write it like 90s",
+        ),
+        (vec!["sleep", "a", "--for", "-5s"], "'-5s' is negative"),
+        (
+            vec!["sleep", "a", "--for", "0s"],
+            "--for: is no time; give a longer one, or run the tasks now with `resume`",
+        ),
+        (
+            vec!["run", "--each", "true", "--batch", ""],
+            "a value is required for '--batch <NAME>'",
+        ),
+        (
+            vec!["--store", "memory:", "submit", "k"],
+            "store: memory: is gone when this program ends",
+        ),
+        (
+            vec!["--store", "memory:", "submit", "--lines", "/dev/null"],
+            "store: memory: is gone when this program ends",
+        ),
         (vec!["submit", "k", "--label", "x"], "--label"),
         (
             vec!["submit", "--lines", "/nowhere/x"],
@@ -168,6 +189,14 @@ fn the_default_store_is_in_the_data_directory() {
             .env("XDG_DATA_HOME", env.path("data"));
         command.args(words).output().unwrap()
     };
+    for words in [&["list"][..], &["get", "a"], &["stats"], &["pause", "a"]] {
+        let ran = run(words);
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(4), "{err}");
+        assert!(err.contains("there is no file"), "{err}");
+    }
+    let folder = env.path("data");
+    assert!(!std::path::Path::new(&folder).exists(), "{folder} was made");
     assert!(run(&["submit", "k", "--id", "a"]).status.success());
     assert!(std::path::Path::new(&env.path("data/windlass/windlass.db")).exists());
     assert!(run(&["get", "a"]).status.success());
@@ -188,4 +217,65 @@ fn a_store_file_that_does_not_exist_is_not_made_by_those_who_only_read() {
             .fails(4, &["there is no file", "store.db", "--store"]);
     }
     assert!(!std::path::Path::new(&env.path("store.db")).exists());
+}
+
+#[test]
+fn a_log_filter_that_cannot_be_read_is_refused() {
+    let env = Env::new();
+    let run = |filter: &str| {
+        let mut command = env.command();
+        command.env("WINDLASS_LOG", filter).args(["submit", "k"]);
+        let ran = command.output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let (code, err) = run("windlass=loud");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.starts_with("error: WINDLASS_LOG: 'windlass=loud' is not a filter"),
+        "{err}"
+    );
+    for filter in ["", "windlass=debug"] {
+        assert_eq!(run(filter).0, Some(0), "{filter}");
+    }
+}
+
+/// clap shows an option that the environment sets as if it were required.
+#[test]
+fn a_usage_line_names_no_store_that_the_environment_sets() {
+    let env = Env::new();
+    let ran = env
+        .run(&["sleep", "a"])
+        .fails(2, &["--until", "Usage: windlass sleep"]);
+    assert!(!ran.err.contains("--store"), "{ran:?}");
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let env = Env::new();
+    let lines = env.write("tasks.jsonl", "\u{feff}{\"kind\":\"k\",\"id\":\"a\"}\n");
+    env.run(&["submit", "--lines", &lines]).ok();
+    env.run_with(
+        &["submit", "--lines", "-", "--kind", "k"],
+        "\u{feff}{\"id\":\"b\"}",
+    )
+    .ok();
+    let props = env.write("props.json", "\u{feff}[1]");
+    let given = format!("@{props}");
+    env.run(&["submit", "k", "--id", "c", "--props", &given])
+        .ok();
+    assert_eq!(env.json(&["get", "c"])["props"], json!([1]));
+    assert_eq!(env.json(&["stats"])["tasks"], 3);
+}
+
+#[test]
+fn a_sleeping_task_is_resumed_and_not_retried() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a", "--in", "1h"]).ok();
+    env.run(&["retry", "a"]).fails(
+        2,
+        &[
+            "is sleeping; retry starts only tasks that have ended",
+            "resume it to run it now",
+        ],
+    );
 }

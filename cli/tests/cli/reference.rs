@@ -33,12 +33,23 @@ fn every_command_has_help_with_examples() {
         names.contains(&"submit") && names.contains(&"completions"),
         "{names:?}"
     );
-    for name in names {
+    assert!(!names.contains(&"reference"), "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
         let help = env.run(&[name, "--help"]).ok().out;
         assert!(
             help.contains(&format!("windlass {name}")) && help.contains("Examples:"),
             "{help}"
         );
+    }
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let env = Env::new();
+    for words in [&["submit"][..], &["node", "drain"]] {
+        let asked = env.run(&[&["help"], words].concat()).ok().out;
+        let usage = format!("Usage: windlass {}", words.join(" "));
+        assert!(asked.contains(&usage), "{asked}");
     }
 }
 
@@ -51,6 +62,7 @@ fn completions_for_shells() {
             ran.out.contains("windlass") && ran.out.contains("stop-task"),
             "{shell}"
         );
+        assert!(!ran.out.contains("reference"), "{shell}");
     }
     env.run(&["completions", "csh"]).fails(2, &["csh"]);
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tracing::debug;
-use windlass_statemachine::{Invalid, State, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{State, TaskId, errors::MAX_KEPT};
 
 use super::{
     Inner,
@@ -227,12 +227,7 @@ fn retried(id: &TaskId, bundle: &Bundle, now: Timestamp) -> Result<State, Error>
             state.version += 1;
             Ok(state)
         }
-        (Ok((state, _)), Ok(_)) => {
-            let code = state.code();
-            let reason =
-                format!("is {code}; only a task that has ended or is set aside is retried");
-            Err(Invalid::new("state", reason).into())
-        }
+        (Ok((state, _)), Ok(_)) => Err(Error::not_retried(state.code())),
         (Err(reason), _) => {
             let mut state = State::new(now);
             let error = corrupt(id, aside.unwrap_or(reason));

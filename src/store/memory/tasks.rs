@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Fence, Invalid, State, Task, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{Code, Fence, State, Task, TaskId, errors::MAX_KEPT};
 
 use super::{
     commits::exists,
@@ -105,11 +105,7 @@ impl World {
             // It can be read again: it goes on from where it was.
             (Ok(()), Ok(state)) if was_aside => state,
             (Ok(()), Ok(state)) => {
-                let reason = format!(
-                    "is {}; only a task that has ended or is set aside is retried",
-                    state.code()
-                );
-                return Err(Invalid::new("state", reason).into());
+                return Err(Error::not_retried(state.code()));
             }
             (Err(error), _) | (_, Err(error)) => {
                 let mut state = State::new(now);

@@ -13,6 +13,7 @@ use super::{
     file, nodes, process,
     rows::{self, RECORD, RECORD_TABLES},
     schema,
+    space::free,
 };
 use crate::store::{
     Error,
@@ -373,22 +374,6 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     let advice = "a program keeps a transaction open, so that the log cannot be written back: look \
                   for a backup or a shell; windlass doctor --repair tries it";
     Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
-}
-
-#[cfg(unix)]
-#[allow(
-    clippy::unnecessary_cast,
-    reason = "these numbers are smaller on other systems"
-)]
-fn free(path: &Path) -> Option<u64> {
-    let stat = nix::sys::statvfs::statvfs(path.parent()?).ok()?;
-    let (blocks, size) = (stat.blocks_available(), stat.fragment_size());
-    Some((blocks as u64).saturating_mul(size as u64))
-}
-
-#[cfg(not(unix))]
-fn free(_: &Path) -> Option<u64> {
-    None
 }
 
 fn space(path: &Path) -> Finding {

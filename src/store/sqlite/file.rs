@@ -194,7 +194,8 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("the path has too many symbolic links"))
 }
 
-fn length(path: &Path) -> u64 {
+/// Returns the size of a file; 0 when it is not there.
+pub(super) fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.len())
 }
 

@@ -49,10 +49,12 @@ mod reader;
 mod registry;
 mod rows;
 mod schema;
+mod space;
 mod states;
 mod subscriber;
 mod tasks;
 mod views;
+mod wal;
 mod watch;
 mod writer;
 
@@ -61,6 +63,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use boot::LeaseClock;
 use reader::Readers;
 pub use states::SqliteStates;
+use wal::Wal;
 use watch::Hub;
 use writer::Writer;
 
@@ -169,6 +172,7 @@ impl SqliteStore {
             let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
+                wal: Wal::new(&conn, &files)?,
                 conn,
                 files: files.clone(),
                 clock,

@@ -19,9 +19,6 @@ use crate::store::Error;
 
 /// How many statements a connection keeps ready.
 const STATEMENTS: usize = 128;
-/// The size of the log at which it is written back to the file, in pages. The larger, the fewer
-/// pages are written twice: twice the throughput of SQLite's default of 1,000.
-const CHECKPOINT_PAGES: i64 = 10_000;
 
 /// Opens the file for writing, creates it if there is none, and migrates it to the newest version.
 pub(super) fn writer(
@@ -140,13 +137,6 @@ fn keep_plans(conn: &Connection) -> Sql<()> {
 fn configure(conn: &Connection, options: &Options) -> Sql<()> {
     conn.pragma_update(None, "cache_size", -i64::from(options.cache_mib) * 1024)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    conn.query_row(
-        &format!("PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"),
-        (),
-        |_| Ok(()),
-    )?;
-    // After a burst, the log gives its disk space back.
-    conn.query_row("PRAGMA journal_size_limit = 67108864", (), |_| Ok(()))?;
     if let Some(bytes) = options.max_file_bytes {
         let page: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = (bytes / page.unsigned_abs().max(1)).max(1);

@@ -15,6 +15,7 @@ use super::{
     open,
     reader::Readers,
     rows, tasks,
+    wal::Wal,
     writer::{Setup, Writer},
 };
 use crate::{
@@ -51,6 +52,7 @@ impl SqliteStates {
         blocking(move || {
             let (files, conn) = open::writer(&path, &options)?;
             let writer = Writer::start(Setup {
+                wal: Wal::new(&conn, &files)?,
                 conn,
                 files: files.clone(),
                 clock: SystemClock::shared(),

@@ -204,11 +204,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
         (Ok(state), _) if state.code().is_terminal() => state.retried(now),
         (Ok(state), Some(_)) if wrong.is_none() => state,
         (Ok(state), None) => {
-            let reason = format!(
-                "the task is {}; only one that has ended, or is set aside, can be retried",
-                state.code()
-            );
-            return Err(windlass_statemachine::Invalid::new("state", reason).into());
+            return Err(Error::not_retried(state.code()).into());
         }
         (Ok(mut state), Some(reason)) => {
             state.errors.push(now, reason, usize::MAX);

@@ -18,6 +18,7 @@ use super::{
     errors::{self, Stop},
     file::OpenFiles,
     nodes,
+    wal::Wal,
 };
 use crate::{
     clock::Clock,
@@ -84,6 +85,7 @@ enum Message {
 /// What the thread works with.
 pub(super) struct Setup {
     pub(super) conn: Connection,
+    pub(super) wal: Wal,
     pub(super) files: Arc<OpenFiles>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lease_clock: LeaseClock,
@@ -206,6 +208,7 @@ impl Thread {
             }
             if !jobs.is_empty() {
                 self.serve(jobs);
+                self.setup.wal.keep_short(&self.setup.conn);
             }
         }
     }
@@ -216,6 +219,7 @@ impl Thread {
         if self.setup.files.check().is_err() {
             return;
         }
+        self.setup.wal.keep_short(&self.setup.conn);
         let Setup {
             conn, lease_clock, ..
         } = &self.setup;

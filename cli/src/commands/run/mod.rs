@@ -20,6 +20,7 @@ mod source;
 
 use std::{path::PathBuf, time::Duration};
 
+use clap::builder::NonEmptyStringValueParser;
 use tokio::sync::mpsc::unbounded_channel;
 use windlass::Retry;
 
@@ -96,12 +97,13 @@ pub(crate) struct Args {
 
     /// The name under which the tasks are found again, also as their label 'batch' [default: made of
     /// the file and the command]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     batch: Option<String>,
 
     /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes',
-    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them too [default: abandoned: a command that
-    /// fails has failed; one whose worker died is run again]
+    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
+    /// too [default: abandoned: a command that fails has failed; one whose worker died is run
+    /// again]
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
