@@ -3,7 +3,7 @@
 //! | what | feature | for |
 //! |---|---|---|
 //! | [`run`], [`Call`] | `testing` | one run of a handler, without a store |
-//! | [`Simulation`] | `testing` | handlers in virtual time: a year takes less than a second |
+//! | [`Simulation`] | `testing` | handlers in virtual time: a year of hourly wakes takes about a second |
 //! | [`crash_everywhere`] | `testing` | losing the node at every write of a task |
 //! | [`History`] | `testing` | assertions on what happened to a task |
 //! | [`FaultyStore`] | `testing` | a store that fails on demand |

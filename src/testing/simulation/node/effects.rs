@@ -1,0 +1,169 @@
+//! Feeding the machines of a [`Node`], and carrying their effects out.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+use windlass_statemachine::{
+    Code, Status,
+    machine::{Effect, End, Env, Input, Timer, Write},
+};
+
+use super::{In, Node, RELEASED, Run, Slot, SlotId};
+use crate::{
+    handler::{AskRunner, Attempt, ContextParts, Signals, TaskContext},
+    runner::spawn,
+    store::Commit,
+    testing::{
+        abort::AbortOnDrop,
+        simulation::world::{Moment, World},
+    },
+};
+
+impl Node {
+    pub(super) async fn feed_progress(&mut self, world: &mut World, id: SlotId) {
+        let run = self.slots.get(&id).and_then(|slot| slot.run.as_ref());
+        if let Some(progress) = run.and_then(|run| run.parts.progress()) {
+            self.feed(world, id, Input::Progress(progress)).await;
+        }
+    }
+
+    /// Feeds one input to one machine, and carries out everything that follows from it.
+    pub(super) async fn feed(&mut self, world: &mut World, id: SlotId, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let env = Env {
+                now: world.moment().clock,
+                elapsed: self.started.elapsed(),
+                // Half of the longest wait, so that each run of a simulation waits as long.
+                jitter: 0.5,
+            };
+            let Some(slot) = self.slots.get_mut(&id) else {
+                return;
+            };
+            match input {
+                Input::Timer(Timer::Wake) => slot.wake = None,
+                Input::Timer(Timer::Grace) => slot.grace = None,
+                _ => {}
+            }
+            let mut effects = Vec::new();
+            slot.machine.input(input, env, &mut effects);
+            for effect in effects {
+                inputs.extend(self.carry_out(world, id, effect).await);
+                if world.is_crashed() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, world: &mut World, id: SlotId, effect: Effect) -> Option<Input> {
+        if let Effect::Start { attempt } = effect {
+            self.start(id, attempt);
+            return None;
+        }
+        if let Effect::Done(end) = effect {
+            self.done(id, end, world.moment());
+            return None;
+        }
+        let slot = self.slots.get_mut(&id)?;
+        match effect {
+            Effect::Persist(write) => return world.persist(commit_of(slot, *write)).await,
+            Effect::Signal(signal) => {
+                if let Some(run) = &mut slot.run {
+                    run.waiting = false;
+                    run.signals.tell(signal);
+                }
+            }
+            Effect::Abort => {
+                if let Some(run) = &mut slot.run {
+                    run.waiting = false;
+                    run.abort.0.abort();
+                }
+            }
+            Effect::CheckpointDone { ticket, result } => {
+                if let Some(at) = slot.asks.iter().position(|(t, _)| *t == ticket)
+                    && let Some((_, answer)) = slot.asks.remove(at)
+                {
+                    // A handler that waits no longer needs no answer.
+                    let _ = answer.send(result);
+                }
+            }
+            Effect::ArmWake(at) => slot.wake = Some(at),
+            Effect::ArmGrace(at) => slot.grace = Some(at),
+            Effect::Disarm(Timer::Wake) => slot.wake = None,
+            Effect::Disarm(Timer::Grace) => slot.grace = None,
+            Effect::Start { .. } | Effect::Done(_) => {}
+        }
+        None
+    }
+
+    fn start(&mut self, id: SlotId, attempt: u32) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let Some(entry) = self.kinds.get(&slot.task.kind) else {
+            return;
+        };
+        let number = self.next_run;
+        self.next_run += 1;
+        let (signals, heard) = Signals::new();
+        let asks = self.tx.clone();
+        let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
+        // The lease of a simulation holds for as long as its node lives.
+        let until = Instant::now() + Duration::from_secs(3600);
+        self.lease_until.send_replace(until);
+        let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
+            node = %self.lease.node, fence = slot.claim.fence.0, attempt);
+        let attempt = Attempt {
+            task: slot.task.clone(),
+            order: slot.order,
+            number: attempt,
+            fence: slot.claim.fence,
+            lease_until: self.lease_until.subscribe(),
+            span,
+        };
+        let state = slot.machine.state();
+        let parts = Arc::new(ContextParts::new(attempt, state, heard, asks));
+        let context = TaskContext::new(parts.clone());
+        let tx = self.tx.clone();
+        let abort = spawn::spawn(entry.handler.clone(), context, move |ended| {
+            // The node is gone: nobody needs to know.
+            let _ = tx.send(In::Ended(id, number, ended));
+        });
+        slot.run = Some(Run {
+            number,
+            signals,
+            parts,
+            waiting: false,
+            abort: AbortOnDrop(abort),
+        });
+    }
+
+    fn done(&mut self, id: SlotId, end: End, now: Moment) {
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        let runnable = matches!(slot.machine.state().status, Status::Runnable);
+        if end == End::Dropped(Code::Runnable) && runnable {
+            let until = now.at + RELEASED;
+            self.released
+                .insert(slot.task.id.clone(), (slot.order, until));
+        }
+        if slot.run.is_none() {
+            self.remove(id);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: SlotId) {
+        if let Some(slot) = self.slots.remove(&id) {
+            self.by_task.remove(&slot.task.id);
+        }
+    }
+}
+
+fn commit_of(slot: &Slot, write: Write) -> Commit {
+    Commit {
+        claim: slot.claim.clone(),
+        write,
+    }
+}
