@@ -120,16 +120,46 @@ impl Drop for Feed {
     }
 }
 
-/// What was told of each task that was not deleted, in the order in which it was.
+/// What was told of each task that was neither deleted nor replaced, in the order in which it was.
 pub fn by_task(changes: &[Change]) -> BTreeMap<TaskId, Vec<Change>> {
     let mut tasks: BTreeMap<TaskId, Vec<Change>> = BTreeMap::new();
     for change in changes {
-        if change.what == What::Deleted {
-            tasks.remove(&change.task);
-            continue;
+        match change.what {
+            What::Deleted => {
+                tasks.remove(&change.task);
+                continue;
+            }
+            // A task that takes the place of one that has ended: no delete is told of that one.
+            What::Submitted { .. } => {
+                tasks.remove(&change.task);
+            }
+            _ => {}
         }
         let task = tasks.entry(change.task.clone()).or_default();
         task.push(change.clone());
     }
     tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::Code;
+
+    use super::*;
+
+    #[test]
+    fn the_history_of_an_id_begins_with_its_last_submit() {
+        let submitted = What::Submitted {
+            state: Code::Runnable,
+        };
+        let whats = [submitted.clone(), What::Retried, submitted, What::Retried];
+        let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
+            seq,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            task: "t".parse().unwrap(),
+            what,
+        });
+        let changes: Vec<Change> = changes.collect();
+        assert_eq!(by_task(&changes)["t"], changes[2..]);
+    }
 }

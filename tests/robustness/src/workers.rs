@@ -17,7 +17,8 @@ use tokio::time::sleep;
 use windlass::NodeName;
 
 use crate::{
-    BoxError,
+    BoxError, processes,
+    terms::Terms,
     witness::{Journal, Said},
 };
 
@@ -36,6 +37,8 @@ pub const WORKING: &str = "working node=";
 const PANICKED: i32 = 101;
 /// How long a worker has that waits for a store which is being shaken.
 const SLOW: Duration = Duration::from_secs(40);
+/// How long a worker has to release its tasks and end.
+pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
 /// What all workers of a run have in common.
 #[derive(Debug)]
@@ -72,6 +75,14 @@ impl Site {
     }
 }
 
+/// A worker that got SIGKILL and may not have ended yet.
+#[derive(Debug)]
+#[must_use]
+pub struct Struck {
+    worker: Option<Pid>,
+    left: &'static str,
+}
+
 /// What a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -88,6 +99,7 @@ pub struct Worker {
     role: Role,
     name: String,
     store: String,
+    terms: Terms,
     lives: u32,
     child: Option<Child>,
     /// How long the log was when its process started.
@@ -104,11 +116,19 @@ impl Worker {
             role,
             name: name.to_owned(),
             store: store.to_owned(),
+            terms: Terms::default(),
             lives: 0,
             child: None,
             logged: 0,
             stopped: false,
         }
+    }
+
+    /// The same worker on other terms. A worker of the command line has none.
+    #[must_use]
+    pub fn on_terms(mut self, terms: Terms) -> Self {
+        self.terms = terms;
+        self
     }
 
     /// Its name; that of its node begins so.
@@ -146,6 +166,7 @@ impl Worker {
                 };
                 let late = site.late.as_millis().to_string();
                 command.args([&ttl, slots, &late]);
+                command.args(self.terms.to_args());
                 (node, command)
             }
             Role::Exec => {
@@ -233,6 +254,17 @@ impl Worker {
     ///
     /// When it had ended by itself, or the process that was spared does not end.
     pub async fn kill(&mut self) -> Result<(), BoxError> {
+        let struck = self.strike()?;
+        self.bury(struck).await
+    }
+
+    /// Sends SIGKILL as [`kill`](Self::kill) does, and waits for nothing: several workers are killed
+    /// at the same moment.
+    ///
+    /// # Errors
+    ///
+    /// When it had ended by itself.
+    pub fn strike(&mut self) -> Result<Struck, BoxError> {
         let id = self.child()?.id();
         let supervisor = Pid::from_raw(i32::try_from(id)?);
         let turn = if self.stopped { 0 } else { self.lives % 3 };
@@ -249,17 +281,25 @@ impl Worker {
         }
         self.site.journal.say_of(id, Said::Killed);
         self.stopped = false;
+        let left = if turn == 1 { "supervisor" } else { "worker" };
+        Ok(Struck { worker, left })
+    }
+
+    /// Waits until neither process of a killed worker is left.
+    ///
+    /// # Errors
+    ///
+    /// When the process that was spared does not end.
+    pub async fn bury(&mut self, struck: Struck) -> Result<(), BoxError> {
         let Some(mut child) = self.child.take() else {
             return Ok(());
         };
         let deadline = Instant::now() + SLOW;
-        while child.try_wait()?.is_none() || worker.is_some_and(lives) {
+        while child.try_wait()?.is_none() || struck.worker.is_some_and(processes::lives) {
             if Instant::now() > deadline {
                 self.child = Some(child);
-                let left = if turn == 1 { "supervisor" } else { "worker" };
-                return Err(
-                    format!("the {left} of {} did not end within {SLOW:?}", self.name).into(),
-                );
+                let (left, name) = (struck.left, &self.name);
+                return Err(format!("the {left} of {name} did not end within {SLOW:?}").into());
             }
             sleep(Duration::from_millis(10)).await;
         }
@@ -268,23 +308,10 @@ impl Worker {
 
     /// The worker below a supervisor; `None` of a process without one, or that has none yet.
     fn below(&self) -> Result<Option<Pid>, BoxError> {
-        let Some(child) = self.child.as_ref().filter(|_| self.role == Role::Exec) else {
-            return Ok(None);
-        };
-        let supervisor = child.id().to_string();
-        let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
-        let own = program(&supervisor);
-        for entry in fs::read_dir("/proc")?.flatten() {
-            let name = entry.file_name();
-            let Some(pid) = name.to_str().filter(|n| n.parse::<i32>().is_ok()) else {
-                continue;
-            };
-            let is_child = stat(pid).is_some_and(|(_, parent)| parent == supervisor);
-            if is_child && program(pid) == own {
-                return Ok(Some(Pid::from_raw(pid.parse()?)));
-            }
+        match self.child.as_ref().filter(|_| self.role == Role::Exec) {
+            Some(child) => processes::below(child.id()),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Stops its process: it does nothing until it goes on. Of the two processes of a command line
@@ -356,18 +383,6 @@ impl Worker {
         }
         Err(format!("worker {} shut down badly: {status}", self.name).into())
     }
-}
-
-/// Whether a process lives, and which one has started it.
-fn stat(pid: &str) -> Option<(bool, String)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let lives = !matches!(fields.next()?, "Z" | "X");
-    Some((lives, fields.next()?.to_owned()))
-}
-
-fn lives(pid: Pid) -> bool {
-    stat(&pid.to_string()).is_some_and(|(lives, _)| lives)
 }
 
 impl Drop for Worker {

@@ -10,6 +10,8 @@ use windlass::{
 use crate::{
     BoxError, feed,
     kinds::Job,
+    node_commands::Ordered,
+    race::Race,
     witness::{self, Line, Said},
 };
 
@@ -95,6 +97,13 @@ pub struct Promised {
     pub deleted: Vec<TaskId>,
     /// Commands whose sending was acknowledged, in the order in which they were.
     pub commands: Vec<(TaskId, CommandId)>,
+    /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
+    /// a delete.
+    pub reused: BTreeMap<TaskId, u64>,
+    /// Ids that two clients have submitted at the same moment.
+    pub races: Vec<Race>,
+    /// Commands to nodes.
+    pub node_commands: Vec<Ordered>,
 }
 
 /// A line that a command of the kind `exec` wrote.
