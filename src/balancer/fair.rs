@@ -164,7 +164,7 @@ mod tests {
         let mut unable = peer("c", 0);
         unable.kinds = Some(vec!["other".parse().unwrap()]);
         assert!(takes(20, &[peer("b", 20), unable.clone()]));
-        assert!(!takes(30, &[peer("b", 20), unable]), "the other has fewer");
+        assert!(!takes(40, &[peer("b", 20), unable]), "the other has fewer");
     }
 
     #[test]
