@@ -62,16 +62,11 @@ impl Post {
         }
     }
 
-    /// The usual workers: two of the library, one of them with the fair balancer, and where the
-    /// ground takes the command line two of that.
+    /// The usual workers: two of the library, and two of the command line where the ground takes it.
     pub fn usual(ground: Ground) -> Vec<Self> {
-        let fair = Terms {
-            fair: true,
-            ..Terms::default()
-        };
         let mut posts = vec![
             Self::library("library-a", 0, Terms::default()),
-            Self::library("library-b", 2, fair),
+            Self::library("library-b", 2, Terms::default()),
         ];
         // Those that run commands share a machine: a command that its worker left is known there.
         if ground != Ground::Split {
