@@ -52,6 +52,6 @@ async fn main() -> Result<(), BoxError> {
         .start()
         .await?;
     println!("{} works", runner.node());
-    runner.run_until(std::future::pending()).await?;
+    runner.run_until_signal().await?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run --example countdown          # interrupt it, or kill -9 it, and run it again:
 //! cargo run --example countdown          # it goes on where it was
+//! cargo run --example countdown -- 3     # a shorter one
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -24,6 +25,7 @@ async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    let from: u32 = std::env::args().nth(1).as_deref().unwrap_or("20").parse()?;
     let store = Store::open("sqlite:countdown.db").await?;
     let client = Client::new(&store);
     let runner = Runner::builder(&store)
@@ -36,7 +38,7 @@ async fn main() -> Result<(), BoxError> {
         .submit(
             NewTask::new("countdown")
                 .id("apollo")
-                .props(&20)
+                .props(&from)
                 .idempotent(),
         )
         .await?;

@@ -4,7 +4,8 @@
 //! You write a [`handler`]: an async function from a [`TaskContext`] to a [`Message`]. A
 //! [`Runner`] is a node that claims tasks and runs their handlers; a [`Client`] submits tasks,
 //! lists them, sends them commands and waits for them. Both work on a [`store::Store`]: one SQLite
-//! file (`sqlite:PATH`), or memory, for tests.
+//! file (`sqlite:PATH`), a cluster's etcd (`etcd://HOST:PORT/NAMESPACE`, feature `etcd`), or memory
+//! (`memory:`) for tests.
 //!
 //! ```
 //! use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::Store};
@@ -70,3 +71,8 @@ pub use windlass_statemachine::{
     Progress, QueuedCommand, Retry, RetryPolicy, State, Status, StopReason, Task, TaskId, Wake,
     task::Labels,
 };
+
+/// Compiles the code of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

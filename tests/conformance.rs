@@ -9,15 +9,19 @@ use std::sync::Arc;
 
 use windlass::{
     TaskId, async_trait,
-    clock::{Clock, SystemClock},
+    clock::Clock,
     store::{
         StateStore, Store,
         memory::{MemoryStates, MemoryStore},
     },
-    testing::conformance::{Harness, StateHarness},
+    testing::{
+        TokioClock,
+        conformance::{Harness, StateHarness},
+    },
 };
 
-/// The stores of one kind, and the last one that was made: it is damaged by its own hand.
+/// Stores in memory that follow tokio's clock, and the last one that was made: it is damaged by its
+/// own hand.
 #[derive(Default)]
 struct Memory(std::sync::Mutex<Option<Arc<MemoryStore>>>);
 
@@ -32,7 +36,7 @@ impl Memory {
 #[async_trait]
 impl Harness for Memory {
     async fn store(&self) -> Store {
-        self.with(SystemClock::shared())
+        self.with(Arc::new(TokioClock::new(jiff::Timestamp::now())))
     }
 
     async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
@@ -75,6 +79,10 @@ impl<H: Harness> Harness for Split<H> {
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
         self.states.damage(task, "{");
         true
+    }
+
+    async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
+        self.inner.corrupt_envelope(store, task).await
     }
 
     fn takes_effects(&self) -> bool {
@@ -164,6 +172,11 @@ mod sqlite_file {
             );
             true
         }
+
+        async fn corrupt_envelope(&self, _: &Store, task: &TaskId) -> bool {
+            self.write("UPDATE tasks SET props = '{' WHERE id = ?1", task);
+            true
+        }
     }
 
     #[async_trait]
@@ -186,13 +199,43 @@ mod sqlite_file {
     }
 }
 
-// One line per store.
-windlass::conformance_tests!(memory, Memory::default());
-windlass::conformance_tests!(split_memory, Split::<Memory>::default());
-windlass::state_store_conformance_tests!(memory_states, States::default());
+windlass::conformance_tests!(
+    memory,
+    Memory::default(),
+    paused,
+    cannot {
+        Reopen: "the data end with the store",
+        CorruptEnvelope: "the store keeps envelopes as values, which are always readable",
+        Examine: "the store has no examination of its own",
+    }
+);
+windlass::conformance_tests!(
+    split_memory,
+    Split::<Memory>::default(),
+    paused,
+    cannot {
+        Reopen: "the coordinator's data end with the store",
+        CorruptEnvelope: "the coordinator keeps envelopes as values, which are always readable",
+        Effects: "a commit to two stores cannot be one step with its effects",
+    }
+);
+windlass::state_store_conformance_tests!(
+    memory_states,
+    States::default(),
+    paused,
+    cannot {
+        Reopen: "the data end with the store",
+    }
+);
 #[cfg(feature = "sqlite")]
 windlass::conformance_tests!(sqlite, sqlite_file::File::default());
 #[cfg(feature = "sqlite")]
-windlass::conformance_tests!(split_sqlite, Split::<sqlite_file::File>::default());
+windlass::conformance_tests!(
+    split_sqlite,
+    Split::<sqlite_file::File>::default(),
+    cannot {
+        Effects: "a commit to two stores cannot be one step with its effects",
+    }
+);
 #[cfg(feature = "sqlite")]
 windlass::state_store_conformance_tests!(sqlite_states, sqlite_file::File::default());

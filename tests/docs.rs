@@ -60,43 +60,6 @@ fn every_guarantee_has_a_row() {
     }
 }
 
-/// Files that the documents name exist: a test, a module, another document.
-#[test]
-fn what_the_documents_point_to_is_there() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut checked = 0;
-    let mut missing = Vec::new();
-    let docs = std::fs::read_dir(root.join("docs"))
-        .unwrap()
-        .map(|f| f.unwrap().path());
-    for doc in docs.chain([root.join("README.md"), root.join("CONTRIBUTING.md")]) {
-        let text = std::fs::read_to_string(&doc).unwrap();
-        for name in text.split('`').skip(1).step_by(2) {
-            let top = [
-                "src/",
-                "statemachine/",
-                "tests/",
-                "cli/",
-                "docs/",
-                "examples/",
-                "benches/",
-            ];
-            if !top.iter().any(|top| name.starts_with(top)) || name.contains([' ', '*', '<', '{']) {
-                continue;
-            }
-            checked += 1;
-            if !root.join(name).exists() {
-                missing.push(format!("{}: {name}", doc.display()));
-            }
-        }
-    }
-    assert!(missing.is_empty(), "{missing:#?}");
-    assert!(
-        checked > 20,
-        "only {checked} names were found: has the writing changed?"
-    );
-}
-
 #[test]
 fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     let (text, code) = (read("docs/storage.md"), read("src/store/sqlite/schema.rs"));
@@ -148,42 +111,4 @@ fn the_examples_of_services_use_what_there_is() {
     // The grace is 30 s in both.
     assert!(unit.contains("TimeoutStopSec=60s") && unit.contains("--grace 30s"));
     assert!(yaml.contains("terminationGracePeriodSeconds: 60") && yaml.contains("--grace, 30s"));
-}
-
-/// The source text of every crate, joined.
-fn sources(folder: &std::path::Path, text: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("target") {
-            sources(&path, text);
-        } else if path.extension().is_some_and(|e| e == "rs" || e == "go") {
-            text.push_str(&std::fs::read_to_string(path).unwrap());
-        }
-    }
-}
-
-/// Each test that the track record names exists.
-#[test]
-fn the_tests_of_the_track_record_exist() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut code = String::new();
-    for folder in ["src", "statemachine", "cli", "tests", "xtask"] {
-        sources(&root.join(folder), &mut code);
-    }
-    let is_test = |name: &str| {
-        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        name.matches('_').count() >= 2 && name.chars().all(is_word)
-    };
-    let page = read("docs/track-record.md");
-    let rows = page.lines().filter(|line| line.starts_with("| "));
-    let cells = rows.filter_map(|row| row.trim_end_matches(['|', ' ']).rsplit(" | ").next());
-    let named = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
-    let named: Vec<&str> = named.filter(|name| is_test(name)).collect();
-    assert!(named.len() > 80, "the page names {} tests", named.len());
-    let is_missing = |name: &&&str| {
-        let definition = [format!("fn {name}("), format!(" {name}: ")];
-        !definition.iter().any(|text| code.contains(text))
-    };
-    let missing: Vec<_> = named.iter().filter(is_missing).collect();
-    assert!(missing.is_empty(), "named and missing: {missing:?}");
 }

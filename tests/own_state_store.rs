@@ -17,7 +17,10 @@ use tempfile::TempDir;
 use windlass::{
     TaskId, async_trait,
     store::{StateStore, Store},
-    testing::conformance::{Harness, StateHarness},
+    testing::{
+        TokioClock,
+        conformance::{Harness, StateHarness},
+    },
 };
 
 /// The folder of the last store that was made.
@@ -61,7 +64,8 @@ impl StateHarness for Folder {
 #[async_trait]
 impl Harness for Folder {
     async fn store(&self) -> Store {
-        let store = Store::open("memory:").await.unwrap();
+        let clock = Arc::new(TokioClock::new(jiff::Timestamp::now()));
+        let store = Store::open_with_clock("memory:", clock).await.unwrap();
         store.with_state_store(self.make())
     }
 
@@ -76,4 +80,14 @@ impl Harness for Folder {
 }
 
 windlass::state_store_conformance_tests!(json_folder, Folder::default());
-windlass::conformance_tests!(beside_memory, Folder::default());
+windlass::conformance_tests!(
+    beside_memory,
+    Folder::default(),
+    paused,
+    cannot {
+        Reopen: "the coordinator's data end with the store",
+        Clock: "the harness opens the coordinator on a clock of its own",
+        CorruptEnvelope: "the coordinator keeps envelopes as values, which are always readable",
+        Effects: "a commit to two stores cannot be one step with its effects",
+    }
+);

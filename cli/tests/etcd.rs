@@ -16,7 +16,7 @@ use std::{collections::HashMap, thread::sleep, time::Duration};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use live::{Place, until};
+use live::{Place, Running, until};
 use server::Server;
 
 fn json(out: &str) -> Value {
@@ -302,8 +302,12 @@ fn a_worker_that_starts_before_its_store_waits_for_it() {
     );
     server.kill();
     ok(&place, &["stats"], 4);
-    let worker = place.start(&["worker", "--until-idle"]);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let log = std::fs::File::create(place.path("log")).unwrap();
+    let mut worker = place.windlass(&["worker", "--until-idle"]);
+    let worker = Running::of(worker.stderr(log).spawn().unwrap());
+    until("the worker waits", || {
+        place.read("log").contains("the store cannot be opened")
+    });
     server.restart();
     assert_eq!(worker.wait(), Some(0));
     assert_eq!(place.get("a")["state"], "completed");

@@ -22,12 +22,71 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// # Duties of an implementation
 ///
 /// 1. **Acknowledged is durable**, and reaches the watches of the nodes.
+///    Cases: `submit::submits_are_durable`, `commands::commands_are_durable`,
+///    `durability::deletions_are_durable`, `durability::retries_are_durable`,
+///    `durability::purges_are_durable`, `durability::imports_are_durable`,
+///    `durability::node_commands_are_durable`.
 /// 2. **Items are independent**: one that fails does not touch the others; answers come in the
-///    order of the items, also when two items name the same task.
-/// 3. **Commands queue.** None replaces another; they get growing orders, and a command whose id is
-///    known already is the same command (for the same task; else [`Error::Invalid`]).
-/// 4. **Records are told as they are**: a task whose record cannot be read is listed with the
-///    reason, not left out.
+///    order of the items, also when two items name the same task. Such items happen one after the
+///    other.
+///    Cases: `submit::a_bad_item_does_not_touch_the_others`, `submit::two_items_with_one_id`,
+///    `submit::one_id_twice_follows_each_rule`, `commands::items_are_independent`,
+///    `commands::one_id_twice_in_one_call_is_one_command`, `ends::deletions_are_independent`,
+///    `ends::one_id_twice_is_retried_once`, `moving::one_id_twice_is_imported_once`.
+/// 3. **Ids are taken.** A new task is runnable, or sleeps until its start. A submit of an id that
+///    is taken follows its [`IfExists`](super::IfExists).
+///    Cases: `submit::a_new_task_is_runnable`, `submit::a_future_start_sleeps`,
+///    `submit::a_past_start_is_runnable`, `submit::a_live_id_is_refused`,
+///    `submit::an_ended_id_is_refused`, `submit::the_same_task_exists`,
+///    `submit::another_task_is_not_the_same`, `submit::props_are_compared_as_values`,
+///    `submit::a_replacement_has_nothing_of_the_old`,
+///    `registry::a_task_submitted_again_has_another_order`.
+/// 4. **Tasks survive.** Every field of a task comes back as it was submitted, numbers digit by
+///    digit.
+///    Cases: `submit::large_integers_survive`, `submit::every_field_survives`.
+/// 5. **Commands queue.** None replaces another; they get growing orders, and a command whose id is
+///    known already is the same command (for the same task; else [`Error::Invalid`]). A command
+///    waits for an owner and is kept with its outcome as long as its task.
+///    Cases: `commands::commands_queue_in_order`, `commands::orders_grow_across_retries`,
+///    `commands::the_same_id_is_the_same_command`, `commands::a_known_id_is_known_after_its_time`,
+///    `commands::an_id_of_another_task_is_refused`, `commands::commands_survive_a_change_of_owner`,
+///    `commands::no_command_hits_a_later_task`, `commands::unknown_commands_are_not_found`.
+/// 6. **Unreadable records are listed**: a task whose record cannot be read is listed and counted,
+///    with the reason.
+///    Cases: `quarantine::it_stays_listed_with_the_reason`, `quarantine::counts_include_it`,
+///    `quarantine::an_unreadable_envelope_is_quarantined`.
+/// 7. **Lists are exact.** A list has every matching task once, in submit order, page by page, with
+///    its owner and queue. Counts agree with it. Limits are those of the coordinator.
+///    Cases: `registry::unknown_tasks_are_not_found`, `registry::pages_are_in_submit_order`,
+///    `registry::pages_of_a_filter_are_full`, `registry::a_page_of_no_size_is_refused`,
+///    `registry::filters_mean_what_they_say`, `registry::a_prefix_is_no_pattern`,
+///    `registry::counts_are_by_kind_and_state`, `registry::a_record_shows_owner_and_queue`,
+///    `registry::limits_are_the_same`.
+/// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
+///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
+///    no others.
+///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
+///    `ends::a_deleted_id_is_free`, `ends::purge_takes_what_is_meant`.
+/// 9. **Retries.** A retry starts an ended or quarantined task in a new incarnation, and no live
+///    one.
+///    Cases: `ends::a_retry_starts_anew`, `ends::a_retry_forgets_the_result`,
+///    `ends::a_live_task_is_not_retried`, `quarantine::a_retry_starts_it_from_its_props`,
+///    `quarantine::a_retry_starts_one_with_an_unreadable_envelope`,
+///    `quarantine::it_can_be_deleted`.
+/// 10. **Nodes.** Live nodes are listed with what they reported last. A command for a node that does
+///     not live is refused, and one that waits ends with its node.
+///     Cases: `leases::nodes_are_listed`, `leases::a_dead_node_takes_no_commands`.
+/// 11. **History.** The history of a task and the stream of changes have every change once, in
+///     order. A cursor whose history is pruned, or that is beyond the end, is refused with
+///     [`Error::Invalid`] (field `after`).
+///     Cases: `changes::the_history_of_a_task`, `changes::a_limit_means_the_last`,
+///     `changes::changes_from_now_on`, `changes::changes_go_on_after_one`,
+///     `changes::changes_from_the_beginning`, `changes::followers_do_not_take_from_each_other`,
+///     `changes::pruned_history_is_refused`, `changes::a_cursor_beyond_the_end_is_refused`.
+/// 12. **Examinations.** A store that examines itself reports each record that cannot be read with
+///     the name of its task, and nothing about records in order.
+///     Cases: `examine::a_store_in_order_has_nothing_wrong`,
+///     `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
 #[async_trait]
 pub trait Registry: std::marker::Send + Sync + 'static {
     /// What it takes at the most.
@@ -42,7 +101,10 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     ///
     /// 1. It is made at random with the namespace, or with the first call, and kept in it: every
     ///    process that opens the namespace, however it names it, reads the same.
+    ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`,
+    ///    `registry::the_identity_is_durable`.
     /// 2. Another namespace has another one. What [`import`](Self::import) takes does not bring it.
+    ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`.
     ///
     /// # Errors
     ///
@@ -222,14 +284,24 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// # Duties of an implementation
     ///
     /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
-    ///    is left over of an import that was interrupted is no task, and another one takes its place.
-    ///    A task with [`replaces`](Exported::replaces) takes the place of the one of that submit order
-    ///    in the same step: when the import is refused or interrupted, the old task is there as it
-    ///    was. When the id is free, nothing is replaced.
-    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are there;
-    ///    commands and history keep their order ([`Exported::renumbered`]).
-    /// 3. **Fences grow.** The next claim of the task has a greater fence than the one that is told
-    ///    here; the state's version is kept.
+    ///    is left over of an import that was interrupted is no task, and another one takes its
+    ///    place. A task with [`replaces`](Exported::replaces) takes the place of the one of that
+    ///    submit order in the same step: when the import is refused or interrupted, the old task is
+    ///    there as it was. When the id is free, nothing is replaced.
+    ///    Cases: `moving::what_comes_from_elsewhere_is_whole`,
+    ///    `moving::what_goes_elsewhere_is_whole`, `moving::commands_that_waited_go_on_waiting`,
+    ///    `moving::nodes_see_what_has_come`, `moving::a_taken_id_takes_nothing`,
+    ///    `moving::a_claimed_task_is_not_told`, `moving::what_is_too_large_is_refused`,
+    ///    `moving::what_has_ended_can_be_retried_and_purged`,
+    ///    `replacing::an_import_takes_the_place_of_the_task_it_names`,
+    ///    `replacing::a_refused_import_leaves_what_it_would_replace`.
+    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are
+    ///    there; commands and history keep their order ([`Exported::renumbered`]).
+    ///    Cases: `moving::what_came_is_before_what_is_submitted_later`.
+    /// 3. **Fences grow.** The next claim of the task has a greater fence than the one in the
+    ///    import; the state's version is kept.
+    ///    Cases: `moving::fences_go_on_growing`, `moving::fences_grow_past_a_delete`,
+    ///    `moving::a_lost_claim_counts_after_the_move`.
     ///
     /// # Errors
     ///

@@ -59,16 +59,28 @@ impl StateRemoval {
 ///
 /// 1. **Fenced.** A write whose `(fence, version)` is smaller than the stored one's is refused with
 ///    [`Error::Fenced`], in one atomic step with the write. An equal one takes the place of the
-///    stored state: it is the same write again, or follows one of the same claim that the coordinator
-///    refused. (The incarnation is not compared: fences grow across retries and replacements too,
-///    but a late write of a replaced task may have a greater incarnation.)
+///    stored state: it is the same write again, or follows one of the same claim that the
+///    coordinator refused. (The incarnation is not compared: fences grow across retries and
+///    replacements too, but a late write of a replaced task may have a greater incarnation.)
+///    Cases: `states::a_smaller_fence_is_refused`, `states::a_smaller_version_is_refused`,
+///    `states::what_is_newer_is_taken`, `states::the_incarnation_does_not_matter`,
+///    `states::the_same_write_again_succeeds`,
+///    `states::another_write_of_the_same_version_is_stored`,
+///    `states::writers_at_once_leave_the_greatest`.
 /// 2. **Removes only what was seen.** A removal compares the stored state with
 ///    [`StateRemoval::seen`] in one atomic step with the removal ([`StateRemoval::check`]), and is
 ///    refused with [`Error::Fenced`] when another state is stored.
-/// 3. **Durable before answered.**
-/// 4. **Items are independent**; answers come in the order of the items.
-/// 5. **Nothing is lost**: a record that cannot be read is answered with [`Error::Corrupt`] and left
-///    as it is.
+///    Cases: `states::what_is_removed_is_gone`, `states::only_what_was_seen_is_removed`,
+///    `states::a_removal_does_not_take_a_write_along`.
+/// 3. **Durable.** What is acknowledged is durable.
+///    Cases: `states::states_are_durable`.
+/// 4. **Items are independent**; answers come in the order of the items. Two ids never share a
+///    state.
+///    Cases: `states::items_are_independent`, `states::names_do_not_touch`.
+/// 5. **Nothing is lost**: a state comes back with every field, one that is too large is refused,
+///    and a record that cannot be read is returned as [`Error::Corrupt`] and left as it is.
+///    Cases: `states::a_state_comes_back`, `states::large_states_are_stored_or_refused`,
+///    `states::an_unreadable_state_is_left_as_it_is`.
 ///
 /// Nothing has to be remembered of a state that was removed: see
 /// [`Split`](super::split::Split) for why a late write does no harm then.

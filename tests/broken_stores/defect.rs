@@ -25,6 +25,7 @@ pub(crate) enum Defect {
     RepeatedWritesAreRefused,
     OneBadWriteRefusesAll,
     EffectsAreDropped,
+    RepeatedItemsAreSkipped,
     LossesAreNotCounted,
     // Commands.
     OutcomesAreOverwritten,
@@ -45,6 +46,7 @@ pub(crate) enum Defect {
     NamesAreShared,
     EndedLeasesAreRenewed,
     LeavingIsForgotten,
+    AnyLeaseAcknowledges,
     // Tasks.
     TakenIdsAreAccepted,
     EveryTaskIsTheSame,
@@ -59,7 +61,14 @@ pub(crate) enum Defect {
     AgeCountsFromTheSubmit,
     ALimitTakesTheOldest,
     ChangesRepeatTheLast,
+    CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
+    IdentitiesAreNotDurable,
+    // Records that cannot be read.
+    UnreadableTasksAreOmitted,
+    UnreadableTasksAreNotRetried,
+    ExaminationsFindNothing,
+    ExaminationsBlameTheSound,
 }
 
 impl Defect {

@@ -12,7 +12,9 @@
 mod coordinator;
 mod defect;
 mod journal;
+mod lacking;
 mod registry;
+mod repeated;
 mod store;
 mod watch;
 
@@ -24,12 +26,17 @@ use self::{defect::Defect, store::Planted};
 
 /// Runs a case on a store with this defect. Returns whether it passed.
 fn passes(defect: Option<Defect>, case: impl AsyncFnOnce(&dyn Harness)) -> bool {
+    passes_on(&Planted::new(defect), case)
+}
+
+/// Runs a case on the stores of this harness. Returns whether it passed.
+fn passes_on(harness: &dyn Harness, case: impl AsyncFnOnce(&dyn Harness)) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    let run = || runtime.block_on(async { case(&Planted::new(defect)).await });
+    let run = || runtime.block_on(async { case(harness).await });
     catch_unwind(AssertUnwindSafe(run)).is_ok()
 }
 
@@ -83,6 +90,7 @@ planted! {
     a_second_watch_that_misses_tasks: ASecondWatchMissesTasks is found by watch::a_second_watch_lists_what_came_between;
     a_stale_view_that_comes_last: AStaleViewComesLast is found by watch::the_last_state_is_told;
     ends_that_are_not_delivered: EndsAreNotDelivered is found by watch::it_tells_of_the_end;
+    a_quarantine_that_is_not_delivered: EndsAreNotDelivered is found by quarantine::watches_are_told;
     kinds_that_were_not_asked_for: EveryKindIsDelivered is found by watch::it_tells_only_its_kinds;
     watches_that_outlive_their_lease: WatchesOutliveTheirLease is found by watch::it_ends_with_the_lease;
     losses_that_are_delivered_late: LossesAreDeliveredLate is found by leases::a_lost_node_abandons_its_tasks;
@@ -105,5 +113,19 @@ planted! {
     age_that_counts_from_the_submit: AgeCountsFromTheSubmit is found by ends::retention_counts_from_the_end;
     a_limit_that_takes_the_oldest: ALimitTakesTheOldest is found by changes::a_limit_means_the_last;
     changes_that_repeat_the_last: ChangesRepeatTheLast is found by changes::changes_go_on_after_one;
+    repeated_submits_that_are_skipped: RepeatedItemsAreSkipped is found by submit::one_id_twice_follows_each_rule;
+    repeated_claims_that_are_skipped: RepeatedItemsAreSkipped is found by claims::one_id_twice_is_claimed_twice;
+    repeated_writes_that_are_skipped: RepeatedItemsAreSkipped is found by commits::two_writes_of_one_claim_happen_in_order;
+    repeated_commands_that_are_skipped: RepeatedItemsAreSkipped is found by commands::one_id_twice_in_one_call_is_one_command;
+    repeated_retries_that_are_skipped: RepeatedItemsAreSkipped is found by ends::one_id_twice_is_retried_once;
+    repeated_imports_that_are_skipped: RepeatedItemsAreSkipped is found by moving::one_id_twice_is_imported_once;
+    node_commands_that_any_lease_answers: AnyLeaseAcknowledges is found by leases::a_foreign_lease_answers_no_command;
+    cursors_beyond_the_end_that_are_accepted: CursorsBeyondTheEndAreAccepted is found by changes::a_cursor_beyond_the_end_is_refused;
+    identities_that_are_not_durable: IdentitiesAreNotDurable is found by registry::the_identity_is_durable;
+    unreadable_tasks_that_are_omitted: UnreadableTasksAreOmitted is found by quarantine::an_unreadable_envelope_is_quarantined;
+    unreadable_tasks_that_are_not_retried: UnreadableTasksAreNotRetried is found by quarantine::a_retry_starts_one_with_an_unreadable_envelope;
+    examinations_that_miss_a_state: ExaminationsFindNothing is found by examine::an_unreadable_state_is_reported;
+    examinations_that_miss_an_envelope: ExaminationsFindNothing is found by examine::an_unreadable_envelope_is_reported;
+    examinations_that_blame_the_sound: ExaminationsBlameTheSound is found by examine::a_store_in_order_has_nothing_wrong;
     a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::what_is_too_large_is_refused;
 }

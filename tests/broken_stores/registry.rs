@@ -6,10 +6,11 @@ use windlass::{
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, IfExists, Limits,
         NodeCommand, NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+        examine::{Examination, Finding, Strays, Verdict},
     },
 };
 
-use crate::{defect::Defect, journal::Call, store::PlantedStore};
+use crate::{defect::Defect, journal::Call, repeated::spread, store::PlantedStore};
 
 /// The task with every number of its props as a floating-point number.
 fn with_floats(mut submit: Submit) -> Submit {
@@ -33,7 +34,34 @@ impl Registry for PlantedStore {
         Registry::limits(&self.inner)
     }
 
+    async fn identity(&self) -> Result<String, Error> {
+        let own = self.inner.identity().await?;
+        if self.has(Defect::IdentitiesAreNotDurable) {
+            return Ok(own);
+        }
+        let mut memory = self.memory.lock().unwrap();
+        Ok(memory.identity.get_or_insert(own).clone())
+    }
+
+    async fn examine(&self, _: &Examination) -> Result<Vec<Finding>, Error> {
+        let what = (Verdict::Warning, "records that cannot be read");
+        let mut unreadable = Strays::default();
+        for record in self.inner.list(&Filter::default(), Page::default()).await? {
+            let is_reported = match self.defect {
+                Some(Defect::ExaminationsFindNothing) => false,
+                Some(Defect::ExaminationsBlameTheSound) => record.node.is_some(),
+                _ => record.state.is_err(),
+            };
+            if is_reported {
+                unreadable.add(record.task.id.to_string());
+            }
+        }
+        Ok(vec![Finding::none_of("records", what, &unreadable, 0, "")])
+    }
+
     async fn submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+        let (taken, places) = self.taken(tasks, |submit| submit.task.id.clone());
+        tasks = taken;
         if self.has(Defect::IntegersBecomeFloats) {
             tasks = tasks.into_iter().map(with_floats).collect();
         }
@@ -58,10 +86,12 @@ impl Registry for PlantedStore {
         {
             return answers.iter().map(|_| Err(error.clone())).collect();
         }
-        answers
+        spread(answers, &places)
     }
 
     async fn send(&self, mut commands: Vec<Send>) -> Vec<Result<u64, Error>> {
+        let (taken, places) = self.taken(commands, |send| send.id.clone());
+        commands = taken;
         if self.has(Defect::RepeatedCommandsAreNew) {
             for send in &mut commands {
                 if self.inner.command(&send.id).await.is_ok() {
@@ -70,7 +100,7 @@ impl Registry for PlantedStore {
             }
         }
         self.write(Call::Send(commands.clone()));
-        self.inner.send(commands).await
+        spread(self.inner.send(commands).await, &places)
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -93,13 +123,20 @@ impl Registry for PlantedStore {
     }
 
     async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        self.inner.get(id).await
+        let record = self.inner.get(id).await?;
+        if record.state.is_err() && self.has(Defect::UnreadableTasksAreOmitted) {
+            return Err(Error::no_task(id));
+        }
+        Ok(record)
     }
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         let mut records = self.inner.list(filter, page).await?;
         if self.has(Defect::ListsAreNotInOrder) {
             records.reverse();
+        }
+        if self.has(Defect::UnreadableTasksAreOmitted) {
+            records.retain(|record| record.state.is_ok());
         }
         Ok(records)
     }
@@ -132,14 +169,19 @@ impl Registry for PlantedStore {
     }
 
     async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let (mut ids, places) = self.taken(ids, TaskId::clone);
+        let mut answers = Vec::new();
+        if self.has(Defect::UnreadableTasksAreNotRetried) {
+            answers = ids.drain(..).map(|_| Ok(())).collect();
+        }
         self.write(Call::Retry(ids.clone()));
-        let mut answers = self.inner.retry(ids).await;
+        answers.extend(self.inner.retry(ids).await);
         for answer in &mut answers {
             if self.has(Defect::LiveTasksAreRetried) && matches!(answer, Err(Error::Invalid(_))) {
                 *answer = Ok(());
             }
         }
-        answers
+        spread(answers, &places)
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -179,7 +221,12 @@ impl Registry for PlantedStore {
             Some(Defect::ChangesRepeatTheLast) => after.map(|seq| seq.saturating_sub(1)),
             _ => after,
         };
-        self.inner.changes(after).await
+        match self.inner.changes(after).await {
+            Err(_) if self.has(Defect::CursorsBeyondTheEndAreAccepted) => {
+                self.inner.changes(None).await
+            }
+            changes => changes,
+        }
     }
 
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
@@ -191,6 +238,7 @@ impl Registry for PlantedStore {
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let (tasks, places) = self.taken(tasks, |exported| exported.task.id.clone());
         self.write(Call::Import(tasks.clone()));
         let given = tasks.clone();
         let answers = self.inner.import(tasks).await;
@@ -202,6 +250,6 @@ impl Registry for PlantedStore {
                 }
             }
         }
-        answers
+        spread(answers, &places)
     }
 }

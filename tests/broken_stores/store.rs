@@ -30,6 +30,8 @@ pub(crate) struct Memory {
     pub(crate) listed: HashMap<u64, Vec<TaskId>>,
     /// Every node that has ever been a peer.
     pub(crate) peers: Vec<NodeRecord>,
+    /// The identity of the namespace, once somebody has asked for it.
+    pub(crate) identity: Option<String>,
 }
 
 /// A store that passes the suite, but for one defect.
@@ -97,6 +99,16 @@ impl Harness for Planted {
             defect: self.defect,
             memory: last.memory.clone(),
         }))
+    }
+
+    async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        Some(Store::from_parts(store.clone(), store, clock))
+    }
+
+    /// To the memory store, a state that cannot be read and an envelope that cannot are one.
+    async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
+        self.corrupt_state(store, task).await
     }
 
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {

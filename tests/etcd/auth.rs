@@ -176,8 +176,14 @@ async fn a_password_that_is_wrong_for_a_while_is_waited_out() {
 async fn a_role_that_is_gone_for_a_while_is_waited_out() {
     let mut server = Server::start();
     let mut root = with_users(&server).await;
-    goes_on(&mut server, async |_| {
+    goes_on(&mut server, async |server| {
+        let (_store, same_user) = as_worker(server).await;
         root.user_revoke_role("w", "windlass").await.unwrap();
+        until("the user is refused", async || {
+            same_user.counts().await.is_err()
+        })
+        .await;
+        // The time for which the role is gone: the node writes every 50 ms.
         tokio::time::sleep(secs(2)).await;
         root.user_grant_role("w", "windlass").await.unwrap();
     })

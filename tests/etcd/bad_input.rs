@@ -1,10 +1,10 @@
 //! What others write wrongly: set aside or rejected, and nothing else suffers.
 
-use windlass::{Code, KindConfig, Message, NewTask, Runner, TaskContext};
+use windlass::{Code, KindConfig, Message, NewTask, Runner, TaskContext, store::Error};
 
 use crate::{
     server::Server,
-    support::{code, open, raw, until},
+    support::{code, open, raw, secs, spec, until},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,4 +102,32 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
     );
     assert_eq!(code(&client, &id).await, Some(Code::Runnable));
     node.shutdown().await;
+}
+
+/// Props that cannot be read are replaced when their task is retried: it starts without any.
+#[tokio::test]
+async fn a_retry_replaces_props_that_cannot_be_read() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    let mut raw = raw(&server.endpoint()).await;
+    raw.put("/ns/tasks/t/props", "no json", None).await.unwrap();
+    let lease = store
+        .coordinator()
+        .join(&spec("n"), secs(60))
+        .await
+        .unwrap();
+    let claim = async || {
+        let mut answers = store.coordinator().claim(&lease, vec![id.clone()]).await;
+        answers.remove(0)
+    };
+    let refused = claim().await;
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert!(claim().await.unwrap().is_none(), "it is quarantined");
+    client.retry(&id).await.unwrap();
+    let claimed = claim().await.unwrap().unwrap();
+    assert_eq!(claimed.task.props.as_str(), "null");
+    assert_eq!(claimed.task.kind.as_str(), "k", "the envelope stays");
+    let kept = &claimed.state.errors.last().unwrap().error;
+    assert!(kept.contains("props"), "{kept}");
 }

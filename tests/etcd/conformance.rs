@@ -65,10 +65,11 @@ impl Etcd {
         EtcdStore::connect(options, clock).await.unwrap()
     }
 
-    async fn damage(&self, task: &TaskId) {
+    /// Writes text that no record begins with to a key of the namespace.
+    async fn damage(&self, key: &str, task: &TaskId) {
         let endpoint = [format!("http://{}", self.server.endpoint())];
         let mut client = Client::connect(endpoint, None).await.unwrap();
-        let key = format!("/{}/state/{task}", self.namespace.lock().unwrap());
+        let key = format!("/{}/{key}/{task}", self.namespace.lock().unwrap());
         client.put(key, "{", None).await.unwrap();
     }
 }
@@ -100,7 +101,12 @@ impl Harness for Etcd {
     }
 
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
-        self.damage(task).await;
+        self.damage("state", task).await;
+        true
+    }
+
+    async fn corrupt_envelope(&self, _: &Store, task: &TaskId) -> bool {
+        self.damage("tasks", task).await;
         true
     }
 }
@@ -119,7 +125,7 @@ impl StateHarness for Etcd {
     }
 
     async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {
-        self.damage(task).await;
+        self.damage("state", task).await;
         true
     }
 }

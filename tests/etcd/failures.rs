@@ -1,6 +1,9 @@
 //! Servers that die, stand still, forget and fill up: nothing is lost and nothing gives up.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::StreamExt;
 use windlass::{
@@ -31,9 +34,15 @@ async fn a_server_that_is_killed_and_restarted_costs_nothing() {
     let node = Runner::builder(&store).node("n").handler("steps", steps);
     let node = node.start().await.unwrap();
     let ids = submit_steps(&client, 20, 60).await;
-    for _ in 0..2 {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+    for steps in [10, 30] {
+        until("the first task works", async || {
+            let state = client.get(&ids[0]).await.unwrap().state.unwrap();
+            let data = state.data.map(|data| data.as_str().parse::<u32>().unwrap());
+            data.is_some_and(|done| done >= steps)
+        })
+        .await;
         server.kill();
+        // The time for which there is no server.
         tokio::time::sleep(Duration::from_millis(700)).await;
         server.restart();
     }
@@ -56,17 +65,21 @@ async fn a_server_that_stands_still_past_the_lease_costs_the_claims_and_no_task(
         node.snapshot().await.is_some_and(|s| s.tasks.len() == 10)
     })
     .await;
+    let paused = Instant::now();
     server.pause();
-    // Long before the lease can be known to have ended, its handlers are stopped.
     until("the handlers are stopped", async || {
         node.snapshot().await.is_some_and(|s| s.tasks.is_empty())
     })
     .await;
+    let stopped = paused.elapsed();
+    assert!(stopped < secs(5), "before the lease can end: {stopped:?}");
+    // Longer than the lease in all.
     tokio::time::sleep(secs(3)).await;
     server.resume();
     for id in &ids {
         let done = client.wait(id).await.unwrap();
         assert_eq!(done.result::<u32>().unwrap(), Some(100));
+        assert_eq!((done.state.claims, done.state.attempts), (2, 1));
     }
     node.shutdown().await;
 }
@@ -121,6 +134,7 @@ async fn a_lost_lease_in_a_batch_fails_its_own_claims_only() {
         store.claim(&a, ids(&names[..50])),
         store.claim(&b, ids(&names[50..])),
     );
+    assert_eq!((of_a.len(), of_b.len()), (50, 50));
     assert!(
         of_a.iter()
             .all(|claim| matches!(claim, Err(Error::Fenced(_))))
@@ -200,7 +214,8 @@ async fn a_broken_watch_goes_on_where_it_was() {
     }
 }
 
-/// A write whose answer is lost: repeated, it happens once.
+/// A write whose answer is lost is repeated and happens once. Of every tenth write the answer is
+/// lost; the connections break all the time besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
@@ -218,25 +233,29 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
         }
     });
     for n in 0..150 {
-        let name = format!("t{n}");
-        // Whether an attempt without an answer was one is found by reading.
+        let name = format!("t{n:03}");
+        if n % 10 == 0 {
+            proxy.lose_answer_to(format!("/ns/tasks/{name}").as_bytes());
+        }
+        let mut gave_up = false;
         loop {
             match store.submit(vec![task(&name)]).await.remove(0) {
                 Ok(_) => break,
-                Err(e) if e.is_retryable() => {}
-                // The call before gave up, but had been heard.
-                Err(Error::AlreadyExists { .. }) => break,
+                Err(e) if e.is_retryable() => gave_up = true,
+                // The call before gave up, but its write was done.
+                Err(Error::AlreadyExists { .. }) if gave_up => break,
                 Err(e) => panic!("{e}"),
             }
         }
     }
+    assert_eq!(proxy.lost_answers(), 15);
     breaking.abort();
     proxy.mend();
     let near = connect(&server.url("ns")).await;
     let counts = near.counts().await.unwrap();
     assert_eq!(counts[0].tasks, 150);
-    for n in [0, 77, 149] {
-        let id = format!("t{n}").parse().unwrap();
+    for n in 0..150 {
+        let id = format!("t{n:03}").parse().unwrap();
         assert_eq!(near.history(&id, 10).await.unwrap().len(), 1);
     }
 }

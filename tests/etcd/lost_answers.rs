@@ -77,6 +77,7 @@ async fn a_submit_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
         let answer = world.far.submit(vec![submit]).await.remove(0);
         assert!(matches!(answer, Ok(Submitted::New)), "{answer:?}");
         expected += 1;
+        assert_eq!(world.proxy.lost_answers(), u64::from(expected));
         assert_eq!(world.ended(&id).await, expected);
     }
     world.node.shutdown().await;
@@ -90,6 +91,7 @@ async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
     world.proxy.lose_answer_to(b"incarnation");
     let answer = world.far.retry(vec![id.clone()]).await.remove(0);
     answer.unwrap();
+    assert_eq!(world.proxy.lost_answers(), 1);
     let ended = world.client.wait(&id).await.unwrap();
     assert_eq!(ended.code(), Code::Failed);
     let record = world.client.get(&id).await.unwrap();
@@ -119,6 +121,7 @@ async fn a_delete_without_an_answer_forgets_no_command_of_a_task_that_lives() {
     }
     proxy.lose_answer_to(b"/ns/commands/c129");
     let answer = far.delete(vec![id.clone()]).await.remove(0);
+    assert_eq!(proxy.lost_answers(), 1);
     match near.get(&id).await {
         Ok(_) => {
             for name in &names {

@@ -1,6 +1,12 @@
 //! Nodes on etcd: the same runner and handlers as on every store.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use windlass::{BoxError, Code, Command, Message, NewTask, Outcome, Runner, TaskContext};
 
@@ -14,12 +20,17 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
     let server = Server::start();
     let (store, client) = open(&server.url("team")).await;
     let (other, _) = open(&server.url("team")).await;
-    let double = |task: TaskContext| async move {
-        let n: u64 = task.props()?;
-        Ok::<_, BoxError>(Message::complete_with(&(n * 2))?)
-    };
     let mut nodes = Vec::new();
-    for (name, store) in [("n1", &store), ("n2", &other)] {
+    let runs = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    for ((name, store), runs) in [("n1", &store), ("n2", &other)].into_iter().zip(&runs) {
+        let runs = runs.clone();
+        let double = move |task: TaskContext| {
+            runs.fetch_add(1, Ordering::SeqCst);
+            async move {
+                let n: u64 = task.props()?;
+                Ok::<_, BoxError>(Message::complete_with(&(n * 2))?)
+            }
+        };
         let builder = Runner::builder(store).node(name).slots(20);
         nodes.push(builder.handler("double", double).start().await.unwrap());
     }
@@ -33,6 +44,9 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
         assert_eq!(done.result::<u64>().unwrap(), Some(n * 2));
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
+    let runs = runs.map(|runs| runs.load(Ordering::SeqCst));
+    assert_eq!(runs.iter().sum::<u32>(), 200, "{runs:?}");
+    assert!(runs.iter().all(|runs| *runs >= 20), "shared: {runs:?}");
     for node in nodes {
         node.shutdown().await;
     }

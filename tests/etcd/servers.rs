@@ -11,7 +11,7 @@ use std::{
 use jiff::SignedDuration;
 use tokio::{
     io::AsyncReadExt,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 use windlass::{
     Client, Code, NewTask, Runner,
@@ -55,7 +55,9 @@ async fn a_server_that_is_too_old_is_said() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_has_no_address_is_unavailable() {
-    let options = Options::parse("etcd://no-such-host.invalid:2379/ns").unwrap();
+    // Longer than a label of a name may be: no resolver is asked, and none knows it.
+    let name = "x".repeat(64);
+    let options = Options::parse(&format!("etcd://{name}.invalid:2379/ns")).unwrap();
     let error = refused(options).await;
     assert!(error.is_retryable(), "{error}");
     assert!(
@@ -68,9 +70,10 @@ async fn a_host_that_has_no_address_is_unavailable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_are_not_there_are_passed_over() {
     let server = Server::start();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = gone.local_addr().unwrap();
-    drop(gone);
+    // A socket that is bound and does not listen keeps the port, and refuses connections.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = bound.local_addr().unwrap();
     // Whichever of them is tried first.
     for _ in 0..6 {
         let url = format!("etcd://{nobody},{},{nobody}/ns", server.endpoint());
@@ -185,6 +188,8 @@ async fn a_clock_that_jumps_costs_no_lease() {
         clock.0.store(hours, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
+    let running = node.snapshot().await.unwrap().tasks.len();
+    assert_eq!(running, 3, "the tasks still run after the jumps");
     for id in &ids {
         let done = client.wait(id).await.unwrap();
         assert_eq!(done.code(), Code::Completed);

@@ -1,18 +1,19 @@
 //! Commands to tasks that run, sleep, are paused, ignore them, or have ended.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicU32, Ordering},
 };
 
+use tokio::time::Instant;
 use windlass::{
     ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Status, Stop,
-    TaskContext,
+    StopReason, TaskContext,
     store::Error,
     testing::{Fault, Operation},
 };
 
-use crate::support::{World, applied, secs};
+use crate::support::{RunEnds, World, applied, secs};
 
 async fn obeys(task: TaskContext) -> Message {
     task.stopped().await.message()
@@ -282,41 +283,28 @@ async fn one_that_is_resumed_beyond_the_limit_waits_its_turn() {
 #[tokio::test(start_paused = true)]
 async fn deleting_a_task_stops_its_handler() {
     let world = World::new().await;
-    let stops = Arc::new(Mutex::new(Vec::new()));
-    let seen = stops.clone();
+    let ends = RunEnds::default();
+    let guards = ends.clone();
     let node = world
         .node("n")
-        .handler("waits", move |task: TaskContext| {
-            let seen = seen.clone();
-            async move {
-                let guard = Dropped(seen);
-                let stop = task.stopped().await;
-                guard.0.lock().unwrap().push(format!("{stop:?}"));
-                Message::complete()
-            }
-        })
+        .handler("ignores", move |task| guards.clone().hold(task))
         .start()
         .await
         .unwrap();
-    let id = world.running("waits").await;
+    let id = world.running("ignores").await;
     world.client.delete(&id).await.unwrap();
+    let deleted = Instant::now();
     world
         .until("the handler is gone", || async {
-            stops.lock().unwrap().last().is_some_and(|s| s == "dropped")
-                && node.snapshot().await.unwrap().tasks.is_empty()
+            !ends.all().is_empty() && node.snapshot().await.unwrap().tasks.is_empty()
         })
         .await;
+    let end = ends.all().remove(0);
+    assert_eq!(end.stop, Some(Stop::Node(StopReason::Deleted)));
+    let after = end.at - deleted;
+    assert!(after < secs(1), "a deleted task has no grace: {after:?}");
     let gone = world.client.get(&id).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
-    assert_ne!(Stop::Command(Command::Kill).message(), Message::release());
-}
-
-struct Dropped(Arc<Mutex<Vec<String>>>);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.lock().unwrap().push("dropped".to_owned());
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,13 +3,12 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass::{
     BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
@@ -18,33 +17,18 @@ use windlass::{
     testing::{Fault, Operation},
 };
 
-use crate::support::{World, applied, secs};
+use crate::support::{RunEnds, World, applied, secs};
 
 #[tokio::test(start_paused = true)]
 async fn handlers_are_stopped_before_the_lease_can_have_ended() {
     let world = World::new().await;
-    type Seen = Arc<Mutex<Vec<(Timestamp, Option<Stop>)>>>;
-    let seen: Seen = Arc::default();
-    let clock = world.store.clock().clone();
-    let (note, now) = (seen.clone(), clock.clone());
-    struct OnDrop(Seen, Arc<dyn windlass::clock::Clock>);
-    impl Drop for OnDrop {
-        fn drop(&mut self) {
-            self.0.lock().unwrap().push((self.1.now(), None));
-        }
-    }
+    let ends = RunEnds::default();
+    let guards = ends.clone();
     let ttl = secs(15);
     let node = world
         .node("n")
         .lease_ttl(ttl)
-        .handler("k", move |task: TaskContext| {
-            let guard = OnDrop(note.clone(), now.clone());
-            async move {
-                let stop = task.stopped().await;
-                guard.0.lock().unwrap().push((guard.1.now(), Some(stop)));
-                std::future::pending::<Message>().await
-            }
-        })
+        .handler("k", move |task| guards.clone().hold(task))
         .start()
         .await
         .unwrap();
@@ -56,18 +40,15 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
         })
         .await;
     // From the last renewal that succeeded on, the store answers none.
-    let renewed = clock.now();
+    let renewed = Instant::now();
     world.faults.fail(Operation::Renew, Fault::Before, 100_000);
     world
-        .until("the handler is gone", || async {
-            !seen.lock().unwrap().is_empty()
-        })
+        .until("the handler is gone", || async { !ends.all().is_empty() })
         .await;
-    let (at, _) = seen.lock().unwrap()[0].clone();
-    let after = at.duration_since(renewed);
+    let after = ends.all()[0].at - renewed;
     assert!(
         after.as_millis() < 12_100,
-        "with a margin before {ttl:?}: {after}"
+        "with a margin before {ttl:?}: {after:?}"
     );
     // The store is well again: the node comes back by itself and goes on with the task.
     world.faults.heal();
@@ -77,17 +58,9 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
         })
         .await;
     assert!(!node.is_stopped());
-    let told: Vec<_> = seen
-        .lock()
-        .unwrap()
-        .iter()
-        .filter_map(|(_, stop)| stop.clone())
-        .collect();
-    assert!(
-        told.iter()
-            .all(|stop| *stop == Stop::Node(StopReason::LeaseLost)),
-        "{told:?}"
-    );
+    let ends = ends.all();
+    assert_eq!(ends.len(), 1, "the second run goes on: {ends:?}");
+    assert_eq!(ends[0].stop, Some(Stop::Node(StopReason::LeaseLost)));
 }
 
 #[tokio::test(start_paused = true)]

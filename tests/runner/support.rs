@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use windlass::{
-    Client, Code, Command, NewTask, Outcome, Runner, TaskId,
+    Client, Code, Command, Message, NewTask, Outcome, Runner, Stop, TaskContext, TaskId,
     clock::Clock,
     runner::Builder,
     store::Store,
@@ -128,6 +129,46 @@ impl World {
     pub(crate) async fn command(&self, id: &TaskId, command: Command) -> Outcome {
         let sent = self.client.command(id, command).await.unwrap();
         self.client.wait_outcome(&sent).await.unwrap()
+    }
+}
+
+/// The end of one run of a handler: the node dropped it.
+#[derive(Debug, Clone)]
+pub(crate) struct RunEnd {
+    pub(crate) at: Instant,
+    /// The stop that the handler could have read at its end.
+    pub(crate) stop: Option<Stop>,
+}
+
+/// The ends of the runs of a handler that ignores every stop, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunEnds(Arc<Mutex<Vec<RunEnd>>>);
+
+impl RunEnds {
+    /// Handles a task: records the end of the run, and never returns.
+    pub(crate) async fn hold(self, task: TaskContext) -> Message {
+        let _guard = RunGuard { ends: self, task };
+        std::future::pending().await
+    }
+
+    pub(crate) fn all(&self) -> Vec<RunEnd> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Lives as long as one run, and records its end.
+struct RunGuard {
+    ends: RunEnds,
+    task: TaskContext,
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        let end = RunEnd {
+            at: Instant::now(),
+            stop: self.task.stopped().now_or_never(),
+        };
+        self.ends.0.lock().unwrap().push(end);
     }
 }
 

@@ -19,7 +19,7 @@ fn field(error: StartError) -> String {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn absurd_settings_are_named() {
     let world = World::new().await;
     let node = || world.node("n").handler("k", done);
@@ -90,7 +90,7 @@ async fn a_name_that_is_taken_is_refused_until_it_is_free() {
         .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_bad_task_is_refused_by_field() {
     let world = World::new().await;
     let cases = [

@@ -69,27 +69,22 @@ async fn what_does_not_fit_does_not_touch_what_does() {
     let mut file = file();
     file.options.max_file_bytes = Some(1 << 20);
     let store = file.open().await;
-    let store = std::sync::Arc::new(store);
-    let submit = |task| {
-        let store = store.clone();
-        tokio::spawn(async move { try_submit(&store, task).await })
-    };
-    // The writer waits with the first for the lock; the others come meanwhile, and go together.
+    // The writer waits for the lock with the first; the others come meanwhile, and go together.
     let lock = file.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let first = submit(task("first"));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let submit = |task| Box::pin(try_submit(&store, task));
+    let mut first = submit(task("first"));
+    assert!(futures::poll!(&mut first).is_pending());
     let mut large = task("large");
     large.props = Json::new("props", &"x".repeat(1_000_000)).unwrap();
     let mut jobs = vec![submit(large)];
     jobs.extend((0..10).map(|n| submit(task(&format!("t{n}")))));
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    lock.execute_batch("ROLLBACK").unwrap();
-    first.await.unwrap().unwrap();
-    let mut results = Vec::new();
-    for job in jobs {
-        results.push(job.await.unwrap());
+    for job in &mut jobs {
+        assert!(futures::poll!(job).is_pending());
     }
+    lock.execute_batch("ROLLBACK").unwrap();
+    first.await.unwrap();
+    let mut results = futures::future::join_all(jobs).await;
     assert!(results.remove(0).unwrap_err().is_retryable());
     assert!(results.iter().all(Result::is_ok), "{results:?}");
 }

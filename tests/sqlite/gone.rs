@@ -142,18 +142,20 @@ async fn what_was_acknowledged_before_a_move_is_in_the_moved_files() {
     let file = file();
     let store = Arc::new(file.open().await);
     let writer = store.clone();
+    let (written, mut so_far) = tokio::sync::watch::channel(0);
     let acknowledged = tokio::spawn(async move {
         for n in 0..100_000 {
             if try_submit(&writer, task(&format!("t{n}"))).await.is_err() {
                 return n;
             }
+            written.send_replace(n + 1);
         }
         100_000
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    so_far.wait_for(|n| *n >= 20).await.unwrap();
     fs::rename(file.path(), moved(&file.path())).unwrap();
     let count = acknowledged.await.unwrap();
-    assert!(count > 0);
+    assert!((20..100_000).contains(&count), "{count}");
     drop(store);
     // The log stays where it was, with all that was acknowledged.
     let log = beside(&file.path(), "-wal");

@@ -31,6 +31,8 @@
 mod capture;
 mod folders;
 mod group;
+#[cfg(test)]
+mod lease_tests;
 mod leftover;
 mod names;
 pub(crate) mod process;
@@ -191,6 +193,11 @@ impl Exec {
             grace,
         };
         leftover::about_to_start(folder, running).map_err(written_down)?;
+        // A process that stood still learns here that its lease is over, before the engine does.
+        if task.lease_left().is_zero() {
+            leftover::ended(folder, task.fence());
+            return Err("the command was not started: the lease of this node is over".to_owned());
+        }
         let started = Instant::now();
         let mut group = match Group::start(&mut prepare(task, props, folder)) {
             Ok(group) => group,

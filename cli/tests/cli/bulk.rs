@@ -45,6 +45,7 @@ fn without_a_terminal_filters_need_a_yes() {
     env.run(&["purge", "--older-than", "1d"])
         .fails(2, &["--yes"]);
     let all = env.run(&["list", "-o", "json"]).ok().lines();
+    assert!(!all.is_empty());
     assert!(all.iter().all(|t| t["commands_waiting"] == 0), "{all:?}");
 }
 

@@ -166,14 +166,19 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Item, Error> {
         let keys = &self.keys;
-        let (mut envelope, order) = bundle.envelope().map_err(|reason| corrupt(id, reason))?;
+        let read = bundle.envelope();
+        let is_repaired = read.is_err();
+        let (mut envelope, order) = match read {
+            Ok(read) => read,
+            Err(reason) => bundle.replaced_envelope(id, reason)?,
+        };
         let mut item = Item::new(touch(id)).at(self.pipeline.places(1), 1);
         let (task, finished, owner) = (keys.task(id), keys.finished(id), keys.owner(id));
         item.when_at(&task, revision(bundle.task.as_ref()));
         item.when_at(&finished, revision(bundle.finished.as_ref()));
         item.when_at(&keys.state(id), revision(bundle.state.as_ref()));
         item.when_at(&owner, revision(bundle.owner.as_ref()));
-        if bundle.task.is_none() {
+        if bundle.task.is_none() || is_repaired {
             let props = envelope.props.take();
             let live = Envelope {
                 order: Some(order),
@@ -186,6 +191,9 @@ impl Inner {
             if let Some(props) = props {
                 item.put(&keys.props(id), props.as_str().to_owned());
             }
+        }
+        if bundle.has_unreadable_props() {
+            item.delete(&keys.props(id));
         }
         if bundle.owner.is_some() {
             item.delete(&owner);
@@ -206,20 +214,26 @@ impl Inner {
 /// The state that a retry starts a task with.
 fn retried(id: &TaskId, bundle: &Bundle, now: Timestamp) -> Result<State, Error> {
     let aside = bundle.aside();
-    match bundle.state() {
-        Ok((state, _)) if state.code().is_terminal() => Ok(state.retried(now)),
+    match (bundle.state(), bundle.whole_task(id)) {
+        (Ok((state, _)), _) if state.code().is_terminal() => Ok(state.retried(now)),
+        // What cannot be read of the task is replaced: it starts again, with the reason.
+        (Ok((mut state, _)), Err(reason)) => {
+            let error = corrupt(id, reason);
+            state.errors.push(now, error.to_string(), MAX_KEPT);
+            Ok(state.retried(now))
+        }
         // It can be read again: it goes on from where it was.
-        Ok((mut state, _)) if aside.is_some() => {
+        (Ok((mut state, _)), Ok(_)) if aside.is_some() => {
             state.version += 1;
             Ok(state)
         }
-        Ok((state, _)) => {
+        (Ok((state, _)), Ok(_)) => {
             let code = state.code();
             let reason =
                 format!("is {code}; only a task that has ended or is set aside is retried");
             Err(Invalid::new("state", reason).into())
         }
-        Err(reason) => {
+        (Err(reason), _) => {
             let mut state = State::new(now);
             let error = corrupt(id, aside.unwrap_or(reason));
             state.errors.push(now, error.to_string(), MAX_KEPT);

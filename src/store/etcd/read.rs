@@ -87,6 +87,28 @@ impl Bundle {
         Ok((envelope, order))
     }
 
+    /// What takes the place of an envelope that cannot be read, and its order.
+    pub(super) fn replaced_envelope(
+        &self,
+        id: &TaskId,
+        reason: String,
+    ) -> Result<(Envelope, u64), Error> {
+        let kv = self.task.as_ref().or(self.finished.as_ref());
+        let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
+        let order = kv.map_or(0, |kv| envelope.order(kv));
+        Ok((envelope, order))
+    }
+
+    /// Whether a live task has props that are no JSON.
+    pub(super) fn has_unreadable_props(&self) -> bool {
+        let props = self.props.as_ref().filter(|_| self.task.is_some());
+        let is_json = |kv| {
+            let text = records::text_of(kv);
+            text.is_ok_and(|text| Json::parse("props", text).is_ok())
+        };
+        props.is_some_and(|kv| !is_json(kv))
+    }
+
     pub(super) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
         let (mut envelope, _) = self.envelope()?;
         let props = match (&self.props, envelope.props.take()) {
@@ -122,12 +144,7 @@ impl Bundle {
     pub(super) fn record(&self, id: &TaskId) -> Result<TaskRecord, Error> {
         let (envelope, order) = match self.envelope() {
             Ok(read) => read,
-            Err(reason) => {
-                let kv = self.task.as_ref().or(self.finished.as_ref());
-                let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
-                let order = kv.map_or(0, |kv| envelope.order(kv));
-                (envelope, order)
-            }
+            Err(reason) => self.replaced_envelope(id, reason)?,
         };
         let aside = self.aside().or_else(|| self.fault(id));
         let stored = self.state();

@@ -12,9 +12,12 @@ use super::{
 use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, StateRemoval, StateWrite, Submit, Submitted, TaskRecord,
-    examine::{Examination, Finding},
+    examine::{Examination, Finding, Strays, Verdict},
     export::There,
 };
+
+/// How many states an examination loads at once.
+const EXAMINED: usize = 1000;
 
 impl Split {
     /// The tasks whose record cannot be read, by the coordinator or by the state store.
@@ -94,6 +97,32 @@ impl Split {
             }
         }
         imported
+    }
+
+    /// Loads the state of every task. The registry's own examination reads what it stores itself.
+    async fn examine_states(&self) -> Finding {
+        const CHECK: &str = "state-store";
+        let mut unreadable = Strays::default();
+        let ids = match self.registry.ids().await {
+            Ok(ids) => ids,
+            Err(error) => return Finding::unknown(CHECK, &error, "check the store first"),
+        };
+        for page in ids.chunks(EXAMINED) {
+            for (id, loaded) in page.iter().zip(self.load(page).await) {
+                match loaded {
+                    Ok(_) => {}
+                    Err(Error::Corrupt { .. }) => unreadable.add(id.to_string()),
+                    Err(error) => {
+                        let advice = "check whether the state store can be reached";
+                        return Finding::unknown(CHECK, &error, advice);
+                    }
+                }
+            }
+        }
+        let what = (Verdict::Warning, "states that cannot be read");
+        let advice = "windlass list --quarantined shows the reason; restore the states, or retry the \
+                      tasks to start them from their props";
+        Finding::none_of(CHECK, what, &unreadable, 0, advice)
     }
 
     /// Removes unreadable states of tasks that have ended: a retry was asked for.
@@ -233,6 +262,8 @@ impl Registry for Split {
     }
 
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
-        self.registry.examine(how).await
+        let mut findings = self.registry.examine(how).await?;
+        findings.push(self.examine_states().await);
+        Ok(findings)
     }
 }

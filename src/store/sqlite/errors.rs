@@ -111,6 +111,16 @@ pub(super) fn read_only(path: &Path) -> Error {
     ))
 }
 
+/// A connection does not make commits durable as it was set to.
+pub(super) fn not_durable(path: &Path, pragma: &str, found: &str, wanted: &str) -> Error {
+    Error::Unusable(format!(
+        "could not open '{}': SQLite reports that {pragma} is {found}, not {wanted}, so a power \
+         failure could take acknowledged tasks; put the file on a local disk, and use the SQLite \
+         that windlass is built with",
+        path.display()
+    ))
+}
+
 fn damaged(path: &Path, error: &Sql) -> Error {
     let file = path.display();
     Error::Unusable(format!(

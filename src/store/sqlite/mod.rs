@@ -163,7 +163,7 @@ impl SqliteStore {
         let path = path.as_ref().to_owned();
         blocking(move || {
             let (files, conn) = open::writer(&path, &options)?;
-            let hub = Hub::start(files.clone(), options.busy_timeout)?;
+            let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
             let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
@@ -178,7 +178,7 @@ impl SqliteStore {
                 committed: hub.ringer(),
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), options.busy_timeout)),
+                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 lease_clock,

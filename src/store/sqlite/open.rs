@@ -47,11 +47,60 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
+/// What all connections of an open store have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) busy_timeout: Duration,
+    pub(super) synchronous: Synchronous,
+}
+
+impl Settings {
+    pub(super) fn of(options: &Options) -> Self {
+        Self {
+            busy_timeout: options.busy_timeout,
+            synchronous: options.synchronous,
+        }
+    }
+}
+
+/// Opens a connection. The only place that does.
+fn open(path: &Path, settings: Settings) -> Sql<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     keep_plans(&conn)?;
-    conn.busy_timeout(options.busy_timeout)?;
+    conn.busy_timeout(settings.busy_timeout)?;
+    let (_, synchronous) = level(settings.synchronous);
+    conn.pragma_update(None, "synchronous", synchronous)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(conn)
+}
+
+/// The number that SQLite reports for a level, and its name.
+fn level(synchronous: Synchronous) -> (i64, &'static str) {
+    match synchronous {
+        Synchronous::Full => (2, "FULL"),
+        Synchronous::Normal => (1, "NORMAL"),
+    }
+}
+
+/// Reads back what makes a commit durable, and refuses a connection on which it is not as set. A
+/// connection that only reads counts too: it may write the log back.
+fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Result<(), Stop> {
+    let (wanted, name) = level(synchronous);
+    let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    if found != wanted {
+        let set = format!("{wanted} ({name})");
+        return Err(errors::not_durable(path, "synchronous", &found.to_string(), &set).into());
+    }
+    let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(errors::not_durable(path, "journal_mode", &mode, "wal").into());
+    }
+    Ok(())
+}
+
+fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
+    let conn = open(path, Settings::of(options))?;
     // Nothing is changed in a file that is not ours: this only reads.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
@@ -76,6 +125,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
             path.display()
         ))));
     }
+    is_durable(&conn, path, options.synchronous)?;
     Ok(conn)
 }
 
@@ -88,11 +138,6 @@ fn keep_plans(conn: &Connection) -> Sql<()> {
 }
 
 fn configure(conn: &Connection, options: &Options) -> Sql<()> {
-    let synchronous = match options.synchronous {
-        Synchronous::Full => "FULL",
-        Synchronous::Normal => "NORMAL",
-    };
-    conn.pragma_update(None, "synchronous", synchronous)?;
     conn.pragma_update(None, "cache_size", -i64::from(options.cache_mib) * 1024)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.query_row(
@@ -107,22 +152,18 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
         let pages = (bytes / page.unsigned_abs().max(1)).max(1);
         conn.query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))?;
     }
-    conn.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(())
 }
 
 /// Opens a connection that only reads, to the files that a [`writer`] has open.
-pub(super) fn reader(files: &OpenFiles, busy_timeout: Duration) -> Result<Connection, Stop> {
+pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection, Stop> {
     files.check()?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(files.path(), flags)?;
+    let conn = open(files.path(), settings)?;
     // Nothing of another file is read that has come in the place of this one.
     files.check()?;
-    keep_plans(&conn)?;
-    conn.busy_timeout(busy_timeout)?;
+    is_durable(&conn, files.path(), settings.synchronous)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -16 * 1024)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(conn)
 }
 
@@ -130,4 +171,96 @@ pub(super) fn reader(files: &OpenFiles, busy_timeout: Duration) -> Result<Connec
 pub(super) fn data_version(conn: &Connection) -> Sql<i64> {
     let mut version = conn.prepare_cached("PRAGMA data_version")?;
     version.query_row((), |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(synchronous: Synchronous) -> Options {
+        Options {
+            synchronous,
+            ..Options::default()
+        }
+    }
+
+    fn found(conn: &Connection) -> (i64, String) {
+        let read = |pragma| conn.pragma_query_value(None, pragma, |row| row.get(0));
+        let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        (read("synchronous").unwrap(), mode.unwrap())
+    }
+
+    #[test]
+    fn the_writer_and_every_reader_are_as_durable_as_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        for (synchronous, number) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+            let options = options(synchronous);
+            let (files, conn) = writer(&path, &options).unwrap();
+            assert_eq!(found(&conn), (number, "wal".to_owned()));
+            let reading = reader(&files, Settings::of(&options)).unwrap();
+            assert_eq!(found(&reading), (number, "wal".to_owned()));
+        }
+    }
+
+    /// The four connections that read at once, the one that writes, and a source that opens no other.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_connection_of_an_open_store_syncs_each_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let clock = crate::clock::SystemClock::shared();
+        let store = super::super::SqliteStore::open(path, Options::default(), clock);
+        let store = store.await.unwrap();
+        let together = Arc::new(std::sync::Barrier::new(4));
+        let read = || {
+            let together = together.clone();
+            store.0.readers.run("look", move |conn| {
+                together.wait();
+                Ok(found(conn))
+            })
+        };
+        let durable = (2, "wal".to_owned());
+        let (a, b, c, d) = tokio::join!(read(), read(), read(), read());
+        for reader in [a, b, c, d] {
+            assert_eq!(reader.unwrap(), durable);
+        }
+        let writer = |batch: &mut super::super::batch::Batch<'_>| Ok(found(batch.connection()));
+        assert_eq!(
+            store.0.writer.run("look", 1, writer).await.unwrap(),
+            durable
+        );
+        // The thread that watches has one more, by the way of `reader`.
+        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite");
+        let mut opened = Vec::new();
+        for entry in std::fs::read_dir(sources).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let lines = code.lines().filter(|l| l.contains("Connection::open"));
+            opened.extend(lines.map(|line| line.trim().to_owned()));
+        }
+        assert_eq!(
+            opened,
+            ["let conn = Connection::open_with_flags(path, flags)?;"]
+        );
+    }
+
+    #[test]
+    fn a_connection_that_is_less_durable_than_it_was_set_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let (_files, conn) = writer(&path, &options(Synchronous::Full)).unwrap();
+        let refused = |conn: &Connection| match is_durable(conn, &path, Synchronous::Full) {
+            Err(Stop::Told(Error::Unusable(text))) => text,
+            other => panic!("{other:?}"),
+        };
+        for (level, number) in [("OFF", 0), ("NORMAL", 1)] {
+            conn.pragma_update(None, "synchronous", level).unwrap();
+            let text = refused(&conn);
+            let expected = format!("synchronous is {number}, not 2 (FULL)");
+            assert!(text.contains(&expected), "{text}");
+        }
+        let other = Connection::open_in_memory().unwrap();
+        let text = refused(&other);
+        assert!(text.contains("journal_mode is memory, not wal"), "{text}");
+    }
 }

@@ -1,9 +1,6 @@
 //! [`Readers`]: a few connections that only read, and what is read with them.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, types::Value};
 use tokio::sync::Semaphore;
@@ -28,16 +25,16 @@ const READERS: usize = 4;
 /// Connections for reading. Reads never wait for the writer, nor it for them.
 pub(super) struct Readers {
     files: Arc<OpenFiles>,
-    busy_timeout: Duration,
+    settings: open::Settings,
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
 }
 
 impl Readers {
-    pub(super) fn new(files: Arc<OpenFiles>, busy_timeout: Duration) -> Self {
+    pub(super) fn new(files: Arc<OpenFiles>, settings: open::Settings) -> Self {
         Self {
             files,
-            busy_timeout,
+            settings,
             idle: Mutex::default(),
             permits: Semaphore::new(READERS),
         }
@@ -69,7 +66,7 @@ impl Readers {
                 self.files.check()?;
                 conn
             }
-            None => open::reader(&self.files, self.busy_timeout)?,
+            None => open::reader(&self.files, self.settings)?,
         };
         let result = conn
             .unchecked_transaction()

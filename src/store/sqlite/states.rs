@@ -60,7 +60,7 @@ impl SqliteStates {
                 committed: Box::new(|| {}),
             })?;
             Ok(Self(Arc::new(Inner {
-                readers: Arc::new(Readers::new(files.clone(), options.busy_timeout)),
+                readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
                 writer,

@@ -58,7 +58,7 @@ struct Bell {
 }
 
 impl Hub {
-    pub(super) fn start(files: Arc<OpenFiles>, busy_timeout: Duration) -> Result<Self, Error> {
+    pub(super) fn start(files: Arc<OpenFiles>, settings: open::Settings) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
         let bell = Arc::new(Bell {
             watching: AtomicBool::new(false),
@@ -67,7 +67,7 @@ impl Hub {
         let mut thread = Thread {
             files,
             checked: None,
-            busy_timeout,
+            settings,
             conn: None,
             bell: bell.clone(),
             seen: None,
@@ -117,7 +117,7 @@ struct Thread {
     files: Arc<OpenFiles>,
     /// When it was last checked that they are still there.
     checked: Option<Instant>,
-    busy_timeout: Duration,
+    settings: open::Settings,
     conn: Option<Connection>,
     bell: Arc<Bell>,
     /// The `data_version` up to which everybody has been told everything.
@@ -197,7 +197,7 @@ impl Thread {
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,
-            None => match open::reader(&self.files, self.busy_timeout) {
+            None => match open::reader(&self.files, self.settings) {
                 Ok(conn) => conn,
                 Err(Stop::Sql(error)) => return Err(error),
                 Err(Stop::Told(error)) => {

@@ -194,3 +194,21 @@ pub async fn pruned_history_is_refused(harness: &dyn Harness) {
     kit.submit("b").await;
     assert_eq!(changes.next().await.task, id("b"));
 }
+
+/// A cursor beyond the newest change is refused by its name. The newest change is a cursor, after
+/// which the next change comes.
+pub async fn a_cursor_beyond_the_end_is_refused(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let mut changes = Reader::new(&kit, None).await;
+    kit.submit("a").await;
+    let last = changes.next().await.seq;
+    // A store may number what happens at one time in steps.
+    for beyond in [last + (1 << 32), u64::MAX >> 1, u64::MAX] {
+        let error = kit.registry().changes(Some(beyond)).await.err();
+        let error = error.unwrap_or_else(|| panic!("{beyond} is accepted; {last} is the last"));
+        assert_eq!(field(&error), "after", "{error}");
+    }
+    let mut after = Reader::new(&kit, Some(last)).await;
+    kit.submit("b").await;
+    assert_eq!(after.next().await.task, id("b"));
+}

@@ -8,7 +8,7 @@ use windlass_statemachine::{Code, Command, Fence, Message, Status};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, id, one, skip, task, with_data},
+    kit::{Kit, SHORT, id, one, task, with_data},
     wait::eventually,
 };
 use crate::{
@@ -141,13 +141,7 @@ pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) 
     let now = Timestamp::now();
     let hour = SignedDuration::from_hours(1);
     let clock = Arc::new(ManualClock::new(now + hour));
-    let Some(store) = harness.store_with_clock(clock.clone()).await else {
-        return skip(
-            "a_runnable_task_from_a_clock_ahead_runs_now",
-            "no clock of the test's own",
-        );
-    };
-    let kit = Kit { store };
+    let kit = Kit::with_clock(harness, clock.clone()).await;
     let node = kit.node("n").await;
     // New, released by a node, and retried, all at the time of the clock ahead.
     kit.submit("new").await;
@@ -197,6 +191,31 @@ pub async fn claims_are_independent(harness: &dyn Harness) {
         .map(|a| a.unwrap().map(|c| c.task.id.to_string()))
         .collect();
     assert_eq!(names, [Some("a".into()), None, None, Some("c".into())]);
+}
+
+/// One task that a call names twice is claimed twice, in order: the second claim has the greater fence
+/// and is the live one. The first may be refused as fenced already.
+pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("a").await;
+    kit.submit("b").await;
+    let ids = ["a", "b", "a"].map(id).to_vec();
+    let answers = kit.coordinator().claim(&node, ids).await;
+    let [first, Ok(Some(other)), Ok(Some(second))] = &answers[..] else {
+        panic!("three items, three answers: {answers:?}");
+    };
+    assert_eq!((&second.task.id, &other.task.id), (&id("a"), &id("b")));
+    match first {
+        Ok(Some(first)) => {
+            assert!(second.claim.fence > first.claim.fence);
+            let refused = kit.try_commit(first, &Message::kill()).await;
+            assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+        }
+        refused => assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}"),
+    }
+    kit.try_commit(second, &Message::complete()).await.unwrap();
+    assert_eq!(kit.state("a").await.code(), Code::Completed);
 }
 
 /// A claim whose answer was lost is claimed anew by the same lease, with a new fence.

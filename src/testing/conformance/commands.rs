@@ -7,7 +7,7 @@ use windlass_statemachine::{Code, Command, Message, Outcome};
 
 use super::{
     Harness,
-    kit::{Kit, command_of, field, id, one, settle, skip, task},
+    kit::{Kit, command_of, field, id, one, settle, task},
 };
 use crate::{
     store::{Error, IfExists, Send, Submit, Submitted, What},
@@ -98,16 +98,34 @@ pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
     assert_eq!(kit.outcome("c").await, Some(APPLIED));
 }
 
+/// A command that one call sends twice is one command. An id that one call uses for two tasks is
+/// refused for the second.
+pub async fn one_id_twice_in_one_call_is_one_command(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("a").await;
+    kit.submit("b").await;
+    let sends = [("a", "c1"), ("a", "c2"), ("a", "c1"), ("b", "c1")];
+    let sends = sends.map(|(task, command)| Send {
+        task: id(task),
+        id: command_of(command),
+        command: Command::Pause,
+    });
+    let answers = kit.registry().send(sends.to_vec()).await;
+    let [Ok(first), Ok(second), Ok(again), Err(refused)] = &answers[..] else {
+        panic!("{answers:?}");
+    };
+    assert!(first == again && first < second, "{answers:?}");
+    assert!(matches!(refused, Error::Invalid(_)), "{refused:?}");
+    assert_eq!(kit.get("a").await.commands, 2);
+    assert_eq!(kit.get("b").await.commands, 0);
+}
+
 /// A command that is sent again is the same command, also when its time has come meanwhile: only a
 /// new one is held against the clock.
 pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
-    const CASE: &str = "a_known_id_is_known_after_its_time";
     let now = Timestamp::now();
     let clock = Arc::new(ManualClock::new(now));
-    let Some(store) = harness.store_with_clock(clock.clone()).await else {
-        return skip(CASE, "no clock of the test's own");
-    };
-    let kit = Kit { store };
+    let kit = Kit::with_clock(harness, clock.clone()).await;
     let (client, a) = (crate::Client::new(&kit.store), id("a"));
     let sleep = Command::Sleep {
         until: now + 1.minute(),
@@ -391,10 +409,7 @@ pub async fn commands_are_durable(harness: &dyn Harness) {
     kit.send("a", "c1", Command::Pause).await;
     kit.send("a", "c2", Command::Kill).await;
     let before = kit.registry().commands(&id("a")).await.unwrap();
-    let Some(store) = harness.reopen(kit.store).await else {
-        return skip("commands_are_durable", "nothing outlives this store");
-    };
-    let kit = Kit { store };
+    let kit = kit.reopened(harness).await;
     let after = kit.registry().commands(&id("a")).await.unwrap();
     assert_eq!(after, before);
     let node = kit.node("n").await;

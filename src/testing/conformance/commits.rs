@@ -5,7 +5,7 @@ use windlass_statemachine::{Code, Json, Message, Progress, Status};
 
 use super::{
     Harness,
-    kit::{Kit, field, skip, with_data},
+    kit::{Kit, field, with_data},
 };
 use crate::store::{Commit, Error, What};
 
@@ -177,6 +177,31 @@ pub async fn items_are_independent(harness: &dyn Harness) {
     }
 }
 
+/// Two writes of one claim in one call happen one after the other, and a third one that does not
+/// follow from them is refused.
+pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claimed(&node, "a").await;
+    let first = kit.write(&claimed, &with_data(Message::checkpoint(), 1));
+    claimed.state = first.state.clone();
+    let second = kit.write(&claimed, &with_data(Message::pause(), 2));
+    claimed.state = second.state.clone();
+    let mut third = second.clone();
+    third.state.version += 1;
+    let commits = [first, second, third].map(|write| Commit {
+        claim: claimed.claim.clone(),
+        write,
+    });
+    let answers = kit.coordinator().commit(commits.to_vec()).await;
+    assert!(
+        matches!(answers[..], [Ok(()), Ok(()), Err(Error::Fenced(_))]),
+        "{answers:?}"
+    );
+    let record = kit.get("a").await;
+    assert_eq!((record.node, record.state.unwrap()), (None, claimed.state));
+}
+
 /// What is too large is refused with its field and its size; the claim still stands.
 pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -209,10 +234,7 @@ pub async fn commits_are_durable(harness: &dyn Harness) {
     kit.commit(&mut claimed, &with_data(Message::pause(), 1))
         .await;
     let history = kit.history("a").await;
-    let Some(store) = harness.reopen(kit.store).await else {
-        return skip("commits_are_durable", "nothing outlives this store");
-    };
-    let kit = Kit { store };
+    let kit = kit.reopened(harness).await;
     let record = kit.get("a").await;
     assert_eq!(record.state.unwrap(), claimed.state);
     assert_eq!(record.fence, claimed.claim.fence);

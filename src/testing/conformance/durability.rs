@@ -9,26 +9,15 @@ use windlass_statemachine::{Code, Message};
 
 use super::{
     Harness,
-    kit::{Kit, id, one, skip, with_data},
+    kit::{Kit, id, one, with_data},
 };
-use crate::store::{Error, NodeCommand, Store};
-
-/// Closes the store and opens it again; `None` when nothing outlives the store.
-async fn reopened(harness: &dyn Harness, store: Store, case: &str) -> Option<Kit> {
-    let store = harness.reopen(store).await;
-    if store.is_none() {
-        skip(case, "nothing outlives this store");
-    }
-    store.map(|store| Kit { store })
-}
+use crate::store::{Error, NodeCommand};
 
 /// A node that has joined is listed, and its name is taken.
 pub async fn joins_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
-    let Some(kit) = reopened(harness, kit.store, "joins_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     let nodes = kit.registry().nodes().await.unwrap();
     assert_eq!((nodes.len(), nodes[0].lease), (1, node.id));
     let second = kit.coordinator().join(&Kit::spec("n"), node.ttl).await;
@@ -45,9 +34,7 @@ pub async fn renewals_are_durable(harness: &dyn Harness) {
     let node = kit.node_for("n", ttl).await;
     sleep(ttl * 2 / 3).await;
     kit.renew(&node).await.unwrap();
-    let Some(kit) = reopened(harness, kit.store, "renewals_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     sleep(ttl * 2 / 3).await;
     let nodes = kit.registry().nodes().await.unwrap();
     let leases: Vec<u64> = nodes.iter().map(|node| node.lease).collect();
@@ -60,9 +47,7 @@ pub async fn leaves_are_durable(harness: &dyn Harness) {
     let node = kit.node("n").await;
     kit.claimed(&node, "a").await;
     kit.coordinator().leave(&node).await.unwrap();
-    let Some(kit) = reopened(harness, kit.store, "leaves_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     assert_eq!(kit.registry().nodes().await.unwrap(), []);
     let next = kit.node("next").await;
     assert!(!kit.claim(&next, "a").await.abandoned);
@@ -73,9 +58,7 @@ pub async fn claims_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let claimed = kit.claimed(&node, "a").await;
-    let Some(kit) = reopened(harness, kit.store, "claims_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     assert!(kit.try_claim(&other, "a").await.unwrap().is_none());
     assert_eq!(kit.get("a").await.fence, claimed.claim.fence);
     let data = with_data(Message::checkpoint(), 1);
@@ -88,9 +71,7 @@ pub async fn node_commands_are_durable(harness: &dyn Harness) {
     let node = kit.node("n").await;
     let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
     let order = sent.await.unwrap();
-    let Some(kit) = reopened(harness, kit.store, "node_commands_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     let outcome = kit.registry().node_outcome(order).await;
     assert_eq!(outcome.unwrap(), None);
     let mut watch = kit.watch(&node).await;
@@ -103,16 +84,13 @@ pub async fn node_commands_are_durable(harness: &dyn Harness) {
 
 /// The outcome that a node has acknowledged is there for the sender.
 pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
-    let case = "outcomes_of_node_commands_are_durable";
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
     let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
     let order = sent.await.unwrap();
     let acknowledged = kit.coordinator().acknowledge(&node, order, "frozen");
     acknowledged.await.unwrap();
-    let Some(kit) = reopened(harness, kit.store, case).await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     let outcome = kit.registry().node_outcome(order).await.unwrap();
     assert_eq!(outcome.as_deref(), Some("frozen"));
 }
@@ -124,9 +102,7 @@ pub async fn deletions_are_durable(harness: &dyn Harness) {
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
     one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    let Some(kit) = reopened(harness, kit.store, "deletions_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     assert_eq!(kit.list(Default::default()).await, ["b"]);
     let refused = kit.try_commit(&claimed, &Message::complete()).await;
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
@@ -138,9 +114,7 @@ pub async fn retries_are_durable(harness: &dyn Harness) {
     let node = kit.node("n").await;
     kit.ended(&node, "a", &Message::error("x")).await;
     one(kit.registry().retry(vec![id("a")]).await).unwrap();
-    let Some(kit) = reopened(harness, kit.store, "retries_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     let state = kit.state("a").await;
     assert_eq!((state.code(), state.incarnation), (Code::Runnable, 1));
 }
@@ -155,9 +129,7 @@ pub async fn purges_are_durable(harness: &dyn Harness) {
         .registry()
         .purge(&[Code::Completed], kit.in_an_hour(), 10);
     assert_eq!(purged.await.unwrap(), 1);
-    let Some(kit) = reopened(harness, kit.store, "purges_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     assert_eq!(kit.list(Default::default()).await, ["b"]);
 }
 
@@ -172,9 +144,7 @@ pub async fn imports_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     one(kit.registry().import(exported).await).unwrap();
     let before = kit.get("a").await;
-    let Some(kit) = reopened(harness, kit.store, "imports_are_durable").await else {
-        return;
-    };
+    let kit = kit.reopened(harness).await;
     let after = kit.get("a").await;
     assert_eq!((after.task, after.commands), (before.task, 1));
     assert_eq!(after.state.unwrap(), before.state.unwrap());

@@ -3,8 +3,9 @@
 use windlass_statemachine::{Code, Command, CommandId, Message};
 
 use super::{
-    Harness,
-    kit::{Kit, command_of, field, id, skip, task},
+    Capability, Harness,
+    capability::need,
+    kit::{Kit, command_of, field, id, task},
 };
 use crate::store::{Claimed, Error};
 
@@ -12,17 +13,14 @@ fn pause(message: Message, to: &str, command: &str) -> Message {
     message.and_send(id(to), command_of(command), Command::Pause)
 }
 
-/// A store, a claimed task `a`, and a live task `b`; `None` when effects are not for this store.
-async fn prepared(harness: &dyn Harness, case: &str) -> Option<(Kit, Claimed)> {
-    if !harness.takes_effects() {
-        skip(case, "this store takes no effects");
-        return None;
-    }
+/// A store that applies effects, a claimed task `a`, and a live task `b`.
+async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
+    need(Capability::Effects, harness.takes_effects().then_some(()));
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
-    Some((kit, claimed))
+    (kit, claimed)
 }
 
 async fn assert_nothing_happened(kit: &Kit, claimed: &Claimed) {
@@ -52,10 +50,7 @@ pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
 
 /// Tasks are submitted and commands sent in the same step as the transition.
 pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
-    let case = "effects_come_with_the_transition";
-    let Some((kit, mut claimed)) = prepared(harness, case).await else {
-        return;
-    };
+    let (kit, mut claimed) = prepared(harness).await;
     let mut later = task("later");
     later.start_at = Some(kit.in_an_hour());
     let message = Message::complete()
@@ -76,10 +71,7 @@ pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
 
 /// A task can be submitted and commanded at once, and a task can command itself.
 pub async fn a_new_task_can_be_commanded_at_once(harness: &dyn Harness) {
-    let case = "a_new_task_can_be_commanded_at_once";
-    let Some((kit, mut claimed)) = prepared(harness, case).await else {
-        return;
-    };
+    let (kit, mut claimed) = prepared(harness).await;
     let message = Message::checkpoint().and_submit(task("new"));
     let message = pause(pause(message, "new", "c1"), "a", "c2");
     kit.commit(&mut claimed, &message).await;
@@ -89,10 +81,7 @@ pub async fn a_new_task_can_be_commanded_at_once(harness: &dyn Harness) {
 
 /// One effect that is refused refuses the transition and every other effect; the claim stands.
 pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
-    let case = "a_refused_effect_refuses_all";
-    let Some((kit, mut claimed)) = prepared(harness, case).await else {
-        return;
-    };
+    let (kit, mut claimed) = prepared(harness).await;
     let base = || pause(Message::complete(), "b", "first").and_submit(task("new"));
     let exists = base().and_submit(task("b"));
     let twice = base().and_submit(task("new"));
@@ -122,10 +111,7 @@ pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
 
 /// A claim that is not the live one has no effects.
 pub async fn a_stale_owner_has_no_effects(harness: &dyn Harness) {
-    let case = "a_stale_owner_has_no_effects";
-    let Some((kit, claimed)) = prepared(harness, case).await else {
-        return;
-    };
+    let (kit, claimed) = prepared(harness).await;
     let node = kit.node("n2").await;
     let write = kit.write(&claimed, &Message::release());
     kit.try_write(&claimed, write).await.unwrap();
@@ -138,10 +124,7 @@ pub async fn a_stale_owner_has_no_effects(harness: &dyn Harness) {
 
 /// A repeated write does not repeat its effects.
 pub async fn a_repeated_commit_has_its_effects_once(harness: &dyn Harness) {
-    let case = "a_repeated_commit_has_its_effects_once";
-    let Some((kit, claimed)) = prepared(harness, case).await else {
-        return;
-    };
+    let (kit, claimed) = prepared(harness).await;
     let message = pause(Message::complete(), "b", "c").and_submit(task("new"));
     let write = kit.write(&claimed, &message);
     kit.try_write(&claimed, write.clone()).await.unwrap();

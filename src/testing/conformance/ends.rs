@@ -159,6 +159,21 @@ pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
     assert_eq!(kit.state("live").await.incarnation, 0);
 }
 
+/// One task that a call names twice is retried once: the second item finds it live.
+pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.ended(&node, "a", &Message::error("x")).await;
+    let answers = kit.registry().retry(["a", "a"].map(id).to_vec()).await;
+    assert!(
+        matches!(answers[..], [Ok(()), Err(Error::Invalid(_))]),
+        "{answers:?}"
+    );
+    assert_eq!(kit.state("a").await.incarnation, 1);
+    let retries = kit.events("a").await.into_iter();
+    assert_eq!(retries.filter(|what| *what == What::Retried).count(), 1);
+}
+
 /// Purging takes what ended in one of the states before the time, the oldest first, and no more
 /// than was asked for.
 pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {

@@ -11,7 +11,8 @@ use windlass_statemachine::{
     transition,
 };
 
-use super::{Harness, wait::Watcher};
+use super::{Capability, Harness, capability::need, wait::Watcher};
+use crate::clock::Clock;
 use crate::store::{
     Change, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec, NodeStatus,
     Page, Registry, Send, Store, Submit, Submitted, TaskRecord, What,
@@ -23,12 +24,6 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// The lease of a node that stays.
 pub(super) const LONG: Duration = Duration::from_secs(60);
-
-/// Says that a case cannot be run on this store, and why.
-#[allow(clippy::print_stderr, reason = "a skip has to be visible")]
-pub(super) fn skip(case: &str, why: &str) {
-    eprintln!("skipped {case}: {why}");
-}
 
 pub(super) fn id(text: &str) -> TaskId {
     text.parse().expect("a legal id")
@@ -61,6 +56,19 @@ pub(super) struct Kit {
 impl Kit {
     pub(super) async fn new(harness: &dyn Harness) -> Self {
         let store = harness.store().await;
+        Self { store }
+    }
+
+    /// The same data, opened again.
+    pub(super) async fn reopened(self, harness: &dyn Harness) -> Self {
+        let store = need(Capability::Reopen, harness.reopen(self.store).await);
+        Self { store }
+    }
+
+    /// A store that follows `clock`.
+    pub(super) async fn with_clock(harness: &dyn Harness, clock: Arc<dyn Clock>) -> Self {
+        let store = harness.store_with_clock(clock).await;
+        let store = need(Capability::Clock, store);
         Self { store }
     }
 

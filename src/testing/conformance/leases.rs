@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, LONG, SHORT, with_data},
     wait::eventually,
 };
-use crate::store::{Error, NodeCommand, NodeStatus, TaskView, What};
+use crate::store::{Error, Event, NodeCommand, NodeStatus, TaskView, What};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -227,6 +227,35 @@ pub async fn node_commands_are_answered(harness: &dyn Harness) {
         matches!(unknown, Err(Error::NotFound { .. })),
         "{unknown:?}"
     );
+}
+
+/// A node command is answered only on the lease of its node. Another lease is refused, changes nothing
+/// and does not take the command from its node.
+pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let gone = kit.node("gone").await;
+    kit.coordinator().leave(&gone).await.unwrap();
+    let registry = kit.registry();
+    let order = registry.send_node(&node.node, NodeCommand::Drain).await;
+    let order = order.unwrap();
+    let foreign = kit.coordinator().acknowledge(&other, order, "no").await;
+    assert!(
+        matches!(foreign, Err(Error::NotFound { .. })),
+        "{foreign:?}"
+    );
+    let ended = kit.coordinator().acknowledge(&gone, order, "no").await;
+    assert!(matches!(ended, Err(Error::Fenced(_))), "{ended:?}");
+    assert_eq!(registry.node_outcome(order).await.unwrap(), None);
+    let mut watch = kit.watch(&node).await;
+    let is_it = |event: &Event| matches!(event, Event::Node(n) if n.order == order).then_some(());
+    watch.until("the command", is_it).await;
+    let own = kit.coordinator().acknowledge(&node, order, "drained").await;
+    own.unwrap();
+    // A store may find that it is answered before it looks whose it was.
+    let _ = kit.coordinator().acknowledge(&other, order, "no").await;
+    let outcome = registry.node_outcome(order).await.unwrap();
+    assert_eq!(outcome.as_deref(), Some("drained"));
 }
 
 /// A command for a node that does not live is refused, and one that waits goes with its node.

@@ -1,13 +1,39 @@
 //! The lists of the cases, as macros that make a test of each.
 
-/// Makes one `#[tokio::test]` per case of the suite for stores, in a module of this name:
-/// `conformance_tests!(mine, MyHarness::new())`. The expression makes a
-/// [`Harness`](crate::testing::conformance::Harness) and is evaluated once per case; it sees what is
-/// in scope where the macro stands.
+/// Makes one `#[tokio::test]` per case of the suite for stores, in a module of this name. The
+/// expression makes a [`Harness`](crate::testing::conformance::Harness) and is evaluated once per
+/// case. The expression sees the items in scope at the call of the macro.
+///
+/// `paused` runs the cases in tokio's paused time (tokio's feature `test-util`). The store must then
+/// follow a clock like [`TokioClock`](crate::testing::TokioClock).
+///
+/// `cannot` declares each [`Capability`](crate::testing::conformance::Capability) that the store
+/// lacks, with the reason. The cases that need the capability are ignored tests with that reason. They
+/// fail when `--ignored` runs them, and without the declaration. The test
+/// `capabilities::are_as_declared` fails when the store has a capability that it declares as lacking.
+///
+/// ```ignore
+/// windlass::conformance_tests!(mine, MyHarness::new());
+/// windlass::conformance_tests!(volatile, Volatile::new(), paused, cannot {
+///     Reopen: "the data end with the process",
+/// });
+/// ```
 #[macro_export]
 macro_rules! conformance_tests {
-    ($name:ident, $harness:expr) => {
-        $crate::__conformance_cases! { $name, $harness,
+    ($name:ident, $harness:expr $(,)?) => {
+        $crate::conformance_tests! { @list $name, $harness, (), {} }
+    };
+    ($name:ident, $harness:expr, paused $(,)?) => {
+        $crate::conformance_tests! { @list $name, $harness, (start_paused = true), {} }
+    };
+    ($name:ident, $harness:expr, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
+        $crate::conformance_tests! { @list $name, $harness, (), { $($what $why)* } }
+    };
+    ($name:ident, $harness:expr, paused, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
+        $crate::conformance_tests! { @list $name, $harness, (start_paused = true), { $($what $why)* } }
+    };
+    (@list $name:ident, $harness:expr, $time:tt, $cannot:tt) => {
+        $crate::__conformance_cases! { $name, $harness, $time, $cannot, assert_declared,
             submit {
                 a_new_task_is_runnable,
                 a_future_start_sleeps,
@@ -19,10 +45,11 @@ macro_rules! conformance_tests {
                 props_are_compared_as_values,
                 a_replacement_has_nothing_of_the_old,
                 two_items_with_one_id,
+                one_id_twice_follows_each_rule,
                 a_bad_item_does_not_touch_the_others,
                 large_integers_survive,
                 every_field_survives,
-                submits_are_durable,
+                submits_are_durable needs Reopen,
             }
             claims {
                 a_runnable_task_is_claimed,
@@ -32,8 +59,9 @@ macro_rules! conformance_tests {
                 a_sleeper_is_claimed_when_it_is_due,
                 a_paused_task_is_claimed_when_it_is_commanded,
                 a_commanded_sleeper_is_claimed_early,
-                a_runnable_task_from_a_clock_ahead_runs_now,
+                a_runnable_task_from_a_clock_ahead_runs_now needs Clock,
                 claims_are_independent,
+                one_id_twice_is_claimed_twice,
                 claiming_anew_answers_a_lost_claim,
                 many_claimers_have_one_winner,
                 a_task_that_was_given_back_is_claimed_by_another,
@@ -59,14 +87,16 @@ macro_rules! conformance_tests {
                 a_checkpoint_keeps_the_claim,
                 the_end_removes_the_claim,
                 items_are_independent,
+                two_writes_of_one_claim_happen_in_order,
                 too_large_is_refused_and_the_claim_stands,
-                commits_are_durable,
+                commits_are_durable needs Reopen,
             }
             commands {
                 commands_queue_in_order,
                 orders_grow_across_retries,
                 the_same_id_is_the_same_command,
-                a_known_id_is_known_after_its_time,
+                one_id_twice_in_one_call_is_one_command,
+                a_known_id_is_known_after_its_time needs Clock,
                 an_id_of_another_task_is_refused,
                 items_are_independent,
                 outcomes_are_recorded,
@@ -76,15 +106,15 @@ macro_rules! conformance_tests {
                 commands_survive_a_change_of_owner,
                 no_command_hits_a_later_task,
                 unknown_commands_are_not_found,
-                commands_are_durable,
+                commands_are_durable needs Reopen,
             }
             effects {
                 effects_are_taken_or_refused,
-                effects_come_with_the_transition,
-                a_new_task_can_be_commanded_at_once,
-                a_refused_effect_refuses_all,
-                a_stale_owner_has_no_effects,
-                a_repeated_commit_has_its_effects_once,
+                effects_come_with_the_transition needs Effects,
+                a_new_task_can_be_commanded_at_once needs Effects,
+                a_refused_effect_refuses_all needs Effects,
+                a_stale_owner_has_no_effects needs Effects,
+                a_repeated_commit_has_its_effects_once needs Effects,
             }
             watch {
                 it_lists_what_lives,
@@ -115,6 +145,7 @@ macro_rules! conformance_tests {
                 an_abandoned_claim_counts_once,
                 leaving_gives_the_tasks_back,
                 node_commands_are_answered,
+                a_foreign_lease_answers_no_command,
                 a_dead_node_takes_no_commands,
                 peers_are_live_nodes,
             }
@@ -129,6 +160,7 @@ macro_rules! conformance_tests {
                 a_record_shows_owner_and_queue,
                 limits_are_the_same,
                 a_namespace_has_one_identity_of_its_own,
+                the_identity_is_durable needs Reopen,
                 a_task_submitted_again_has_another_order,
             }
             ends {
@@ -139,6 +171,7 @@ macro_rules! conformance_tests {
                 a_retry_starts_anew,
                 a_retry_forgets_the_result,
                 a_live_task_is_not_retried,
+                one_id_twice_is_retried_once,
                 purge_takes_what_is_meant,
                 retention_prunes_only_what_has_ended,
                 retention_counts_from_the_end,
@@ -152,6 +185,7 @@ macro_rules! conformance_tests {
                 commands_that_waited_go_on_waiting,
                 nodes_see_what_has_come,
                 a_taken_id_takes_nothing,
+                one_id_twice_is_imported_once,
                 a_claimed_task_is_not_told,
                 a_lost_claim_counts_after_the_move,
                 what_is_too_large_is_refused,
@@ -170,26 +204,34 @@ macro_rules! conformance_tests {
                 changes_from_the_beginning,
                 followers_do_not_take_from_each_other,
                 pruned_history_is_refused,
+                a_cursor_beyond_the_end_is_refused,
             }
             durability {
-                joins_are_durable,
-                renewals_are_durable,
-                leaves_are_durable,
-                claims_are_durable,
-                node_commands_are_durable,
-                outcomes_of_node_commands_are_durable,
-                deletions_are_durable,
-                retries_are_durable,
-                purges_are_durable,
-                imports_are_durable,
+                joins_are_durable needs Reopen,
+                renewals_are_durable needs Reopen,
+                leaves_are_durable needs Reopen,
+                claims_are_durable needs Reopen,
+                node_commands_are_durable needs Reopen,
+                outcomes_of_node_commands_are_durable needs Reopen,
+                deletions_are_durable needs Reopen,
+                retries_are_durable needs Reopen,
+                purges_are_durable needs Reopen,
+                imports_are_durable needs Reopen,
             }
             quarantine {
-                counts_include_it,
-                it_does_not_stop_the_others,
-                it_stays_listed_with_the_reason,
-                watches_are_told,
-                a_retry_starts_it_from_its_props,
-                it_can_be_deleted,
+                counts_include_it needs CorruptState,
+                it_does_not_stop_the_others needs CorruptState,
+                it_stays_listed_with_the_reason needs CorruptState,
+                watches_are_told needs CorruptState,
+                a_retry_starts_it_from_its_props needs CorruptState,
+                it_can_be_deleted needs CorruptState,
+                an_unreadable_envelope_is_quarantined needs CorruptEnvelope,
+                a_retry_starts_one_with_an_unreadable_envelope needs CorruptEnvelope,
+            }
+            examine {
+                a_store_in_order_has_nothing_wrong needs Examine,
+                an_unreadable_state_is_reported needs Examine CorruptState,
+                an_unreadable_envelope_is_reported needs Examine CorruptEnvelope,
             }
         }
     };
@@ -197,11 +239,23 @@ macro_rules! conformance_tests {
 
 /// Makes one `#[tokio::test]` per case of the suite for state stores, in a module of this name. The
 /// expression makes a [`StateHarness`](crate::testing::conformance::StateHarness) and is evaluated
-/// once per case.
+/// once per case. `paused` and `cannot` are those of [`conformance_tests!`](crate::conformance_tests).
 #[macro_export]
 macro_rules! state_store_conformance_tests {
-    ($name:ident, $harness:expr) => {
-        $crate::__conformance_cases! { $name, $harness,
+    ($name:ident, $harness:expr $(,)?) => {
+        $crate::state_store_conformance_tests! { @list $name, $harness, (), {} }
+    };
+    ($name:ident, $harness:expr, paused $(,)?) => {
+        $crate::state_store_conformance_tests! { @list $name, $harness, (start_paused = true), {} }
+    };
+    ($name:ident, $harness:expr, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
+        $crate::state_store_conformance_tests! { @list $name, $harness, (), { $($what $why)* } }
+    };
+    ($name:ident, $harness:expr, paused, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
+        $crate::state_store_conformance_tests! { @list $name, $harness, (start_paused = true), { $($what $why)* } }
+    };
+    (@list $name:ident, $harness:expr, $time:tt, $cannot:tt) => {
+        $crate::__conformance_cases! { $name, $harness, $time, $cannot, assert_states_declared,
             states {
                 a_state_comes_back,
                 a_smaller_fence_is_refused,
@@ -217,71 +271,49 @@ macro_rules! state_store_conformance_tests {
                 a_removal_does_not_take_a_write_along,
                 writers_at_once_leave_the_greatest,
                 large_states_are_stored_or_refused,
-                states_are_durable,
-                an_unreadable_state_is_left_as_it_is,
+                states_are_durable needs Reopen,
+                an_unreadable_state_is_left_as_it_is needs CorruptState,
             }
-        }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance_cases {
-    ($name:ident, $harness:expr, $($topic:ident { $($case:ident,)* })*) => {
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            $(
-                mod $topic {
-                    #[allow(unused_imports)]
-                    use super::*;
-
-                    $(
-                        #[tokio::test]
-                        async fn $case() {
-                            $crate::testing::conformance::$topic::$case(&$harness).await;
-                        }
-                    )*
-                }
-            )*
         }
     };
 }
 
 #[cfg(test)]
 mod tests {
-    /// A case that is not in a list would be run by nobody.
-    #[test]
-    fn every_case_is_listed() {
-        let lists = include_str!("list.rs");
-        for topic in [
-            include_str!("submit.rs"),
-            include_str!("claims.rs"),
-            include_str!("fences.rs"),
-            include_str!("commits.rs"),
-            include_str!("commands.rs"),
-            include_str!("effects.rs"),
-            include_str!("durability.rs"),
-            include_str!("watch.rs"),
-            include_str!("leases.rs"),
-            include_str!("registry.rs"),
-            include_str!("ends.rs"),
-            include_str!("changes.rs"),
-            include_str!("moving.rs"),
-            include_str!("replacing.rs"),
-            include_str!("quarantine.rs"),
-            include_str!("states.rs"),
-        ] {
-            let cases = topic.split("\npub async fn ").skip(1);
-            let cases: Vec<&str> = cases.filter_map(|text| text.split('(').next()).collect();
-            assert!(!cases.is_empty());
-            for case in cases {
-                assert!(
-                    lists.contains(&format!(" {case},\n")),
-                    "{case} is in no list"
-                );
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    /// The cases that the lists name, as `topic::case`.
+    fn listed() -> BTreeSet<String> {
+        let mut topic = "";
+        let mut cases = BTreeSet::new();
+        for line in include_str!("list.rs").lines().map(str::trim) {
+            if let Some(name) = line.strip_suffix(" {") {
+                topic = name;
+            } else if let Some(case) = line.strip_suffix(',') {
+                // A case may name the capability that it needs: `case needs Capability`.
+                let case = case.split(' ').next().unwrap_or_default();
+                cases.insert(format!("{topic}::{case}"));
             }
         }
+        cases
+    }
+
+    /// A case that no list names is not run on any store.
+    #[test]
+    fn every_case_is_listed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testing/conformance");
+        let (listed, mut written) = (listed(), 0);
+        for file in fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let topic = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            let cases = text.split("\npub async fn ").skip(1);
+            for case in cases.filter_map(|text| text.split('(').next()) {
+                let case = format!("{topic}::{case}");
+                assert!(listed.contains(&case), "{case} is in no list");
+                written += 1;
+            }
+        }
+        assert!(written > 100, "{written} cases were found");
     }
 }

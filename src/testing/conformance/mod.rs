@@ -5,8 +5,9 @@
 //! [`state_store_conformance_tests!`](crate::state_store_conformance_tests)) in an integration test.
 //! Each case becomes a test of its own, named after the duty: `mine::fences::fences_only_grow`.
 //!
-//! What a store cannot do (reopen, say) its harness answers, and the cases that need it say on the
-//! standard error that they are skipped.
+//! A store may lack a [`Capability`] (it cannot be reopened, say). Declare it with the reason, as the
+//! example does, and the cases that need it are ignored tests: `cargo test` prints the reason of each.
+//! Without the declaration these cases fail.
 //!
 //! # Example
 //!
@@ -23,7 +24,13 @@
 //! }
 //!
 //! // One #[tokio::test] per case; in a real test outside of any function.
-//! windlass::conformance_tests!(memory, Memory);
+//! windlass::conformance_tests!(memory, Memory, cannot {
+//!     Reopen: "the data end with the process",
+//!     Clock: "the harness opens the store on the system's clock",
+//!     CorruptState: "the harness does not reach into the store",
+//!     CorruptEnvelope: "the store keeps no envelope as text",
+//!     Examine: "the store has nothing to examine",
+//! });
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! // A case can also be run alone.
@@ -37,6 +44,7 @@
     reason = "a case of the suite fails by panicking"
 )]
 
+mod capability;
 pub mod changes;
 pub mod claims;
 pub mod commands;
@@ -44,6 +52,8 @@ pub mod commits;
 pub mod durability;
 pub mod effects;
 pub mod ends;
+pub mod examine;
+mod expand;
 pub mod fences;
 mod kit;
 pub mod leases;
@@ -56,6 +66,10 @@ pub mod states;
 pub mod submit;
 mod wait;
 pub mod watch;
+
+pub use capability::Capability;
+#[doc(hidden)]
+pub use capability::{assert_declared, assert_states_declared};
 
 use std::{sync::Arc, time::Duration};
 
@@ -94,12 +108,20 @@ pub trait Harness: Send + Sync {
         false
     }
 
+    /// Puts bytes that are no envelope in the place of the stored envelope of a task (the task as it
+    /// was submitted); `false` when that cannot be done.
+    async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
+        let _ = (store, task);
+        false
+    }
+
     /// The shortest lease that the store grants: 300 ms unless it rounds up.
     fn short_lease(&self) -> Duration {
         kit::SHORT
     }
 
-    /// Whether a commit takes effects. Where it does not, the cases check that it refuses them.
+    /// Whether a commit applies effects. A store that does not must refuse them:
+    /// [`effects_are_taken_or_refused`](effects::effects_are_taken_or_refused) checks it.
     fn takes_effects(&self) -> bool {
         true
     }

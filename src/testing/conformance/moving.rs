@@ -1,6 +1,8 @@
 //! Tasks on their way to and from other stores: nothing of them is lost, and nothing that was true of
 //! their claims and commands stops being true.
 
+use std::sync::Arc;
+
 use windlass_statemachine::{Code, Command, Fence, Message, Outcome, TaskId};
 
 use super::{
@@ -8,11 +10,19 @@ use super::{
     kit::{Kit, SHORT, command_of, field, id, one, settle, task, with_data},
     wait::eventually,
 };
-use crate::store::{Error, Exported, IfExists, Store, Submit, Submitted, What};
+use crate::{
+    clock::{Clock, SystemClock},
+    store::{Error, Exported, IfExists, Store, Submit, Submitted, What},
+};
 
 /// A store of another kind.
 pub(super) async fn elsewhere() -> Kit {
-    let store = Store::open("memory:").await.expect("a store in memory");
+    elsewhere_with(SystemClock::shared()).await
+}
+
+async fn elsewhere_with(clock: Arc<dyn Clock>) -> Kit {
+    let store = Store::open_with_clock("memory:", clock).await;
+    let store = store.expect("a store in memory");
     Kit { store }
 }
 
@@ -232,7 +242,7 @@ pub async fn commands_that_waited_go_on_waiting(harness: &dyn Harness) {
 /// Nodes see what has come: what is due at once, what sleeps when it is.
 pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let from = elsewhere().await;
+    let from = elsewhere_with(kit.store.clock().clone()).await;
     fill(&from).await;
     let ids = from.registry().ids().await.unwrap();
     let sent = export(&from, &ids).await;
@@ -257,6 +267,21 @@ pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
     assert!(kit.try_claim(&node, "later").await.unwrap().is_none());
     kit.claim(&node, "new").await;
     kit.claim(&node, "again").await;
+}
+
+/// Of two items of one call that bring one id, the first is imported.
+pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let tasks = vec![
+        stranger("a", |e| e.state.attempts = 5).await,
+        stranger("a", |e| e.state.attempts = 6).await,
+    ];
+    let answers = kit.registry().import(tasks).await;
+    assert!(
+        matches!(answers[..], [Ok(()), Err(Error::AlreadyExists { .. })]),
+        "{answers:?}"
+    );
+    assert_eq!(kit.state("a").await.attempts, 5);
 }
 
 /// An id that is taken is refused, and what has it stays as it is; others are not touched by that.

@@ -3,13 +3,35 @@
 use windlass_statemachine::{Code, Message};
 
 use super::{
-    Harness,
-    kit::{Kit, id, one, skip, with_data},
+    Capability, Harness,
+    capability::need,
+    kit::{Kit, id, one, with_data},
 };
 use crate::store::{Error, Filter};
 
-/// A store with two tasks of which `bad` cannot be read; `None` when it cannot be damaged.
-async fn damaged(harness: &dyn Harness, case: &str) -> Option<Kit> {
+/// A store with two tasks. The state of `bad` cannot be read.
+async fn damaged(harness: &dyn Harness) -> Kit {
+    let kit = sound(harness).await;
+    damage(harness, &kit).await;
+    kit
+}
+
+/// A store with two tasks. The envelope of `bad` cannot be read.
+async fn with_damaged_envelope(harness: &dyn Harness) -> Kit {
+    let kit = sound(harness).await;
+    let damaged = harness.corrupt_envelope(&kit.store, &id("bad")).await;
+    need(Capability::CorruptEnvelope, damaged.then_some(()));
+    kit
+}
+
+/// Damages the state of `bad`.
+async fn damage(harness: &dyn Harness, kit: &Kit) {
+    let damaged = harness.corrupt_state(&kit.store, &id("bad")).await;
+    need(Capability::CorruptState, damaged.then_some(()));
+}
+
+/// A store with two tasks, `bad` and `good`, that both can be read.
+async fn sound(harness: &dyn Harness) -> Kit {
     let kit = Kit::new(harness).await;
     let node = kit.node("first").await;
     for name in ["bad", "good"] {
@@ -17,11 +39,7 @@ async fn damaged(harness: &dyn Harness, case: &str) -> Option<Kit> {
         kit.commit(&mut claimed, &with_data(Message::release(), 1))
             .await;
     }
-    if !harness.corrupt_state(&kit.store, &id("bad")).await {
-        skip(case, "the state of this store cannot be damaged");
-        return None;
-    }
-    Some(kit)
+    kit
 }
 
 async fn set_aside(kit: &Kit) {
@@ -32,9 +50,7 @@ async fn set_aside(kit: &Kit) {
 
 /// The counts include a quarantined task, apart from those that can be read.
 pub async fn counts_include_it(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "counts_include_it").await else {
-        return;
-    };
+    let kit = damaged(harness).await;
     set_aside(&kit).await;
     let counts = kit.registry().counts().await.unwrap();
     let (good, bad): (Vec<_>, Vec<_>) = (counts.iter().map(|c| (c.state, c.tasks)))
@@ -49,9 +65,7 @@ pub async fn counts_include_it(harness: &dyn Harness) {
 
 /// The claim of one that cannot be read says so once; the others of the same call are claimed.
 pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "it_does_not_stop_the_others").await else {
-        return;
-    };
+    let kit = damaged(harness).await;
     let node = kit.node("n").await;
     let ids = ["bad", "good"].map(id).to_vec();
     let mut answers = kit.coordinator().claim(&node, ids).await;
@@ -69,9 +83,7 @@ pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
 
 /// It is listed with the reason, whether or not it was set aside yet.
 pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "it_stays_listed_with_the_reason").await else {
-        return;
-    };
+    let kit = damaged(harness).await;
     for round in 0..2 {
         let error = kit.get("bad").await.state.unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
@@ -93,23 +105,20 @@ pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
     assert_eq!(kit.list(other_kind).await, [""; 0]);
 }
 
-/// Watches are told that it is gone, and lists leave it out.
+/// A watch that has listed the task as sound reports its end when a claim finds it damaged, and
+/// later lists omit it.
 pub async fn watches_are_told(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "watches_are_told").await else {
-        return;
-    };
+    let kit = sound(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let mut watch = kit.watch(&node).await;
-    let listed = watch.listed().await;
-    let was_listed = listed.iter().any(|v| v.id == id("bad"));
+    let mut listed = watch.listed().await;
+    listed.sort_by(|a, b| a.id.cmp(&b.id));
+    let names: Vec<_> = listed.iter().map(|v| v.id.as_str()).collect();
+    assert_eq!(names, ["bad", "good"]);
+    damage(harness, &kit).await;
     let claimed = kit.try_claim(&other, "bad").await;
-    if was_listed {
-        assert!(matches!(claimed, Err(Error::Corrupt { .. })), "{claimed:?}");
-        watch.gone("bad").await;
-    } else {
-        // Whoever made the list has found it first.
-        assert!(!matches!(claimed, Ok(Some(_))), "{claimed:?}");
-    }
+    assert!(matches!(claimed, Err(Error::Corrupt { .. })), "{claimed:?}");
+    watch.gone("bad").await;
     let listed = kit.watch(&other).await.listed().await;
     let names: Vec<_> = listed.iter().map(|v| v.id.as_str()).collect();
     assert_eq!(names, ["good"]);
@@ -117,9 +126,7 @@ pub async fn watches_are_told(harness: &dyn Harness) {
 
 /// A retry starts it from its props, and the reason is in its error log.
 pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "a_retry_starts_it_from_its_props").await else {
-        return;
-    };
+    let kit = damaged(harness).await;
     set_aside(&kit).await;
     let fence = kit.get("bad").await.fence;
     one(kit.registry().retry(vec![id("bad")]).await).unwrap();
@@ -144,13 +151,65 @@ pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
 
 /// It can be deleted, and its id is free then.
 pub async fn it_can_be_deleted(harness: &dyn Harness) {
-    let Some(kit) = damaged(harness, "it_can_be_deleted").await else {
-        return;
-    };
+    let kit = damaged(harness).await;
     set_aside(&kit).await;
     one(kit.registry().delete(vec![id("bad")]).await).unwrap();
     assert_eq!(kit.list(Filter::default()).await, ["good"]);
     kit.submit("bad").await;
     let node = kit.node("n").await;
     assert_eq!(kit.claim(&node, "bad").await.state.claims, 1);
+}
+
+/// A task whose envelope cannot be read is quarantined like one whose state cannot be read, and
+/// nothing else suffers.
+pub async fn an_unreadable_envelope_is_quarantined(harness: &dyn Harness) {
+    let kit = with_damaged_envelope(harness).await;
+    let (node, other) = (kit.node("n").await, kit.node("other").await);
+    let mut watch = kit.watch(&other).await;
+    let was_listed = watch.listed().await.iter().any(|v| v.id == id("bad"));
+    let ids = ["bad", "good"].map(id).to_vec();
+    let mut answers = kit.coordinator().claim(&node, ids).await;
+    let refused = answers.remove(0);
+    if was_listed {
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        watch.gone("bad").await;
+    } else {
+        // The list of the watch found it first.
+        assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
+    }
+    let mut good = answers.remove(0).unwrap().expect("the other task");
+    kit.commit(&mut good, &Message::complete()).await;
+    assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
+
+    let record = kit.get("bad").await;
+    assert_eq!((record.task.id, record.node), (id("bad"), None));
+    let error = record.state.unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+    assert_eq!(kit.list(Filter::default()).await, ["bad", "good"]);
+    let quarantined = Filter {
+        quarantined: true,
+        ..Filter::default()
+    };
+    assert_eq!(kit.list(quarantined).await, ["bad"]);
+    assert_eq!(kit.registry().ids().await.unwrap(), ["bad", "good"].map(id));
+    one(kit.registry().delete(vec![id("bad")]).await).unwrap();
+    kit.submit("bad").await;
+    assert_eq!(kit.claim(&node, "bad").await.state.claims, 1);
+}
+
+/// A retry makes a task whose envelope cannot be read claimable again.
+pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harness) {
+    let kit = with_damaged_envelope(harness).await;
+    let node = kit.node("n").await;
+    let refused = kit.try_claim(&node, "bad").await;
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    let fence = kit.get("bad").await.fence;
+    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    assert_eq!(kit.state("bad").await.code(), Code::Runnable);
+    let mut claimed = kit.claim(&node, "bad").await;
+    assert!(claimed.claim.fence > fence);
+    let kept = &claimed.state.errors.last().expect("the reason").error;
+    assert!(!kept.is_empty());
+    kit.commit(&mut claimed, &Message::complete()).await;
+    assert_eq!(kit.state("bad").await.code(), Code::Completed);
 }

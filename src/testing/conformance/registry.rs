@@ -4,7 +4,7 @@ use windlass_statemachine::{Code, Command, Message};
 
 use super::{
     Harness,
-    kit::{Kit, field, fresh, id, one, skip, task},
+    kit::{Kit, field, fresh, id, one, task},
 };
 use crate::store::{Count, Error, Filter, IfExists, Page, Submit};
 
@@ -257,15 +257,16 @@ pub async fn a_namespace_has_one_identity_of_its_own(harness: &dyn Harness) {
     assert!(first.chars().all(plain), "{first}");
     kit.submit("a").await;
     assert_eq!(kit.registry().identity().await.unwrap(), first);
-    match harness.reopen(kit.store).await {
-        Some(store) => assert_eq!(store.registry().identity().await.unwrap(), first),
-        None => skip(
-            "the identity of a store that is reopened",
-            "nothing outlives this store",
-        ),
-    }
     let other = harness.store().await;
     assert_ne!(other.registry().identity().await.unwrap(), first);
+}
+
+/// The identity of a namespace is the same when the store is opened again.
+pub async fn the_identity_is_durable(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let first = kit.registry().identity().await.unwrap();
+    let kit = kit.reopened(harness).await;
+    assert_eq!(kit.registry().identity().await.unwrap(), first);
 }
 
 /// A task that was deleted, or that replaces an ended one, has an order of its own: with it a task

@@ -1,4 +1,6 @@
 //! Imports that take the place of a task: the old one or the new one is there, whole.
+//!
+//! Beyond the duties: `a_copy_that_is_refused_leaves_the_target`.
 
 use windlass_statemachine::{Code, Command, Message, Outcome};
 

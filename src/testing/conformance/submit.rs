@@ -7,7 +7,7 @@ use windlass_statemachine::{Code, Command, Fence, Json, Message, Retry, State, S
 
 use super::{
     Harness,
-    kit::{Kit, command_of, field, fresh, id, skip, task, with_data},
+    kit::{Kit, command_of, field, fresh, id, task, with_data},
 };
 use crate::store::{Error, IfExists, Submit, Submitted, What};
 
@@ -249,6 +249,53 @@ pub async fn two_items_with_one_id(harness: &dyn Harness) {
     );
 }
 
+/// Of two items of one call that name one task, the second follows its own rule for a task that
+/// exists, as a later call would.
+pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    for name in ["over-1", "over-2"] {
+        kit.ended(&node, name, &Message::complete()).await;
+    }
+    let with_props = |name: &str, n: u64, if_exists| {
+        let mut task = task(name);
+        task.props = json!({ "n": n }).into();
+        Submit { task, if_exists }
+    };
+    let (refuse, same) = (IfExists::Refuse, IfExists::Same);
+    let replace = IfExists::ReplaceFinished;
+    let answers = kit.registry().submit(vec![
+        with_props("a", 1, same),
+        with_props("a", 1, same),
+        with_props("a", 2, same),
+        with_props("over-1", 1, refuse),
+        with_props("over-1", 1, replace),
+        with_props("over-2", 1, replace),
+        with_props("over-2", 2, replace),
+    ]);
+    let answers = answers.await;
+    assert!(
+        matches!(
+            &answers[..],
+            [
+                Ok(Submitted::New),
+                Ok(Submitted::Existing(Code::Runnable)),
+                Err(Error::AlreadyExists { .. }),
+                Err(Error::AlreadyFinished(_)),
+                Ok(Submitted::New),
+                Ok(Submitted::New),
+                Err(Error::AlreadyExists { .. }),
+            ]
+        ),
+        "{answers:?}"
+    );
+    for name in ["a", "over-1", "over-2"] {
+        let record = kit.get(name).await;
+        assert_eq!(record.task.props.as_str(), r#"{"n":1}"#, "{name}");
+        assert_eq!(record.state.unwrap().code(), Code::Runnable, "{name}");
+    }
+}
+
 /// An item that is refused does not touch the others, and says which field is wrong.
 pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -315,10 +362,7 @@ pub async fn submits_are_durable(harness: &dyn Harness) {
     durable.props = json!({"n": 1}).into();
     kit.submit_task(durable.clone()).await;
     let order = kit.get("a").await.order;
-    let Some(store) = harness.reopen(kit.store).await else {
-        return skip("submits_are_durable", "nothing outlives this store");
-    };
-    let kit = Kit { store };
+    let kit = kit.reopened(harness).await;
     let record = kit.get("a").await;
     assert_eq!((record.task, record.order), (durable, order));
     kit.submit("b").await;

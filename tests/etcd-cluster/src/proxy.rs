@@ -40,15 +40,23 @@ struct State {
 /// What a server says, and what is told instead: of the same length.
 type Instead = Option<(Vec<u8>, Vec<u8>)>;
 
-/// What a request has to hold for its answer to be lost; nothing once one had it.
-type Trap = Arc<Mutex<Option<Vec<u8>>>>;
+/// Finds the request whose answer is to be lost.
+#[derive(Debug, Default)]
+struct Trap {
+    /// The bytes of that request; `None` when it was found.
+    bytes: Option<Vec<u8>>,
+    /// How many requests were found.
+    caught: u64,
+}
+
+type SharedTrap = Arc<Mutex<Trap>>;
 
 /// Where a connection leads.
 #[derive(Debug, Clone)]
 struct End {
     server: String,
     instead: Instead,
-    trap: Trap,
+    trap: SharedTrap,
 }
 
 /// One address for each server, which lead there as long as the way is open.
@@ -56,7 +64,7 @@ struct End {
 pub struct Proxy {
     addresses: Vec<String>,
     state: Arc<watch::Sender<State>>,
-    trap: Trap,
+    trap: SharedTrap,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -82,7 +90,7 @@ impl Proxy {
             losses: 0,
         };
         let state = Arc::new(watch::Sender::new(open));
-        let trap = Trap::default();
+        let trap = SharedTrap::default();
         let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
         for server in servers {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -142,7 +150,12 @@ impl Proxy {
     /// Lets the next request that holds these bytes through, and loses its answer: its connection
     /// never brings anything again, and does not end. Other connections are not touched.
     pub fn lose_answer_to(&self, bytes: &[u8]) {
-        *lock(&self.trap) = Some(bytes.to_vec());
+        lock(&self.trap).bytes = Some(bytes.to_vec());
+    }
+
+    /// Returns how many requests [`lose_answer_to`](Self::lose_answer_to) has caught so far.
+    pub fn lost_answers(&self) -> u64 {
+        lock(&self.trap).caught
     }
 
     /// Opens the way again. What was held back by a silence comes late, as it does by TCP.
@@ -208,15 +221,17 @@ async fn pass(inside: TcpStream, end: End, mut state: watch::Receiver<State>) {
     }
 }
 
-fn lock(trap: &Trap) -> std::sync::MutexGuard<'_, Option<Vec<u8>>> {
+fn lock(trap: &SharedTrap) -> std::sync::MutexGuard<'_, Trap> {
     trap.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this is the request whose answer is to be lost.
-fn is_caught(bytes: &[u8], trap: &Trap) -> bool {
+fn is_caught(bytes: &[u8], trap: &SharedTrap) -> bool {
     let mut trap = lock(trap);
     let holds = |of: &Vec<u8>| bytes.windows(of.len()).any(|part| part == of.as_slice());
-    trap.take_if(|of| holds(of)).is_some()
+    let is_caught = trap.bytes.take_if(|of| holds(of)).is_some();
+    trap.caught += u64::from(is_caught);
+    is_caught
 }
 
 /// One direction; `look` may change what comes, and answers whether it is to go on.

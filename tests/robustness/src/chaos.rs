@@ -11,7 +11,10 @@ use crate::{
     cluster::Shaking,
     disturb::{disturb, shake},
     ground,
-    invariants::takeover::{self, Within},
+    invariants::{
+        self, Overlaps,
+        takeover::{self, Within},
+    },
     plan::Plan,
     scene::{Ground, Post, Scene},
     settle::settle,
@@ -71,6 +74,9 @@ pub struct Summary {
     pub races: usize,
     /// How many commands were sent to nodes.
     pub node_commands: usize,
+    /// How often handlers ran, and how often beside that of a later claim while their process was
+    /// paused.
+    pub overlaps: Overlaps,
     /// How many workers were killed.
     pub kills: u32,
     /// How many workers were stopped for a while.
@@ -83,7 +89,7 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} effects refused, {} ids submitted twice at once, {} commands to nodes, in {:.1?}",
+            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} effects refused, {} ids submitted twice at once, {} commands to nodes, {} of {} runs and {} commands overlapped in a pause, in {:.1?}",
             self.tasks,
             self.commands,
             self.changes,
@@ -94,6 +100,9 @@ impl std::fmt::Display for Summary {
             self.refused,
             self.races,
             self.node_commands,
+            self.overlaps.excused,
+            self.overlaps.runs,
+            self.overlaps.commands,
             self.took
         )
     }
@@ -139,7 +148,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         traffic.command_nodes(two, until),
         traffic.reuse(rng.fork(), until),
         traffic.race(&other, rng.fork(), until),
-        disturb(&mut scene.workers, three, start, settings),
+        disturb(&mut scene.workers, &scene.feed, three, start, settings),
         shake(
             &mut scene.etcd,
             &scene.feed,
@@ -170,6 +179,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         refused: refused(&world),
         races: world.promised.races.len(),
         node_commands: world.promised.node_commands.len(),
+        overlaps: invariants::overlaps(&world),
         kills: settings.kills,
         stops: settings.stops,
         took: began.elapsed(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     BoxError,
@@ -11,7 +11,8 @@ use crate::{
     cluster::{self, Etcd, Spell},
     feed::Feed,
     witness::Journal,
-    workers::{SHUTDOWN, Worker},
+    workers::{Role, SHUTDOWN, Worker},
+    zombie::{self, Standstill},
 };
 
 /// Shakes what the workers work on, if it is a cluster.
@@ -52,6 +53,7 @@ enum Blow {
 /// Kills, stops and restarts workers at random moments.
 pub(crate) async fn disturb(
     workers: &mut [Worker],
+    feed: &Feed,
     mut rng: Rng,
     start: Instant,
     settings: Settings,
@@ -68,7 +70,7 @@ pub(crate) async fn disturb(
         .map(|blow| (settings.over.mul_f64(rng.f64()), blow))
         .collect();
     moments.sort();
-    let mut all = false;
+    let (mut all, mut shown) = (false, false);
     for (moment, blow) in moments {
         while Instant::now() < start + moment {
             for worker in workers.iter_mut() {
@@ -77,7 +79,9 @@ pub(crate) async fn disturb(
             let next = Instant::now() + Duration::from_millis(200);
             sleep_until(next.min(start + moment)).await;
         }
-        let worker = &mut workers[rng.usize(0..workers.len())];
+        let shows = blow == Blow::Stop && !shown;
+        // One of the first stops has to show that the store rejects a late write.
+        let worker = any(workers, &mut rng, shows)?;
         match blow {
             Blow::KillSeveral => {
                 let count = if all { workers.len() } else { 2 };
@@ -90,15 +94,12 @@ pub(crate) async fn disturb(
                 worker.launch()?;
             }
             Blow::Stop => {
-                worker.stop()?;
-                sleep(settings.ttl.mul_f64(1.2 + rng.f64() * 1.3)).await;
-                // Some never wake.
-                if settings.kills > 0 && rng.bool() {
-                    worker.kill().await?;
-                    worker.launch()?;
-                } else {
-                    worker.go_on()?;
-                }
+                let how = Standstill {
+                    lasts: settings.ttl.mul_f64(1.2 + rng.f64() * 1.3),
+                    // Some never wake.
+                    wakes: shows || settings.kills == 0 || rng.bool(),
+                };
+                shown |= zombie::stand_still(worker, feed, how).await?;
             }
             Blow::ShutDown => {
                 worker.shut_down(SHUTDOWN).await?;
@@ -107,6 +108,20 @@ pub(crate) async fn disturb(
         }
     }
     Ok(())
+}
+
+/// Draws a worker: any, or one of the library, whose writes can be held.
+fn any<'a>(
+    workers: &'a mut [Worker],
+    rng: &mut Rng,
+    holds: bool,
+) -> Result<&'a mut Worker, BoxError> {
+    let can = |worker: &&mut Worker| !holds || worker.role() == Role::Library;
+    let mut workers: Vec<_> = workers.iter_mut().filter(can).collect();
+    if workers.is_empty() {
+        return Err("no worker of the library is there".into());
+    }
+    Ok(workers.swap_remove(rng.usize(0..workers.len())))
 }
 
 /// Kills workers at the same moment, and starts them again.

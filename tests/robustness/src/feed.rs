@@ -67,6 +67,11 @@ impl Feed {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The changes that were reported so far.
+    pub fn changes(&self) -> Vec<Change> {
+        self.lock().changes.clone()
+    }
+
     /// The number of the last change that was told; 0 for none.
     pub fn last(&self) -> u64 {
         self.lock().changes.last().map_or(0, |c| c.seq)
@@ -120,25 +125,45 @@ impl Drop for Feed {
     }
 }
 
-/// What was told of each task that was neither deleted nor replaced, in the order in which it was.
-pub fn by_task(changes: &[Change]) -> BTreeMap<TaskId, Vec<Change>> {
-    let mut tasks: BTreeMap<TaskId, Vec<Change>> = BTreeMap::new();
+/// What the feed reported of one task: of one id, from a submit to the delete or to the submit of the
+/// task that replaced it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Life {
+    /// The changes in order, without the delete.
+    pub history: Vec<Change>,
+    /// The delete; `None` while the task is there, and of a task that was replaced.
+    pub deleted: Option<Change>,
+}
+
+/// The lives of each id, in order.
+pub fn lives(changes: &[Change]) -> BTreeMap<TaskId, Vec<Life>> {
+    let mut ids: BTreeMap<TaskId, Vec<Life>> = BTreeMap::new();
     for change in changes {
-        match change.what {
-            What::Deleted => {
-                tasks.remove(&change.task);
-                continue;
-            }
-            // A task that takes the place of one that has ended: no delete is told of that one.
-            What::Submitted { .. } => {
-                tasks.remove(&change.task);
-            }
-            _ => {}
+        let lives = ids.entry(change.task.clone()).or_default();
+        // The feed reports no delete of a task that is replaced.
+        let begins = matches!(change.what, What::Submitted { .. });
+        if begins || lives.last().is_none_or(|life| life.deleted.is_some()) {
+            lives.push(Life::default());
         }
-        let task = tasks.entry(change.task.clone()).or_default();
-        task.push(change.clone());
+        match lives.last_mut() {
+            Some(life) if change.what == What::Deleted => life.deleted = Some(change.clone()),
+            Some(life) => life.history.push(change.clone()),
+            None => {}
+        }
     }
-    tasks
+    ids
+}
+
+/// Takes the last life of each id that no delete has ended. Leaves the lives that have ended.
+pub fn take_live(ids: &mut BTreeMap<TaskId, Vec<Life>>) -> BTreeMap<TaskId, Life> {
+    let mut live = BTreeMap::new();
+    ids.retain(|id, lives| {
+        if let Some(last) = lives.pop_if(|life| life.deleted.is_none()) {
+            live.insert(id.clone(), last);
+        }
+        !lives.is_empty()
+    });
+    live
 }
 
 #[cfg(test)]
@@ -147,19 +172,61 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_history_of_an_id_begins_with_its_last_submit() {
-        let submitted = What::Submitted {
-            state: Code::Runnable,
-        };
-        let whats = [submitted.clone(), What::Retried, submitted, What::Retried];
+    fn changes(whats: impl IntoIterator<Item = What>) -> Vec<Change> {
         let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
             task: "t".parse().unwrap(),
             what,
         });
-        let changes: Vec<Change> = changes.collect();
-        assert_eq!(by_task(&changes)["t"], changes[2..]);
+        changes.collect()
+    }
+
+    fn submitted() -> What {
+        What::Submitted {
+            state: Code::Runnable,
+        }
+    }
+
+    #[test]
+    fn a_delete_ends_a_life_and_what_follows_begins_the_next() {
+        let changes = changes([submitted(), What::Deleted, submitted(), What::Retried]);
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[0].history, changes[..1]);
+        assert_eq!(lives[0].deleted, Some(changes[1].clone()));
+        assert_eq!(lives[1].history, changes[2..]);
+        assert_eq!(lives.len(), 2);
+    }
+
+    #[test]
+    fn the_history_of_an_id_begins_with_its_last_submit() {
+        let changes = changes([submitted(), What::Retried, submitted(), What::Retried]);
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[0].history, changes[..2]);
+        assert_eq!(lives[0].deleted, None);
+        assert_eq!(lives[1].history, changes[2..]);
+        assert_eq!(lives.len(), 2);
+    }
+
+    #[test]
+    fn of_the_lives_of_an_id_the_last_goes_on_unless_a_delete_ended_it() {
+        let all = changes([submitted(), submitted(), What::Deleted, submitted()]);
+        let mut ended = lives(&all);
+        let live = take_live(&mut ended);
+        assert_eq!(live["t"].history, all[3..]);
+        assert_eq!(ended["t"].len(), 2);
+        let mut deleted = lives(&all[..3]);
+        assert!(take_live(&mut deleted).is_empty());
+        assert_eq!(deleted["t"].len(), 2);
+        let mut only = lives(&all[..1]);
+        assert_eq!(take_live(&mut only)["t"].history, all[..1]);
+        assert!(only.is_empty());
+    }
+
+    #[test]
+    fn a_change_after_the_delete_is_a_life_without_a_submit() {
+        let changes = changes([submitted(), What::Deleted, What::Retried]);
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[1].history, changes[2..]);
     }
 }

@@ -57,6 +57,14 @@ pub fn may_fail(kind: &str) -> bool {
     matches!(kind, "doomed" | "again")
 }
 
+/// Returns whether the plan's task of this id submits children. Such a task is not deleted: the
+/// checkers look for its children.
+pub fn has_children(id: &TaskId) -> bool {
+    ["parent-", "sower-"]
+        .iter()
+        .any(|kind| id.as_str().starts_with(kind))
+}
+
 /// The id of a child.
 pub fn child(parent: &TaskId, number: u64) -> String {
     format!("{parent}.{number}")
@@ -71,6 +79,24 @@ pub fn command_to_child(parent: &TaskId) -> String {
 pub fn never(sower: &TaskId, number: u64) -> String {
     format!("{sower}.never-{number}")
 }
+
+/// The id of a child that is drawn in every attempt: a second execution of the effects makes a
+/// second child.
+pub fn stray_child(parent: &TaskId) -> String {
+    format!("{parent}{STRAY}{:016x}", fastrand::u64(..))
+}
+
+/// The id of a command to the first child that is drawn in every attempt.
+pub fn stray_command(parent: &TaskId) -> String {
+    format!(
+        "{}{STRAY}{:016x}",
+        command_to_child(parent),
+        fastrand::u64(..)
+    )
+}
+
+/// What is between the parent's part of such an id and the part that is drawn.
+pub const STRAY: char = '~';
 
 /// Adds the handlers of a node to its builder.
 pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> Builder {
@@ -288,8 +314,12 @@ impl Run {
         for number in 0..self.job.children {
             message = message.and_submit(small(&child(&parent, number).parse()?)?);
         }
-        let id = CommandId::new(command_to_child(&parent))?;
-        Ok(message.and_send(child(&parent, 0).parse()?, id, Command::Checkpoint))
+        message = message.and_submit(small(&stray_child(&parent).parse()?)?);
+        for id in [command_to_child(&parent), stray_command(&parent)] {
+            let first = child(&parent, 0).parse()?;
+            message = message.and_send(first, CommandId::new(id)?, Command::Checkpoint);
+        }
+        Ok(message)
     }
 
     /// Sleeps for longer than any run lasts.

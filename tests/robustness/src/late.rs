@@ -1,7 +1,7 @@
 //! [`Late`]: a coordinator whose writes take their time, so that some are always under way: those of
 //! a process that is stopped reach the store when it goes on, long after its claims are lost.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 use windlass::{
@@ -13,14 +13,21 @@ use windlass::{
     },
 };
 
-use crate::witness::{Journal, Said};
+use crate::{
+    witness::{Journal, Said},
+    zombie::Holds,
+};
 
 /// A coordinator in front of another one.
 pub struct Late {
     inner: Arc<dyn Coordinator>,
     journal: Arc<Journal>,
     longest: Duration,
+    holds: Holds,
 }
+
+/// Between two tries to bring a write that was held to the store.
+const AGAIN: Duration = Duration::from_millis(20);
 
 impl std::fmt::Debug for Late {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -29,9 +36,16 @@ impl std::fmt::Debug for Late {
 }
 
 impl Late {
-    /// The same store, with writes that take up to so long to reach it.
-    pub fn store(store: &Store, journal: &Arc<Journal>, longest: Duration) -> Store {
+    /// The same store, with writes that take up to `longest` to reach it. The test can hold one
+    /// ([`Holds`]) by a file in the folder `witnesses`.
+    pub fn store(
+        store: &Store,
+        journal: &Arc<Journal>,
+        witnesses: &Path,
+        longest: Duration,
+    ) -> Store {
         let late = Self {
+            holds: Holds::new(witnesses),
             inner: store.coordinator().clone(),
             journal: journal.clone(),
             longest,
@@ -49,7 +63,19 @@ impl Coordinator for Late {
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         sleep(self.longest.mul_f64(fastrand::f64())).await;
         let claims: Vec<_> = commits.iter().map(|c| c.claim.clone()).collect();
-        let answers = self.inner.commit(commits).await;
+        let held = self.holds.take(&self.journal, claims.iter());
+        if held {
+            self.holds.passed().await;
+        }
+        let answers = loop {
+            let answers = self.inner.commit(commits.clone()).await;
+            // The store itself is to refuse a write that was held.
+            let mut errors = answers.iter().filter_map(|a| a.as_ref().err());
+            if !held || !errors.any(Error::is_retryable) {
+                break answers;
+            }
+            sleep(AGAIN).await;
+        };
         for (claim, answer) in claims.into_iter().zip(&answers) {
             if let Err(Error::Fenced(_)) = answer {
                 self.journal.say(Said::Fenced {
@@ -90,7 +116,16 @@ impl Coordinator for Late {
         lease: &Lease,
         tasks: Vec<TaskId>,
     ) -> Vec<Result<Option<Claimed>, Error>> {
-        self.inner.claim(lease, tasks).await
+        let answers = self.inner.claim(lease, tasks).await;
+        for claimed in answers.iter().flatten().flatten() {
+            let claim = &claimed.claim;
+            self.journal.say(Said::Claimed {
+                task: claim.task.clone(),
+                fence: claim.fence,
+                lease: claim.lease,
+            });
+        }
+        answers
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {

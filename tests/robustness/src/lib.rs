@@ -6,6 +6,7 @@
 //! | [`kinds`], [`reuse`] | the handlers that the workers run |
 //! | [`late`] | writes that are under way for a while, so that stopped processes have some |
 //! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
+//! | [`zombie`] | a worker that stands still in the middle of a write |
 //! | [`workers`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
 //! | [`ground`] | the names of the stores that they work on |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
@@ -42,6 +43,7 @@ pub mod traffic;
 pub mod witness;
 pub mod workers;
 pub mod world;
+pub mod zombie;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -190,7 +190,10 @@ impl Traffic {
             }
             tried = true;
         }
-        self.lock().reused.insert(id, word);
+        let mut promised = self.lock();
+        // The retries were those of the task before.
+        promised.retries.retain(|(task, _)| *task != id);
+        promised.reused.insert(id, word);
         Ok(true)
     }
 
@@ -218,7 +221,9 @@ impl Traffic {
         loop {
             match self.client().delete(id).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
-                    self.lock().reused.remove(id);
+                    let mut promised = self.lock();
+                    promised.retries.retain(|(task, _)| task != id);
+                    promised.reused.remove(id);
                     return Ok(());
                 }
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,
@@ -230,7 +235,10 @@ impl Traffic {
     /// Runs an ended task again; returns whether it had ended.
     async fn retry_ended(&self, id: &TaskId) -> Result<bool, BoxError> {
         match self.client().retry(id).await {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.lock().retries.push((id.clone(), 1));
+                Ok(true)
+            }
             Err(Error::Invalid(_) | Error::NotFound { .. }) => Ok(false),
             Err(e) if e.is_retryable() => Ok(false),
             Err(e) => Err(e.into()),

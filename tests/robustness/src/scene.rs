@@ -225,7 +225,9 @@ impl Scene {
         }
         let feed = Some(self.feed.all(&self.client, within).await?);
         let (witnesses, promised) = (self.site.witnesses(), self.traffic.promised());
-        World::load(&self.client, &witnesses, promised, feed).await
+        let mut world = World::load(&self.client, &witnesses, promised, feed).await?;
+        world.ttl = u64::try_from(self.site.ttl.as_micros())?;
+        Ok(world)
     }
 
     /// Fails with everything that breaks one of the invariants.

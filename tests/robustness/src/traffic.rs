@@ -14,7 +14,7 @@ use windlass::{
     store::{Error, Filter, Page, Submit},
 };
 
-use crate::{BoxError, plan::Plan, world::Promised};
+use crate::{BoxError, kinds, plan::Plan, reuse, witness, world::Promised};
 
 /// A client that remembers what was promised to it.
 #[derive(Debug)]
@@ -171,10 +171,7 @@ impl Traffic {
                 }
                 recent[rng.usize(0..recent.len())].clone()
             };
-            // Parents stay: their children are looked for.
-            let has_children =
-                target.as_str().starts_with("parent-") || target.as_str().starts_with("sower-");
-            if rng.u32(0..30) == 0 && !has_children {
+            if rng.u32(0..30) == 0 && !kinds::has_children(&target) {
                 self.delete(&target).await?;
                 continue;
             }
@@ -201,7 +198,9 @@ impl Traffic {
                 Err(e) => return Err(e.into()),
             };
             for record in found {
-                if rng.u32(0..share) != 0 {
+                // The ids of these are used again: the next task promises nothing of this one.
+                let reused = reuse::KINDS.contains(&record.task.kind.as_str());
+                if reused || rng.u32(0..share) != 0 {
                     continue;
                 }
                 let id = &record.task.id;
@@ -211,9 +210,11 @@ impl Traffic {
                     let command = format!("resume-{id}-{version}");
                     self.command(id, &command, Command::Run).await?;
                 } else {
+                    let incarnation = record.state?.incarnation;
                     match self.client.retry(id).await {
+                        Ok(()) => self.lock().retries.push((id.clone(), incarnation + 1)),
                         // Somebody else was faster, or nobody knows.
-                        Ok(()) | Err(Error::Invalid(_)) => {}
+                        Err(Error::Invalid(_)) => {}
                         Err(e) if e.is_retryable() => {}
                         Err(e) => return Err(e.into()),
                     }
@@ -232,7 +233,8 @@ impl Traffic {
                     let mut promised = self.lock();
                     promised.tasks.retain(|t| t != task);
                     promised.commands.retain(|(t, _)| t != task);
-                    promised.deleted.push(task.clone());
+                    promised.retries.retain(|(t, _)| t != task);
+                    promised.deleted.push((task.clone(), witness::now()));
                     return Ok(());
                 }
                 Err(e) if e.is_retryable() => sleep(AGAIN).await,

@@ -72,6 +72,22 @@ pub enum Said {
         /// On this claim.
         fence: Fence,
     },
+    /// The store acknowledged a claim to a node.
+    Claimed {
+        /// Of this task.
+        task: TaskId,
+        /// The claim's fence.
+        fence: Fence,
+        /// The lease that the claim is attached to.
+        lease: u64,
+    },
+    /// A write of this claim is held, until the test lets it through ([`crate::zombie`]).
+    Held {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+    },
     /// The process was not run by the operating system since then.
     Stalled {
         /// Since when.
@@ -124,8 +140,10 @@ pub enum Said {
     },
     /// The test killed it.
     Killed,
-    /// The test stopped it.
+    /// The test stopped it, with its supervisor if it has one.
     Stopped,
+    /// The test stopped the worker below a supervisor. The supervisor goes on.
+    WorkerStopped,
     /// The test let it go on.
     Continued,
     /// The test did something to the cluster under the workers.
@@ -137,9 +155,19 @@ pub enum Said {
 
 /// The time now.
 pub fn now() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| {
+    read_clock(ClockId::CLOCK_MONOTONIC)
+}
+
+fn read_clock(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, |t| {
         (t.tv_sec() as u64) * 1_000_000 + (t.tv_nsec() as u64) / 1000
     })
+}
+
+/// For how long the machine was suspended since its start, in microseconds: the monotonic clock does
+/// not count that.
+pub fn suspended() -> u64 {
+    read_clock(ClockId::CLOCK_BOOTTIME).saturating_sub(now())
 }
 
 /// Appends to the file of one process.

@@ -131,6 +131,25 @@ impl Worker {
         self
     }
 
+    /// What it runs.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Where it writes what it witnesses.
+    pub fn witnesses(&self) -> PathBuf {
+        self.site.witnesses()
+    }
+
+    /// The id of its process: that of the supervisor, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended by itself.
+    pub fn pid(&mut self) -> Result<u32, BoxError> {
+        Ok(self.child()?.id())
+    }
+
     /// Its name; that of its node begins so.
     pub fn name(&self) -> &str {
         &self.name
@@ -179,6 +198,9 @@ impl Worker {
         };
         command
             .env("WINDLASS_LOG", "windlass=info")
+            // Backtraces of the handlers that panic block all threads of the runtime, for seconds on a
+            // busy machine: then nothing of the node runs, nor does it end its handlers in time.
+            .env("RUST_BACKTRACE", "0")
             // Where the folders of tasks are, when the store has no folder.
             .env("XDG_DATA_HOME", &site.folder)
             .stdin(Stdio::null())
@@ -330,7 +352,7 @@ impl Worker {
             return self.signal(Signal::SIGSTOP, Some(Said::Stopped));
         }
         let id = self.child()?.id();
-        self.site.journal.say_of(id, Said::Stopped);
+        self.site.journal.say_of(id, Said::WorkerStopped);
         Ok(())
     }
 

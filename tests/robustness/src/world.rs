@@ -8,7 +8,8 @@ use windlass::{
 };
 
 use crate::{
-    BoxError, feed,
+    BoxError,
+    feed::{self, Life},
     kinds::Job,
     node_commands::Ordered,
     race::Race,
@@ -93,8 +94,11 @@ impl Subject {
 pub struct Promised {
     /// Tasks whose submit was acknowledged.
     pub tasks: Vec<TaskId>,
-    /// Tasks that the test has deleted; their submits and commands are promised no more.
-    pub deleted: Vec<TaskId>,
+    /// Tasks that the test has deleted, and when that was acknowledged. Their submits, commands and
+    /// retries are promised no more.
+    pub deleted: Vec<(TaskId, u64)>,
+    /// Retries that were acknowledged, each with the incarnation that it had to start at least.
+    pub retries: Vec<(TaskId, u32)>,
     /// Commands whose sending was acknowledged, in the order in which they were.
     pub commands: Vec<(TaskId, CommandId)>,
     /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
@@ -109,6 +113,8 @@ pub struct Promised {
 /// A line that a command of the kind `exec` wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecLine {
+    /// When: microseconds of the machine's monotonic clock, to the hundredth of a second.
+    pub at: u64,
     /// Its task.
     pub task: TaskId,
     /// Its claim.
@@ -128,12 +134,29 @@ pub enum ExecSaid {
     Overlap(Fence),
 }
 
+impl std::fmt::Display for ExecSaid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(n) => write!(f, "start {n}"),
+            Self::Step(n) => write!(f, "step {n}"),
+            Self::Overlap(fence) => write!(f, "overlap {fence}"),
+        }
+    }
+}
+
 impl ExecLine {
-    fn parse(line: &str) -> Option<Self> {
+    /// Reads a line. Commands take the time from `/proc/uptime`, which counts the time for which the
+    /// machine was `suspended` too.
+    fn parse(line: &str, suspended: u64) -> Option<Self> {
         let mut words = line.split(' ');
+        let (seconds, hundredths) = words.next()?.split_once('.')?;
+        let seconds: u64 = seconds.parse().ok()?;
+        let hundredths: u64 = hundredths.parse().ok()?;
+        let at = (seconds * 1_000_000 + hundredths * 10_000).saturating_sub(suspended);
         let (task, fence) = (words.next()?, words.next()?);
         let (said, n) = (words.next()?, words.next()?.parse().ok()?);
         Some(Self {
+            at,
             task: task.parse().ok()?,
             fence: Fence(fence.parse().ok()?),
             said: match said {
@@ -164,6 +187,11 @@ pub struct World {
     pub feed: Vec<Change>,
     /// What the store keeps of the histories, where they are those that the feed told.
     pub kept: BTreeMap<TaskId, Vec<Change>>,
+    /// The lives that a delete or the next task of the id has ended, in order, where the feed was
+    /// followed.
+    pub gone: BTreeMap<TaskId, Vec<Life>>,
+    /// How long leases last, in microseconds.
+    pub ttl: u64,
 }
 
 impl World {
@@ -178,8 +206,10 @@ impl World {
         promised: Promised,
         feed: Option<Vec<Change>>,
     ) -> Result<Self, BoxError> {
-        let mut told = feed.as_deref().map(feed::by_task);
+        let mut gone = feed.as_deref().map(feed::lives).unwrap_or_default();
+        let mut told = feed.is_some().then(|| feed::take_live(&mut gone));
         let mut world = Self {
+            gone,
             promised,
             feed: feed.unwrap_or_default(),
             witness: witness::read(witnesses)?,
@@ -187,8 +217,10 @@ impl World {
         };
         let exec = witnesses.join(EXEC_FILE);
         if exec.exists() {
+            let suspended = witness::suspended();
             for line in fs::read_to_string(exec)?.lines() {
-                let line = ExecLine::parse(line).ok_or_else(|| format!("not a line: {line}"))?;
+                let line = ExecLine::parse(line, suspended)
+                    .ok_or_else(|| format!("not a line: {line}"))?;
                 world.exec.push(line);
             }
         }
@@ -207,8 +239,9 @@ impl World {
                 let mut subject = load(client, record).await?;
                 let id = subject.id().clone();
                 if let Some(told) = &mut told {
-                    let told = told.remove(&id).unwrap_or_default();
-                    let kept = std::mem::replace(&mut subject.history, told);
+                    // A task whose last life has ended is there and was deleted: it has no history.
+                    let history = told.remove(&id).map_or_else(Vec::new, |life| life.history);
+                    let kept = std::mem::replace(&mut subject.history, history);
                     world.kept.insert(id.clone(), kept);
                 }
                 world.subjects.insert(id, subject);
@@ -216,14 +249,43 @@ impl World {
         }
     }
 
-    /// The spans in which a node's process was stopped, or not run: from, to.
+    /// The histories of the lives that have ended.
+    pub fn histories_gone(&self) -> impl Iterator<Item = (&TaskId, &[Change])> {
+        let gone = self.gone.iter();
+        gone.flat_map(|(id, lives)| lives.iter().map(move |l| (id, &l.history[..])))
+    }
+
+    /// The histories of all lives: those that have ended, and those of the tasks that are there.
+    pub fn histories(&self) -> impl Iterator<Item = (&TaskId, &[Change])> {
+        let there = self.subjects.iter().map(|(id, s)| (id, &s.history[..]));
+        self.histories_gone().chain(there)
+    }
+
+    /// Which life of a task a claim belongs to: the number of lives before it. Fences grow from life to
+    /// life. A life without a claim has no handlers and does not count at the end.
+    pub fn life(&self, task: &TaskId, fence: Fence) -> usize {
+        let lives = self.gone.get(task).map_or(&[][..], Vec::as_slice);
+        let last = |life: &Life| life.history.iter().filter_map(|c| claim(&c.what)).max();
+        let later = lives.iter().rev();
+        let later = later.take_while(|life| last(life).is_none_or(|last| last >= fence));
+        lives.len() - later.count()
+    }
+
+    /// How long before its lease can end a node stops its handlers, in microseconds
+    /// (docs/guarantees.md, G7).
+    pub fn margin(&self) -> u64 {
+        (self.ttl / 5).min(3_000_000)
+    }
+
+    /// The spans in which a process was stopped, or not run: from, to. The span of one that was killed
+    /// while it was stopped lasts until then.
     pub fn pauses(&self, pid: u32) -> Vec<(u64, u64)> {
         let mut pauses = Vec::new();
         let mut since = None;
         for line in self.witness.iter().filter(|l| l.pid == pid) {
             match line.said {
                 Said::Stopped => since = Some(line.at),
-                Said::Continued => {
+                Said::Continued | Said::Killed => {
                     if let Some(since) = since.take() {
                         pauses.push((since, line.at));
                     }
@@ -249,11 +311,22 @@ impl World {
         None
     }
 
-    /// The processes that have been this node.
-    pub fn processes<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = u32> + 'a {
-        let lines = self.witness.iter();
-        lines.filter_map(move |l| match &l.said {
-            Said::Launched { node: launched } if launched == node => Some(l.pid),
+    /// The process that was this node at a moment: the last that was launched before.
+    pub fn process(&self, node: &NodeName, at: u64) -> Option<u32> {
+        let before = self.witness.iter().take_while(|l| l.at <= at);
+        before.fold(None, |process, line| match &line.said {
+            Said::Launched { node: launched } if launched == node => Some(line.pid),
+            _ => process,
+        })
+    }
+
+    /// The node that has made a claim.
+    pub fn claimant(&self, task: &TaskId, by: Fence) -> Option<&NodeName> {
+        let gone = self.gone.get(task).into_iter().flatten();
+        let there = self.subjects.get(task).map(|s| &s.history);
+        let mut changes = gone.map(|life| &life.history).chain(there).flatten();
+        changes.find_map(|c| match &c.what {
+            What::Claimed { node, fence, .. } if *fence == by => Some(node),
             _ => None,
         })
     }
@@ -271,6 +344,14 @@ pub async fn load(client: &Client, record: TaskRecord) -> Result<Subject, BoxErr
         commands: client.commands(id).await?,
         record,
     })
+}
+
+/// The fence of a claim, if the change is one.
+fn claim(what: &What) -> Option<Fence> {
+    match what {
+        What::Claimed { fence, .. } => Some(*fence),
+        _ => None,
+    }
 }
 
 /// Whether this outcome came from the task's machine, not from the end of the task.

@@ -30,7 +30,8 @@ async fn main() -> Result<(), BoxError> {
     witness::watch_stalls(journal.clone());
     let ttl = Duration::from_millis(ttl.parse()?);
     let late = Duration::from_millis(late.parse()?);
-    let store = ground::open_through(store, |store| Late::store(&store, &journal, late)).await?;
+    let through = |store| Late::store(&store, &journal, Path::new(witnesses), late);
+    let store = ground::open_through(store, through).await?;
     let slots = match terms.slots {
         Some(slots) => slots,
         None => slots.parse()?,

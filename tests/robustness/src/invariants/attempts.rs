@@ -1,12 +1,19 @@
 //! The counters of a state agree with its history: claims, incarnations, writes, attempts.
 
-use windlass::{ActionKind, store::What};
+use windlass::{
+    ActionKind, Code,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::world::{Subject, World};
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
+    for (id, history) in world.histories_gone() {
+        let wrong = count(history).wrong;
+        found.extend(wrong.into_iter().map(|how| (id.clone(), how)));
+    }
     for (id, subject) in &world.subjects {
         found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
     }
@@ -20,21 +27,69 @@ struct Counted {
     retries: u64,
     /// Changes that a write of a claim makes; one write may make several.
     writes: u64,
-    /// Failed or abandoned attempts since the last retry.
-    failed: u64,
+    /// Failed or abandoned attempts in a row, at least.
+    least: u64,
+    /// The same, at most.
+    most: u64,
     lost: bool,
     wrong: Vec<String>,
 }
 
-fn count(subject: &Subject) -> Counted {
+impl Counted {
+    /// Counts the attempts of a step.
+    fn step(&mut self, step: &What, next: Option<&What>) {
+        let What::Moved {
+            message,
+            from,
+            command,
+            ..
+        } = step
+        else {
+            return;
+        };
+        let goes_on = matches!(
+            message,
+            ActionKind::Run | ActionKind::Sleep | ActionKind::Pause | ActionKind::Checkpoint
+        );
+        match (message, from) {
+            (ActionKind::Error, Code::Fault) => {}
+            (ActionKind::Error, _) => {
+                self.most += 1;
+                // After an attempt that was abandoned, the policy gives up and counts nothing more.
+                let gives_up = matches!(
+                    next,
+                    Some(What::Moved {
+                        message: ActionKind::Error,
+                        from: Code::Fault,
+                        ..
+                    })
+                );
+                self.least += u64::from(!gives_up);
+            }
+            // A handler that returned one of these has not failed. A command that came without a
+            // return of the handler changes nothing; which of the two it was, no history says.
+            (_, Code::Runnable) if goes_on => {
+                self.least = 0;
+                if command.is_none() {
+                    self.most = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn count(history: &[Change]) -> Counted {
     let mut counted = Counted::default();
-    for change in &subject.history {
+    for (at, change) in history.iter().enumerate() {
+        counted.step(&change.what, history.get(at + 1).map(|c| &c.what));
         match &change.what {
             What::Claimed { abandoned, .. } => {
                 counted.claims += 1;
                 // A claim that is lost before anything is written may have been abandoned twice.
                 if *abandoned {
-                    counted.failed += 1;
+                    counted.least += 1;
+                    counted.most += 1;
                 }
                 if *abandoned && !counted.lost {
                     let seq = change.seq;
@@ -47,12 +102,7 @@ fn count(subject: &Subject) -> Counted {
                     counted.wrong.push(how);
                 }
             }
-            What::Moved { message, .. } => {
-                counted.writes += 1;
-                counted.failed += u64::from(*message == ActionKind::Error);
-                counted.lost = false;
-            }
-            What::Checkpointed { .. } => {
+            What::Moved { .. } | What::Checkpointed { .. } => {
                 counted.writes += 1;
                 counted.lost = false;
             }
@@ -62,7 +112,7 @@ fn count(subject: &Subject) -> Counted {
             What::Lost { .. } => counted.lost = true,
             What::Retried => {
                 counted.retries += 1;
-                counted.failed = 0;
+                (counted.least, counted.most) = (0, 0);
                 counted.lost = false;
             }
             _ => {}
@@ -75,7 +125,7 @@ fn of(subject: &Subject) -> Vec<String> {
     let Ok(state) = &subject.record.state else {
         return Vec::new();
     };
-    let counted = count(subject);
+    let counted = count(&subject.history);
     let mut found = counted.wrong;
     if state.claims != counted.claims {
         let (stored, claims) = (state.claims, counted.claims);
@@ -98,10 +148,11 @@ fn of(subject: &Subject) -> Vec<String> {
             without + counted.writes
         ));
     }
-    if u64::from(state.attempts) > counted.failed {
-        let (stored, failed) = (state.attempts, counted.failed);
+    let (least, most) = (counted.least, counted.most);
+    if !(least..=most).contains(&u64::from(state.attempts)) {
+        let stored = state.attempts;
         found.push(format!(
-            "its state says {stored} attempts, its history {failed}"
+            "its state says {stored} attempts, its history {least} to {most}"
         ));
     }
     if let Some(last) = &state.last_command
@@ -182,5 +233,62 @@ mod tests {
             });
         }));
         caught(found, "has another outcome");
+    }
+
+    fn attempts(history: Vec<What>, attempts: u32) -> Found {
+        let mut task = subject(history);
+        task.record.state.as_mut().unwrap().attempts = attempts;
+        check(&world(task))
+    }
+
+    fn fails() -> Vec<What> {
+        vec![
+            moved(2, ActionKind::Error, Code::Runnable, Code::Fault),
+            moved(2, ActionKind::Run, Code::Fault, Code::Runnable),
+        ]
+    }
+
+    #[test]
+    fn a_failed_attempt_that_is_not_counted_is_caught() {
+        let mut history = vec![submitted(), claimed("a", 2)];
+        history.extend(fails());
+        history.extend(fails());
+        holds(attempts(history.clone(), 2));
+        caught(
+            attempts(history.clone(), 1),
+            "1 attempts, its history 2 to 2",
+        );
+        history.extend([lost(2), abandoned("b", 9)]);
+        holds(attempts(history.clone(), 3));
+        caught(attempts(history, 2), "2 attempts, its history 3 to 3");
+    }
+
+    #[test]
+    fn attempts_before_a_return_that_has_not_failed_are_counted_no_more() {
+        let sleep = moved(2, ActionKind::Sleep, Code::Runnable, Code::Sleeping);
+        let mut history = vec![submitted(), claimed("a", 2)];
+        history.extend(fails());
+        history.push(sleep.clone());
+        holds(attempts(history.clone(), 0));
+        caught(
+            attempts(history.clone(), 1),
+            "1 attempts, its history 0 to 0",
+        );
+        // Whether the handler returned it or the command did it, the history does not say.
+        history[4] = by_command(3, sleep);
+        holds(attempts(history.clone(), 0));
+        holds(attempts(history, 1));
+    }
+
+    #[test]
+    fn the_policy_may_give_up_without_a_failure_more() {
+        let mut history = vec![submitted(), claimed("a", 2), lost(2), abandoned("b", 5)];
+        history.extend([
+            moved(5, ActionKind::Error, Code::Runnable, Code::Fault),
+            moved(5, ActionKind::Error, Code::Fault, Code::Failed),
+        ]);
+        holds(attempts(history.clone(), 1));
+        holds(attempts(history.clone(), 2));
+        caught(attempts(history, 0), "0 attempts, its history 1 to 2");
     }
 }

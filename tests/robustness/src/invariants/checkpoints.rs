@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use windlass::{ActionKind, Fence, TaskId, store::What};
+use windlass::{
+    ActionKind, Fence, TaskId,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::{
@@ -20,24 +23,37 @@ struct Seen {
 }
 
 pub(super) fn check(world: &World) -> Found {
-    let mut seen: BTreeMap<&TaskId, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<(&TaskId, usize), Seen> = BTreeMap::new();
     for line in &world.witness {
         match &line.said {
-            Said::Start { task, fence, n } => seen.entry(task).or_default().start(*fence, *n),
-            Said::Asked { task, n, .. } => {
-                let seen = seen.entry(task).or_default();
+            Said::Start { task, fence, n } => {
+                let life = (task, world.life(task, *fence));
+                seen.entry(life).or_default().start(*fence, *n);
+            }
+            Said::Asked { task, fence, n } => {
+                let life = (task, world.life(task, *fence));
+                let seen = seen.entry(life).or_default();
                 seen.asked = seen.asked.max(*n);
             }
-            Said::Acked { task, fence, n } => seen.entry(task).or_default().acked(*fence, *n),
+            Said::Acked { task, fence, n } => {
+                let life = (task, world.life(task, *fence));
+                seen.entry(life).or_default().acked(*fence, *n);
+            }
             _ => {}
         }
     }
     let mut found = Found::new();
-    for (task, seen) in seen {
-        let subject = world.subjects.get(task);
-        let ends = subject.map_or_else(Vec::new, |s| seen.ends(s));
-        let all = seen.wrong.into_iter().chain(ends);
-        found.extend(all.map(|how| (task.clone(), how)));
+    for ((task, life), mut seen) in seen {
+        let gone = world.gone.get(task).map_or(&[][..], Vec::as_slice);
+        let subject = world.subjects.get(task).filter(|_| life >= gone.len());
+        if let Some(subject) = subject {
+            seen.ends(subject);
+            seen.writes(&subject.history);
+        } else if let Some(life) = gone.get(life) {
+            seen.writes(&life.history);
+        }
+        let wrong = seen.wrong.into_iter();
+        found.extend(wrong.map(|how| (task.clone(), how)));
     }
     found.extend(in_folders(world));
     found
@@ -78,34 +94,36 @@ impl Seen {
     }
 
     /// What the store has in the end.
-    fn ends(&self, subject: &Subject) -> Vec<String> {
-        let mut wrong = Vec::new();
+    fn ends(&mut self, subject: &Subject) {
         let kept = subject.count().unwrap_or(0);
         if let Some((by, n)) = self.acked.iter().find(|(_, n)| *n > kept) {
-            wrong.push(format!(
+            self.wrong.push(format!(
                 "{n} was acknowledged to claim {by}; {kept} is stored"
             ));
         }
         if kept > self.asked {
             let asked = self.asked;
-            wrong.push(format!(
+            self.wrong.push(format!(
                 "{kept} is stored; no more than {asked} was asked for"
             ));
         }
+    }
+
+    /// What the history has of the checkpoints that were acknowledged.
+    fn writes(&mut self, history: &[Change]) {
         let mut acked: BTreeMap<Fence, usize> = BTreeMap::new();
         for (fence, _) in &self.acked {
             *acked.entry(*fence).or_default() += 1;
         }
         for (fence, acked) in acked {
-            let written = subject.history.iter().filter(|c| writes(&c.what, fence));
+            let written = history.iter().filter(|c| writes(&c.what, fence));
             let written = written.count();
             if written < acked {
-                wrong.push(format!(
+                self.wrong.push(format!(
                     "claim {fence} was acknowledged {acked} checkpoints; its history has {written}"
                 ));
             }
         }
-        wrong
     }
 }
 
@@ -127,9 +145,10 @@ fn writes(what: &What, by: Fence) -> bool {
 /// What commands count in their own folders, which windlass keeps for them.
 fn in_folders(world: &World) -> Found {
     let mut found = Found::new();
-    let mut counted: BTreeMap<&TaskId, u64> = BTreeMap::new();
+    let mut counted: BTreeMap<(&TaskId, usize), u64> = BTreeMap::new();
     for line in &world.exec {
-        let counted = counted.entry(&line.task).or_default();
+        let life = (&line.task, world.life(&line.task, line.fence));
+        let counted = counted.entry(life).or_default();
         match line.said {
             ExecSaid::Start(n) if n < *counted => {
                 let how = format!("the command had stored {counted}; it found {n} later");
@@ -229,6 +248,7 @@ mod tests {
     #[test]
     fn a_folder_that_forgets_is_caught() {
         let says = |said| ExecLine {
+            at: 0,
             task: id(),
             fence: fence(2),
             said,
@@ -242,5 +262,27 @@ mod tests {
         caught(check(&world), "it found 0 later");
         world.exec[2] = says(ExecSaid::Step(1));
         caught(check(&world), "stored 1 after 1");
+    }
+
+    #[test]
+    fn a_checkpoint_of_a_task_that_was_deleted_later_is_checked() {
+        let lines = vec![
+            start(1, 7, 2, 0),
+            asked(2, 7, 2, 1),
+            acked(3, 7, 2, 1),
+            // Of the next task of the id, which begins at 0.
+            start(4, 8, 5, 0),
+        ];
+        let mut world = World {
+            witness: lines,
+            gone: gone(vec![submitted(), claimed("a", 2), checkpointed(2)]),
+            ..World::default()
+        };
+        holds(check(&world));
+        world.gone = gone(vec![submitted(), claimed("a", 2)]);
+        caught(
+            check(&world),
+            "acknowledged 1 checkpoints; its history has 0",
+        );
     }
 }

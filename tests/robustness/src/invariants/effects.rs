@@ -1,10 +1,11 @@
-//! Tasks and commands that a transition brings are there if and only if the transition is.
+//! Tasks and commands that a transition brings are there if and only if the transition is, and once:
+//! the ids of some are drawn in every attempt, so that a second execution shows.
 
 use windlass::{ActionKind, Status, TaskId, store::What};
 
 use super::Found;
 use crate::{
-    kinds,
+    kinds::{self, STRAY},
     world::{Subject, World},
 };
 
@@ -28,6 +29,17 @@ pub(super) fn check(world: &World) -> Found {
         if completed && !has_command(world, id) {
             let how = "it completed; its child has no command of it".to_owned();
             found.push((id.clone(), how));
+        }
+        for (what, there) in [
+            ("children", stray_children(world, id)),
+            ("commands", stray_commands(world, id)),
+        ] {
+            if there != usize::from(completed) {
+                let how = format!(
+                    "it completed: {completed}; {there} {what} with an id of one attempt are there"
+                );
+                found.push((id.clone(), how));
+            }
         }
     }
     found
@@ -54,6 +66,21 @@ fn has_command(world: &World, parent: &TaskId) -> bool {
     child.is_some_and(|c| c.commands.iter().any(|c| c.id.as_str() == id))
 }
 
+/// How many children of a parent have an id that an attempt drew. Nothing deletes these.
+fn stray_children(world: &World, parent: &TaskId) -> usize {
+    let prefix = format!("{parent}{STRAY}");
+    let ids = world.subjects.keys();
+    ids.filter(|id| id.as_str().starts_with(&prefix)).count()
+}
+
+fn stray_commands(world: &World, parent: &TaskId) -> usize {
+    let prefix = format!("{}{STRAY}", kinds::command_to_child(parent));
+    let child = world.subjects.get(kinds::child(parent, 0).as_str());
+    let commands = child.map_or(&[][..], |child| &child.commands);
+    let ids = commands.iter().map(|c| c.id.as_str());
+    ids.filter(|id| id.starts_with(&prefix)).count()
+}
+
 #[cfg(test)]
 mod tests {
     use windlass::Command;
@@ -77,11 +104,23 @@ mod tests {
         let mut child = subject(vec![submitted()]);
         child.record.task.id = "t.0".parse().unwrap();
         if commands {
-            let mut sent = command(9, Command::Checkpoint, None);
-            sent.id = "t.command".parse().unwrap();
-            child.commands.push(sent);
+            for id in ["t.command", "t.command~1"] {
+                child.commands.push(sent(id));
+            }
         }
         child
+    }
+
+    fn sent(id: &str) -> windlass::store::CommandRecord {
+        let mut sent = command(9, Command::Checkpoint, None);
+        sent.id = id.parse().unwrap();
+        sent
+    }
+
+    fn add_stray(world: &mut World, id: &str) {
+        let mut child = subject(vec![submitted()]);
+        child.record.task.id = id.parse().unwrap();
+        world.subjects.insert(child.id().clone(), child);
     }
 
     fn family(done: bool, child: Option<Subject>) -> World {
@@ -92,6 +131,7 @@ mod tests {
         let mut world = world(parent(history));
         if let Some(child) = child {
             world.subjects.insert(child.id().clone(), child);
+            add_stray(&mut world, "t~1");
         }
         world
     }
@@ -113,6 +153,7 @@ mod tests {
             if let Some(child) = child {
                 let child: Subject = child;
                 world.subjects.insert(child.id().clone(), child);
+                add_stray(&mut world, "t~1");
             }
             check(&world)
         };
@@ -127,5 +168,20 @@ mod tests {
         caught(check(&family(true, None)), "is there: false");
         caught(check(&family(false, Some(child(true)))), "is there: true");
         caught(check(&family(true, Some(child(false)))), "no command of it");
+    }
+
+    #[test]
+    fn effects_that_are_executed_twice_are_caught() {
+        let mut world = family(true, Some(child(true)));
+        add_stray(&mut world, "t~2");
+        caught(check(&world), "2 children with an id of one attempt");
+        let mut twice = child(true);
+        twice.commands.push(sent("t.command~2"));
+        let world = family(true, Some(twice));
+        caught(check(&world), "2 commands with an id of one attempt");
+        caught(
+            check(&family(true, None)),
+            "0 children with an id of one attempt",
+        );
     }
 }

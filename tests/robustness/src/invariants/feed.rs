@@ -1,7 +1,12 @@
 //! The feed of changes tells everything that happened, once and in order, whatever became of the
 //! streams that it comes by.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use windlass::{
+    TaskId,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::world::World;
@@ -19,7 +24,17 @@ pub(super) fn check(world: &World) -> Found {
         last = seq;
         told.insert((&change.task, seq), &change.what);
     }
+    for (task, history) in world.histories() {
+        if let Some(first) = history.first()
+            && !world.feed.is_empty()
+            && !matches!(first.what, What::Submitted { .. })
+        {
+            let how = format!("its history begins with change {}, no submit", first.seq);
+            found.push((task.clone(), how));
+        }
+    }
     for (task, kept) in &world.kept {
+        found.extend(untrue(world, task, kept));
         for change in kept {
             let seq = change.seq;
             match told.get(&(task, seq)) {
@@ -36,10 +51,23 @@ pub(super) fn check(world: &World) -> Found {
     found
 }
 
+/// Changes that the feed told and the store does not keep. A store may keep the submit, the commands
+/// and the last part of a long history, and nothing else.
+fn untrue(world: &World, task: &TaskId, kept: &[Change]) -> Found {
+    let always = |c: &Change| matches!(c.what, What::Submitted { .. } | What::Commanded { .. });
+    let from = kept.iter().find(|c| !always(c));
+    let (Some(from), Some(subject)) = (from, world.subjects.get(task)) else {
+        return Found::new();
+    };
+    let seqs: HashSet<u64> = kept.iter().map(|c| c.seq).collect();
+    let told = subject.history.iter().map(|c| c.seq);
+    let untrue = told.filter(|seq| *seq >= from.seq && !seqs.contains(seq));
+    let how = |seq| format!("the feed told change {seq}; the store does not have it");
+    untrue.map(|seq| (task.clone(), how(seq))).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use windlass::store::{Change, What};
-
     use super::super::sample::*;
     use super::*;
 
@@ -86,5 +114,30 @@ mod tests {
             check(&fed(feed, vec![(2, checkpointed(1))])),
             "as change 2; it was",
         );
+    }
+
+    #[test]
+    fn what_was_told_and_is_not_kept_is_caught() {
+        let sent = What::Commanded { command: 3 };
+        let history = vec![submitted(), claimed("a", 2), sent, dropped(2), lost(2)];
+        let mut world = of_history(history);
+        let history = world.subjects[&id()].history.clone();
+        world.feed = history.clone();
+        let mut keeps = |numbers: &[usize]| {
+            let kept = numbers.iter().map(|at| history[at - 1].clone());
+            world.kept.insert(id(), kept.collect());
+            check(&world)
+        };
+        // Change 2 is older than the part that is kept.
+        holds(keeps(&[1, 3, 4, 5]));
+        let untrue = "the feed told change 4; the store does not";
+        caught(keeps(&[1, 2, 3, 5]), untrue);
+    }
+
+    #[test]
+    fn a_life_without_a_submit_is_caught() {
+        let mut world = of_history(vec![claimed("a", 2)]);
+        world.feed = world.subjects[&id()].history.clone();
+        caught(check(&world), "begins with change 1, no submit");
     }
 }

@@ -1,29 +1,44 @@
 //! G1 and G2: fences only grow, and between a claim and its end nobody else writes.
 
-use windlass::{Fence, store::What};
+use std::collections::BTreeMap;
+
+use windlass::{
+    Fence, TaskId,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::world::{Subject, World};
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
+    let mut greatest: BTreeMap<&TaskId, Fence> = BTreeMap::new();
+    for (id, lives) in &world.gone {
+        let greatest = greatest.entry(id).or_default();
+        for life in lives {
+            let wrong = follow(&life.history, greatest);
+            found.extend(wrong.into_iter().map(|how| (id.clone(), how)));
+        }
+    }
     for (id, subject) in &world.subjects {
-        found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
+        let before = greatest.get(id).copied().unwrap_or_default();
+        let wrong = of(subject, before);
+        found.extend(wrong.into_iter().map(|how| (id.clone(), how)));
     }
     found
 }
 
-fn of(subject: &Subject) -> Vec<String> {
+/// Follows a history from the greatest fence of the lives before on.
+fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
     let mut found = Vec::new();
     let mut live: Option<Fence> = None;
-    let mut greatest = Fence(0);
-    for change in &subject.history {
+    for change in history {
         let by = match &change.what {
             What::Claimed { fence, .. } => {
-                if *fence <= greatest {
+                if *fence <= *greatest {
                     found.push(format!("claim {fence} follows claim {greatest}"));
                 }
-                greatest = greatest.max(*fence);
+                *greatest = (*greatest).max(*fence);
                 live = Some(*fence);
                 continue;
             }
@@ -53,8 +68,16 @@ fn of(subject: &Subject) -> Vec<String> {
             _ => {}
         }
     }
+    found
+}
+
+fn of(subject: &Subject, mut greatest: Fence) -> Vec<String> {
+    let mut found = follow(&subject.history, &mut greatest);
     let record = &subject.record;
-    if record.fence != greatest {
+    let claimed = |c: &Change| matches!(c.what, What::Claimed { .. });
+    // A new task of the id may begin at 0 until it is claimed: the store keeps the fences apart.
+    let begins = record.fence == Fence(0) && !subject.history.iter().any(claimed);
+    if record.fence != greatest && !begins {
         let stored = record.fence;
         found.push(format!(
             "its record has fence {stored}; its last claim is {greatest}"
@@ -126,5 +149,34 @@ mod tests {
         let mut task = subject(vec![submitted(), claimed("a", 2)]);
         task.record.fence = fence(9);
         caught(check(&world(task)), "its record has fence 9");
+    }
+
+    #[test]
+    fn a_zombie_of_a_task_that_was_deleted_later_is_caught() {
+        let history = vec![submitted(), claimed("a", 2), lost(2), checkpointed(2)];
+        caught(
+            check(&of_gone(history)),
+            "claim 2 wrote change 4 after its end",
+        );
+    }
+
+    #[test]
+    fn a_new_task_of_an_id_has_no_fence_before_its_first_claim() {
+        let mut task = subject(vec![submitted()]);
+        task.record.fence = fence(0);
+        let mut world = world(task);
+        world.gone = gone(vec![submitted(), claimed("a", 5)]);
+        holds(check(&world));
+        world.subjects.get_mut(&id()).unwrap().record.fence = fence(3);
+        caught(check(&world), "its record has fence 3");
+    }
+
+    #[test]
+    fn a_fence_that_does_not_grow_past_a_delete_is_caught() {
+        let mut world = of_history(vec![submitted(), claimed("a", 5)]);
+        world.gone = gone(vec![submitted(), claimed("a", 2)]);
+        holds(check(&world));
+        world.gone = gone(vec![submitted(), claimed("a", 5)]);
+        caught(check(&world), "claim 5 follows claim 5");
     }
 }

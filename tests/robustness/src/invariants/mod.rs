@@ -4,7 +4,10 @@
 mod attempts;
 mod checkpoints;
 mod commands;
+mod deleted;
 mod effects;
+mod exec_ends;
+mod exec_overlaps;
 mod feed;
 mod fences;
 mod node_commands;
@@ -12,6 +15,7 @@ mod nothing_lost;
 mod one_claim;
 mod one_run;
 mod one_submit;
+mod outcomes;
 mod path;
 mod placement;
 pub mod priorities;
@@ -39,11 +43,14 @@ type Check = fn(&World) -> Found;
 const COUNTERS: &str = "the counters agree with the history";
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 14] = [
+const ALWAYS: [(&str, Check); 17] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
     ("commands have one outcome, in order", commands::check),
+    ("outcomes agree with the history", outcomes::check),
+    ("what was deleted is gone", deleted::check),
+    ("a command that completed has run", exec_ends::check),
     ("checkpoints never go back", checkpoints::check),
     ("every history is a path in the table", path::check),
     ("an end is final", terminal::check),
@@ -63,12 +70,19 @@ const ALWAYS: [(&str, Check); 14] = [
 ];
 
 /// Those that hold once everything has settled and all handlers have had the time to end.
-const SETTLED: [(&str, Check); 4] = [
+const SETTLED: [(&str, Check); 6] = [
     ("every task has ended or is parked", settled::check),
     ("no command waits", commands::check_none_waits),
     ("a task's handlers do not overlap", one_run::check),
+    ("a task's commands do not overlap", exec_overlaps::check),
+    (
+        "the handlers of a deleted task end",
+        deleted::check_handlers,
+    ),
     ("every node answers its commands", node_commands::check),
 ];
+
+pub use one_run::{Overlaps, overlaps};
 
 /// What does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,12 @@
-//! G4 and G8: what was acknowledged to a client is there, and can be read; what was deleted is not.
+//! G4 and G8: what was acknowledged to a client is there, and can be read. What was deleted is checked
+//! by [`super::deleted`].
+
+use std::collections::BTreeMap;
+
+use windlass::{
+    TaskId,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::world::World;
@@ -24,14 +32,40 @@ pub(super) fn check(world: &World) -> Found {
             found.push((task.clone(), how));
         }
     }
-    for id in &world.promised.deleted {
-        if world.subjects.contains_key(id) {
-            found.push((id.clone(), "it was deleted; it is there again".into()));
-        }
-    }
+    found.extend(retries(world));
     for (id, subject) in &world.subjects {
         if let Err(why) = &subject.record.state {
             found.push((id.clone(), format!("it was set aside: {why}")));
+        }
+    }
+    found
+}
+
+/// Retries that were acknowledged and have started no incarnation. Each acknowledgement is one of its
+/// own, and starts the incarnation after the one that was seen at least.
+fn retries(world: &World) -> Found {
+    let mut found = Found::new();
+    let mut acknowledged: BTreeMap<&TaskId, u64> = BTreeMap::new();
+    for (task, incarnation) in &world.promised.retries {
+        let least = acknowledged.entry(task).or_default();
+        *least = (*least + 1).max(u64::from(*incarnation));
+    }
+    for (task, least) in acknowledged {
+        let Some(subject) = world.subjects.get(task) else {
+            continue;
+        };
+        let retried = |c: &&Change| c.what == What::Retried;
+        let retried = subject.history.iter().filter(retried).count() as u64;
+        if retried < least {
+            let how = format!("{least} retries were acknowledged; its history has {retried}");
+            found.push((task.clone(), how));
+        }
+        if let Ok(state) = &subject.record.state
+            && u64::from(state.incarnation) < least
+        {
+            let stored = state.incarnation;
+            let how = format!("{least} retries were acknowledged; it is incarnation {stored}");
+            found.push((task.clone(), how));
         }
     }
     found
@@ -69,10 +103,24 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_task_that_comes_back_is_caught() {
-        let mut world = of_history(vec![submitted()]);
-        world.promised.deleted.push(id());
-        caught(check(&world), "it is there again");
+    fn a_lost_retry_is_caught() {
+        let life = vec![submitted(), claimed("a", 2), completed(2)];
+        let retried = |acknowledged: &[u32]| {
+            let mut history = life.clone();
+            history.push(What::Retried);
+            let mut world = of_history(history);
+            let retries = acknowledged.iter().map(|incarnation| (id(), *incarnation));
+            world.promised.retries = retries.collect();
+            world
+        };
+        holds(check(&retried(&[1])));
+        let two = "2 retries were acknowledged; its history has 1";
+        caught(check(&retried(&[2])), two);
+        caught(check(&retried(&[1, 1])), two);
+        let mut world = retried(&[1]);
+        let subject = world.subjects.get_mut(&id()).unwrap();
+        subject.record.state.as_mut().unwrap().incarnation = 0;
+        caught(check(&world), "it is incarnation 0");
     }
 
     #[test]

@@ -1,24 +1,39 @@
 //! G6: every history is a path in the table, from the submit on.
 
-use windlass::{Code, statemachine::transition::TABLE, store::What};
+use windlass::{
+    Code,
+    statemachine::transition::TABLE,
+    store::{Change, What},
+};
 
 use super::Found;
 use crate::world::{Subject, World};
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
+    for (id, history) in world.histories_gone() {
+        let wrong = follow(history).wrong;
+        found.extend(wrong.into_iter().map(|how| (id.clone(), how)));
+    }
     for (id, subject) in &world.subjects {
         found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
     }
     found
 }
 
-fn of(subject: &Subject) -> Vec<String> {
+/// Where a history leads to.
+struct Followed {
+    at: Option<Code>,
+    /// A sleeper that is due wakes with its claim.
+    may_have_woken: bool,
+    wrong: Vec<String>,
+}
+
+fn follow(history: &[Change]) -> Followed {
     let mut found = Vec::new();
     let mut at: Option<Code> = None;
-    // A sleeper that is due wakes with its claim.
     let mut may_have_woken = false;
-    for change in &subject.history {
+    for change in history {
         match &change.what {
             What::Submitted { state } => {
                 if at.is_some() {
@@ -47,6 +62,19 @@ fn of(subject: &Subject) -> Vec<String> {
             _ => {}
         }
     }
+    Followed {
+        at,
+        may_have_woken,
+        wrong: found,
+    }
+}
+
+fn of(subject: &Subject) -> Vec<String> {
+    let Followed {
+        at,
+        may_have_woken,
+        wrong: mut found,
+    } = follow(&subject.history);
     let code = subject.code();
     let woken = may_have_woken && code == Some(Code::Runnable);
     if code.is_some() && code != at && !woken {
@@ -126,5 +154,11 @@ mod tests {
         let fault = moved(2, ActionKind::Error, Code::Runnable, Code::Fault);
         let history = vec![submitted(), claimed("a", 2), fault];
         caught(check(&of_history(history)), "stays in fault");
+    }
+
+    #[test]
+    fn a_jump_of_a_task_that_was_deleted_later_is_caught() {
+        let history = vec![submitted(), claimed("a", 2), sleeps(2), completed(2)];
+        caught(check(&of_gone(history)), "from runnable");
     }
 }

@@ -1,5 +1,7 @@
 //! Small worlds to plant violations in.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use windlass::{
     ActionKind, Code, Command, CommandId, Fence, Outcome, State, Status, Task, TaskId,
@@ -8,6 +10,7 @@ use windlass::{
 
 use super::Found;
 use crate::{
+    feed::Life,
     witness::{Line, Said},
     world::{Subject, World},
 };
@@ -98,9 +101,12 @@ pub(super) fn subject(history: Vec<What>) -> Subject {
     for what in &history {
         match what {
             What::Claimed {
-                node: by, fence, ..
+                node: by,
+                fence,
+                abandoned,
             } => {
                 state.claims += 1;
+                state.attempts += u32::from(*abandoned);
                 state.version += 1;
                 state.fence = *fence;
                 node = Some(by.clone());
@@ -216,6 +222,30 @@ pub(super) fn acked(at: u64, pid: u32, number: u64, n: u64) -> Line {
         n,
     };
     line(at, pid, said)
+}
+
+/// The life of a task with this history, which a delete has ended.
+pub(super) fn gone(history: Vec<What>) -> BTreeMap<TaskId, Vec<Life>> {
+    let history = subject(history).history;
+    let deleted = Change {
+        seq: history.len() as u64 + 1,
+        at: Timestamp::UNIX_EPOCH,
+        task: id(),
+        what: What::Deleted,
+    };
+    let life = Life {
+        history,
+        deleted: Some(deleted),
+    };
+    BTreeMap::from([(id(), vec![life])])
+}
+
+/// A world in which nothing is left but the life of a task that was deleted.
+pub(super) fn of_gone(history: Vec<What>) -> World {
+    World {
+        gone: gone(history),
+        ..World::default()
+    }
 }
 
 /// Nothing is found.

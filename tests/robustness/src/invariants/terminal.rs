@@ -7,9 +7,9 @@ use crate::world::World;
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
-    for (id, subject) in &world.subjects {
+    for (id, history) in world.histories() {
         let mut ended = None;
-        for change in &subject.history {
+        for change in history {
             match (&change.what, ended) {
                 (What::Retried, Some(_)) => ended = None,
                 (What::Retried, None) => {
@@ -65,5 +65,11 @@ mod tests {
     fn a_retry_of_a_living_task_is_caught() {
         let history = vec![submitted(), What::Retried];
         caught(check(&of_history(history)), "retried while it lived");
+    }
+
+    #[test]
+    fn what_follows_the_end_of_a_task_that_was_deleted_later_is_caught() {
+        let history = vec![submitted(), claimed("a", 2), completed(2), checkpointed(2)];
+        caught(check(&of_gone(history)), "change 4 follows its end (3)");
     }
 }

@@ -1,0 +1,102 @@
+//! [`Capability`]: what a case needs of a store beyond the duties of the traits.
+
+use std::sync::Arc;
+
+use super::{
+    Harness, StateHarness,
+    kit::{Kit, id},
+};
+use crate::{store::examine::Examination, testing::ManualClock};
+
+/// Something that a case needs and that a store, or its harness, may lack.
+///
+/// [`conformance_tests!`](crate::conformance_tests) takes the capabilities that a store lacks, each
+/// with the reason. The cases that need one of them are ignored tests with that reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Capability {
+    /// The data outlive the store: [`Harness::reopen`], [`StateHarness::reopen`].
+    Reopen,
+    /// The store follows a clock of the test: [`Harness::store_with_clock`].
+    Clock,
+    /// A stored state can be damaged: [`Harness::corrupt_state`], [`StateHarness::corrupt`].
+    CorruptState,
+    /// A stored envelope can be damaged: [`Harness::corrupt_envelope`].
+    CorruptEnvelope,
+    /// A commit applies effects: [`Harness::takes_effects`].
+    Effects,
+    /// The store examines itself: [`Registry::examine`](crate::store::Registry::examine).
+    Examine,
+}
+
+impl Capability {
+    /// What the harness or the store has to provide.
+    fn provided_by(self) -> &'static str {
+        match self {
+            Self::Reopen => "implement `reopen` of the harness",
+            Self::Clock => "implement `store_with_clock` of the harness",
+            Self::CorruptState => "implement `corrupt_state` (or `corrupt`) of the harness",
+            Self::CorruptEnvelope => "implement `corrupt_envelope` of the harness",
+            Self::Effects => "apply effects and return true from `takes_effects` of the harness",
+            Self::Examine => "implement `examine` of the registry",
+        }
+    }
+}
+
+/// Returns what a capability provided. Fails the case on a store that lacks the capability: a case
+/// that checked nothing must not pass.
+pub(super) fn need<T>(capability: Capability, provided: Option<T>) -> T {
+    provided.unwrap_or_else(|| {
+        let remedy = capability.provided_by();
+        panic!(
+            "could not run the case: the store lacks {capability:?}; {remedy}, or declare \
+             `cannot {{ {capability:?}: \"the reason\" }}` in the macro that makes the tests"
+        )
+    })
+}
+
+fn assert_lacks(capability: Capability, reason: &str, lacks: bool) {
+    assert!(
+        lacks,
+        "the store has {capability:?}, which its tests declare as lacking ({reason}); remove it \
+         from `cannot {{ … }}`"
+    );
+}
+
+/// Checks that a store lacks every capability that its tests declare as lacking.
+#[doc(hidden)]
+pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &str)]) {
+    for (capability, reason) in declared {
+        let kit = Kit::new(harness).await;
+        kit.submit("a").await;
+        let lacks = match capability {
+            Capability::Reopen => harness.reopen(kit.store).await.is_none(),
+            Capability::Clock => {
+                let clock = Arc::new(ManualClock::new(kit.now()));
+                harness.store_with_clock(clock).await.is_none()
+            }
+            Capability::CorruptState => !harness.corrupt_state(&kit.store, &id("a")).await,
+            Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
+            Capability::Effects => !harness.takes_effects(),
+            Capability::Examine => {
+                let findings = kit.registry().examine(&Examination::default()).await;
+                findings.is_ok_and(|findings| findings.is_empty())
+            }
+        };
+        assert_lacks(*capability, reason, lacks);
+    }
+}
+
+/// As [`assert_declared`], for a state store.
+#[doc(hidden)]
+pub async fn assert_states_declared(harness: &dyn StateHarness, declared: &[(Capability, &str)]) {
+    for (capability, reason) in declared {
+        let states = harness.states().await;
+        let lacks = match capability {
+            Capability::Reopen => harness.reopen(states).await.is_none(),
+            Capability::CorruptState => !harness.corrupt(&states, &id("a")).await,
+            other => panic!("no case for state stores needs {other:?}"),
+        };
+        assert_lacks(*capability, reason, lacks);
+    }
+}

@@ -1,0 +1,105 @@
+//! The examination that a store makes of itself.
+
+use std::collections::BTreeSet;
+
+use windlass_statemachine::Message;
+
+use super::{
+    Capability, Harness,
+    capability::need,
+    kit::{Kit, id, with_data},
+    wait::eventually,
+};
+use crate::store::examine::{Examination, Finding, Verdict};
+
+async fn examine(kit: &Kit) -> Vec<Finding> {
+    let findings = kit.registry().examine(&Examination::default()).await;
+    let findings = findings.expect("findings");
+    need(
+        Capability::Examine,
+        (!findings.is_empty()).then_some(findings),
+    )
+}
+
+/// The findings of an examination that are not fine.
+async fn wrong(kit: &Kit) -> Vec<Finding> {
+    let mut findings = examine(kit).await;
+    findings.retain(|finding| finding.verdict != Verdict::Ok);
+    findings
+}
+
+/// A task of every life, all of them in order.
+async fn busy(kit: &Kit) {
+    let node = kit.node("holder").await;
+    kit.claimed(&node, "examined-held").await;
+    let mut paused = kit.claimed(&node, "examined-paused").await;
+    kit.commit(&mut paused, &with_data(Message::pause(), 1))
+        .await;
+    kit.ended(&node, "examined-over", &Message::complete())
+        .await;
+    kit.submit("examined-bad").await;
+    kit.send("examined-bad", "c", windlass_statemachine::Command::Pause)
+        .await;
+}
+
+/// A store in order has no finding that an empty one has not: the disk, say, or the server's version.
+pub async fn a_store_in_order_has_nothing_wrong(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let checks = |findings: &[Finding]| -> BTreeSet<&'static str> {
+        findings.iter().map(|finding| finding.check).collect()
+    };
+    let about_empty = checks(&wrong(&kit).await);
+    busy(&kit).await;
+    // A busy machine may make one examination slow, which is a finding as well.
+    eventually("nothing wrong", async || {
+        let found = checks(&wrong(&kit).await);
+        found.is_subset(&about_empty).then_some(())
+    })
+    .await;
+    let named = wrong(&kit).await.into_iter().map(|finding| finding.found);
+    let named: Vec<String> = named
+        .filter(|found| found.contains("examined-held"))
+        .collect();
+    assert_eq!(named, [""; 0]);
+}
+
+async fn assert_reports_bad(kit: &Kit, before: &[Finding]) {
+    let found = wrong(kit).await;
+    let is_new = |finding: &&Finding| !before.contains(finding);
+    let names_it = |finding: &Finding| finding.found.contains("examined-bad");
+    assert!(
+        found.iter().filter(is_new).any(names_it),
+        "nothing reports the damaged task: {found:#?}"
+    );
+    assert!(
+        !found
+            .iter()
+            .any(|finding| finding.found.contains("examined-paused")),
+        "a task in order is reported: {found:#?}"
+    );
+}
+
+/// A state that cannot be read is a finding that names its task.
+pub async fn an_unreadable_state_is_reported(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    busy(&kit).await;
+    let node = kit.node("n").await;
+    let mut bad = kit.claim(&node, "examined-bad").await;
+    kit.commit(&mut bad, &Message::release()).await;
+    let before = wrong(&kit).await;
+    let damaged = harness.corrupt_state(&kit.store, &id("examined-bad")).await;
+    need(Capability::CorruptState, damaged.then_some(()));
+    assert_reports_bad(&kit, &before).await;
+}
+
+/// An envelope that cannot be read is a finding that names its task.
+pub async fn an_unreadable_envelope_is_reported(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    busy(&kit).await;
+    let before = wrong(&kit).await;
+    let damaged = harness
+        .corrupt_envelope(&kit.store, &id("examined-bad"))
+        .await;
+    need(Capability::CorruptEnvelope, damaged.then_some(()));
+    assert_reports_bad(&kit, &before).await;
+}

@@ -1,0 +1,204 @@
+//! Each example is run as a program: its exit status and its output are what it promises, within a
+//! bounded time.
+//!
+//! The cluster on one machine (`examples/cluster/run.sh`) is run by `cli/tests/cluster_example.rs`.
+#![cfg(feature = "sqlite")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[cfg(feature = "etcd")]
+#[allow(dead_code, reason = "each test uses its own part of it")]
+#[path = "etcd/server.rs"]
+mod server;
+
+use std::{
+    env,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// The longest that an example may take for anything.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program of an example, which cargo puts beside the tests.
+fn program(name: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let target = test.ancestors().nth(2).unwrap();
+    let program = target.join("examples").join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/{name}.rs"));
+    let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let is_new = changed(&program) >= changed(&source);
+    assert!(
+        changed(&program).is_some() && is_new,
+        "{} is missing or older than its source: build it with `cargo build --examples --all-features`",
+        program.display()
+    );
+    program
+}
+
+/// An example that runs in a folder of its own. It is killed when this is dropped.
+struct Example {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Example {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), name, arguments)
+    }
+
+    fn start_in(folder: TempDir, name: &str, arguments: &[&str]) -> Self {
+        let output = File::create(folder.path().join("output")).unwrap();
+        let mut command = Command::new(program(name));
+        command.args(arguments).current_dir(folder.path());
+        command
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().unwrap());
+        let child = command.stdout(output).spawn().unwrap();
+        Self { folder, child }
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(self.folder.path().join("output")).unwrap()
+    }
+
+    fn until(&mut self, what: &str, mut is: impl FnMut(&mut Self) -> bool) {
+        let started = Instant::now();
+        while !is(self) {
+            let output = self.output();
+            assert!(
+                started.elapsed() < LIMIT,
+                "{what}: not in {LIMIT:?}: {output}"
+            );
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until it has printed this.
+    fn until_printed(&mut self, text: &str) {
+        self.until(text, |own| own.output().contains(text));
+    }
+
+    /// Waits for its end, and returns its output.
+    fn succeeds(mut self) -> Vec<String> {
+        let mut ended: Option<ExitStatus> = None;
+        self.until("its end", |own| {
+            ended = own.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        let output = self.output();
+        assert!(ended.unwrap().success(), "{ended:?}: {output}");
+        output.lines().map(String::from).collect()
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// It is killed after a step, and goes on there.
+#[test]
+fn countdown_goes_on_after_a_kill() {
+    let mut first = Example::start("countdown", &["3"]);
+    first.until_printed("apollo: 2");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let folder = std::mem::replace(&mut first.folder, tempfile::tempdir().unwrap());
+    let output = Example::start_in(folder, "countdown", &["3"]).succeeds();
+    assert!(!output.contains(&"apollo: 3".to_owned()), "{output:?}");
+    let ended = output.ends_with(&["apollo: 0".to_owned(), "Some(\"lift-off\")".to_owned()]);
+    assert!(ended, "{output:?}");
+}
+
+#[test]
+fn fan_out_completes_every_part() {
+    let output = Example::start("fan_out", &[]).succeeds();
+    let parts = [
+        "speech-0 EVERY",
+        "speech-1 PART",
+        "speech-2 OR",
+        "speech-3 NONE",
+    ];
+    assert_eq!(output, parts);
+}
+
+#[test]
+fn own_retry_tries_until_it_is_of_no_use() {
+    let mut output = Example::start("own_retry", &[]).succeeds();
+    let failed = "failed: c (permanent: no such address); retry with client.retry()";
+    assert_eq!(output.pop().as_deref(), Some(failed));
+    output.sort_unstable();
+    let attempts = [
+        "a attempt 1",
+        "b attempt 1",
+        "b attempt 2",
+        "b attempt 3",
+        "c attempt 1",
+    ];
+    assert_eq!(output, attempts);
+}
+
+#[test]
+fn own_state_store_keeps_the_states_in_its_folder() {
+    let output = Example::start("own_state_store", &[]).succeeds();
+    let counted = (0..=5).rev().map(|left| format!("apollo: {left}"));
+    let counted: Vec<String> = counted.collect();
+    let (last, lines) = output.split_last().unwrap();
+    assert_eq!(lines, counted);
+    let name: String = b"apollo".iter().map(|b| format!("{b:02x}")).collect();
+    assert!(last.starts_with("Some(\"lift-off\"), kept in "), "{last}");
+    assert!(last.ends_with(&format!("{name}.json")), "{last}");
+}
+
+#[cfg(feature = "etcd")]
+#[test]
+fn beside_metafora_runs_a_task_of_a_client_and_stops_on_sigterm() {
+    use windlass::{Client, NewTask, store::Store};
+
+    let server = server::Server::start();
+    let url = server.url("my/namespace");
+    let mut example = Example::start("beside_metafora", &[&url, "node-1"]);
+    example.until_printed("node-1 works");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = Client::new(&Store::open(&url).await.unwrap());
+        let props = serde_json::json!({ "steps": 2, "pause_ms": 10 });
+        let task = NewTask::new("default").id("t").props(&props);
+        let id = client.submit(task).await.unwrap();
+        assert!(client.wait(&id).await.unwrap().is_completed());
+    });
+    let pid = example.child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    let output = example.succeeds();
+    assert_eq!(output, ["node-1 works", "t runs", "t runs"]);
+}
+
+/// An example without a test is not run.
+#[test]
+fn every_example_has_a_test() {
+    let own = include_str!("examples.rs");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut examples = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "rs") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let start = format!("Example::start(\"{name}\"");
+            assert!(own.contains(&start), "{name} is run by no test");
+            examples += 1;
+        }
+    }
+    assert!(examples >= 5, "{examples} examples were found");
+}

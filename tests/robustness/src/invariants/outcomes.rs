@@ -1,0 +1,225 @@
+//! G5: the outcome of a command that was not applied agrees with the history. One that is overridden
+//! gave way to a step of the handler after it was sent; one that is rejected met a state that does not
+//! take it.
+
+use windlass::{
+    ActionKind, Code, Outcome,
+    statemachine::{TransitionError, transition::TABLE},
+    store::{Change, CommandRecord, What},
+};
+
+use super::Found;
+use crate::world::{Subject, World};
+
+pub(super) fn check(world: &World) -> Found {
+    let mut found = Found::new();
+    for (id, subject) in &world.subjects {
+        found.extend(of(subject).into_iter().map(|how| (id.clone(), how)));
+    }
+    found
+}
+
+fn of(subject: &Subject) -> Vec<String> {
+    let mut found = Vec::new();
+    let history = &subject.history;
+    // Commands are answered in order, so the steps that answer them are in order too.
+    let mut answered = 0;
+    for record in &subject.commands {
+        let order = record.order;
+        let sent = |c: &Change| c.what == What::Commanded { command: order };
+        let Some(sent) = history.iter().position(sent) else {
+            // Said by the checker of commands.
+            continue;
+        };
+        match &record.outcome {
+            Some(Outcome::Applied { .. }) => {
+                answered = history
+                    .iter()
+                    .position(|c| is_step_of(&c.what, order))
+                    .map_or(answered, |at| at + 1);
+            }
+            Some(Outcome::Overridden { by }) => {
+                match overriding(history, record, *by, sent.max(answered)) {
+                    Some(at) if *by == ActionKind::Complete => answered = at,
+                    Some(at) => answered = at + 1,
+                    None => found.push(format!(
+                        "command {order} says that the handler returned {by}; the history has no such step"
+                    )),
+                }
+            }
+            Some(Outcome::Rejected { reason }) => {
+                // The step that answered the command before may have led to the state that rejects.
+                let later = &history[sent.max(answered.saturating_sub(1))..];
+                if !is_rejected(later, record, reason) {
+                    found.push(format!(
+                        "command {order} was rejected ({reason}); no state since has done that"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_step_of(what: &What, order: u64) -> bool {
+    matches!(what, What::Moved { command: Some(by), .. } if *by == order)
+}
+
+/// The step of the handler that a command gave way to, at `from` or later. Such a step is that of no
+/// command, and answers one command; only a completion answers all that reached the handler before,
+/// and may be the step of the last of them.
+fn overriding(
+    history: &[Change],
+    record: &CommandRecord,
+    by: ActionKind,
+    from: usize,
+) -> Option<usize> {
+    if by == record.command.kind() {
+        return None;
+    }
+    let later = history.iter().enumerate().skip(from);
+    let mut later = later.take_while(|(_, c)| c.what != What::Retried);
+    later
+        .find(|(_, c)| {
+            matches!(
+                &c.what,
+                What::Moved { message, command, from: Code::Runnable, .. }
+                    if *message == by && (command.is_none() || by == ActionKind::Complete)
+            )
+        })
+        .map(|(at, _)| at)
+}
+
+/// Whether the task came to a state that rejects a command for this reason.
+fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
+    let message = record.command.kind();
+    let mut later = later.iter().take_while(|c| c.what != What::Retried);
+    later.any(|c| {
+        let What::Moved { to, .. } = c.what else {
+            return false;
+        };
+        let refusal = TransitionError::NotInTable { from: to, message };
+        let by_table = TABLE[to as usize][message as usize].is_none();
+        let ended = to.is_terminal() && reason == format!("the task has ended: it is {to}");
+        ended || by_table && reason == refusal.to_string()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::Command;
+
+    use super::super::sample::*;
+    use super::*;
+
+    fn sleeps() -> What {
+        moved(2, ActionKind::Sleep, Code::Runnable, Code::Sleeping)
+    }
+
+    /// A task with the commands 3, 4, … of these kinds and outcomes.
+    fn task(history: Vec<What>, commands: Vec<(Command, Outcome)>) -> Found {
+        let mut whole = vec![submitted(), claimed("a", 2)];
+        whole.extend(history);
+        let mut task = subject(whole);
+        let records = commands.into_iter().zip(3..);
+        task.commands = records
+            .map(|((kind, outcome), order)| command(order, kind, Some(outcome)))
+            .collect();
+        check(&world(task))
+    }
+
+    fn sent(command: u64) -> What {
+        What::Commanded { command }
+    }
+
+    fn overridden(by: ActionKind) -> (Command, Outcome) {
+        (Command::Pause, Outcome::Overridden { by })
+    }
+
+    fn rejected(reason: &str) -> Vec<(Command, Outcome)> {
+        let reason = reason.to_owned();
+        vec![(Command::Pause, Outcome::Rejected { reason })]
+    }
+
+    /// The reason of a command that was left when its task completed.
+    const ENDED: &str = "the task has ended: it is completed";
+
+    #[test]
+    fn a_command_that_a_step_of_the_handler_overrode_holds() {
+        let overridden = || vec![overridden(ActionKind::Sleep)];
+        holds(task(vec![sent(3), sleeps()], overridden()));
+        let none = "says that the handler returned sleep";
+        caught(task(vec![sent(3)], overridden()), none);
+        caught(task(vec![sleeps(), sent(3)], overridden()), none);
+        caught(
+            task(vec![sent(3), by_command(9, sleeps())], overridden()),
+            none,
+        );
+        caught(task(vec![sent(3), completed(2)], overridden()), none);
+    }
+
+    #[test]
+    fn one_step_overrides_one_command() {
+        let both = || vec![overridden(ActionKind::Sleep), overridden(ActionKind::Sleep)];
+        let wakes = moved(2, ActionKind::Run, Code::Sleeping, Code::Runnable);
+        let twice = vec![sent(3), sent(4), sleeps(), wakes, sleeps()];
+        holds(task(twice, both()));
+        let once = vec![sent(3), sent(4), sleeps()];
+        caught(task(once, both()), "command 4 says");
+    }
+
+    #[test]
+    fn a_completion_overrides_all_that_its_handler_was_told_of() {
+        let both = || {
+            vec![
+                overridden(ActionKind::Complete),
+                overridden(ActionKind::Complete),
+            ]
+        };
+        let done = by_command(5, completed(2));
+        holds(task(vec![sent(3), sent(4), done], both()));
+        caught(
+            task(vec![sent(3), completed(2), sent(4)], both()),
+            "command 4 says",
+        );
+    }
+
+    #[test]
+    fn a_command_cannot_be_overridden_by_its_own_kind() {
+        let pauses = moved(2, ActionKind::Pause, Code::Runnable, Code::Paused);
+        let found = task(vec![sent(3), pauses], vec![overridden(ActionKind::Pause)]);
+        caught(found, "says that the handler returned pause");
+    }
+
+    #[test]
+    fn a_command_that_the_end_of_its_task_rejected_holds() {
+        let (from, message) = (Code::Completed, ActionKind::Pause);
+        let refusal = TransitionError::NotInTable { from, message };
+        for reason in [ENDED, &refusal.to_string()] {
+            holds(task(vec![sent(3), completed(2)], rejected(reason)));
+        }
+        // The step that another command was applied by.
+        let applied = Outcome::Applied {
+            from: Code::Runnable,
+            to: Code::Completed,
+        };
+        let mut both = vec![(Command::Complete { result: None }, applied)];
+        both.extend(rejected(ENDED));
+        let history = vec![sent(3), sent(4), by_command(3, completed(2))];
+        holds(task(history, both));
+    }
+
+    #[test]
+    fn a_command_that_was_rejected_for_no_reason_is_caught() {
+        let no = "no state since has done that";
+        caught(task(vec![sent(3), sleeps()], rejected(ENDED)), no);
+        caught(task(vec![sent(3), completed(2)], rejected("no")), no);
+        let killed = "the task has ended: it is killed";
+        caught(task(vec![sent(3), completed(2)], rejected(killed)), no);
+        let earlier = vec![completed(2), What::Retried, sent(3)];
+        caught(task(earlier, rejected(ENDED)), no);
+        let next = vec![completed(2), What::Retried, sent(3), completed(5)];
+        holds(task(next, rejected(ENDED)));
+    }
+}

@@ -1,0 +1,258 @@
+//! A worker that stands still in the middle of a write. The write reaches the store when the claims
+//! that it is for are lost.
+//!
+//! The test and the worker agree by two files in the witnesses' folder:
+//!
+//! 1. The test makes `hold.PID`.
+//! 2. The next write of the process PID takes it: the process renames it to `held.PID` and holds the
+//!    write ([`Holds`]).
+//! 3. The test stops the process, and continues it after its lease.
+//! 4. The test removes `held.PID` when the feed has reported the claims as lost. The write goes on to
+//!    the store.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use windlass::{
+    Fence, TaskId,
+    store::{Change, Claim, What},
+};
+
+use crate::{
+    BoxError,
+    feed::Feed,
+    witness::{self, Journal, Said},
+    workers::{Role, Worker},
+};
+
+/// Between two looks at a file.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a worker may take to write something.
+const TO_WRITE: Duration = Duration::from_secs(5);
+
+/// How long a store may take to end claims whose lease is over.
+const TO_LOSE: Duration = Duration::from_secs(60);
+
+fn hold(folder: &Path, pid: u32) -> PathBuf {
+    folder.join(format!("hold.{pid}"))
+}
+
+fn held(folder: &Path, pid: u32) -> PathBuf {
+    folder.join(format!("held.{pid}"))
+}
+
+/// The worker's side.
+#[derive(Debug)]
+pub struct Holds {
+    hold: PathBuf,
+    held: PathBuf,
+}
+
+impl Holds {
+    /// Of this process, in the witnesses' folder.
+    pub fn new(folder: &Path) -> Self {
+        let pid = std::process::id();
+        Self {
+            hold: hold(folder, pid),
+            held: held(folder, pid),
+        }
+    }
+
+    /// Takes the test's request to hold a write, if there is one, and reports the claims of the write.
+    pub fn take<'a>(&self, journal: &Journal, claims: impl Iterator<Item = &'a Claim>) -> bool {
+        if !self.hold.exists() {
+            return false;
+        }
+        // Reported first: the test reads the claims as soon as it sees the file.
+        for claim in claims {
+            journal.say(Said::Held {
+                task: claim.task.clone(),
+                fence: claim.fence,
+            });
+        }
+        fs::rename(&self.hold, &self.held).is_ok()
+    }
+
+    /// Resolves when the test lets the write through.
+    pub async fn passed(&self) {
+        while self.held.exists() {
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// How long a worker stands still, and what happens then.
+#[derive(Debug, Clone, Copy)]
+pub struct Standstill {
+    /// The worker stands still for this time, which is longer than its lease.
+    pub lasts: Duration,
+    /// The worker is continued; otherwise it is killed.
+    pub wakes: bool,
+}
+
+/// Stops a worker, in the middle of a write where one of its writes can be held. Continues it, or
+/// kills it and launches the next. Returns whether a write of a lost claim was let through.
+///
+/// # Errors
+///
+/// When the worker has ended by itself, or the store does not end the claims.
+pub async fn stand_still(
+    worker: &mut Worker,
+    feed: &Feed,
+    how: Standstill,
+) -> Result<bool, BoxError> {
+    let (pid, folder) = (worker.pid()?, &worker.witnesses());
+    let since = witness::now();
+    // The command line does not know the request.
+    let is_held = worker.role() == Role::Library && is_held(folder, pid).await?;
+    worker.stop()?;
+    sleep(how.lasts).await;
+    if !how.wakes {
+        worker.kill().await?;
+        let _ = fs::remove_file(held(folder, pid));
+        worker.launch()?;
+        return Ok(false);
+    }
+    worker.go_on()?;
+    if !is_held {
+        return Ok(false);
+    }
+    // A process that was stopped within a write on SQLite kept the file locked until now.
+    let claims = claims(folder, pid, since)?;
+    let deadline = Instant::now() + TO_LOSE;
+    let lost = loop {
+        if let Some(lost) = lost(&feed.changes(), &claims) {
+            break lost;
+        }
+        if Instant::now() > deadline {
+            let name = worker.name();
+            return Err(format!("claims of {name} are not lost after {TO_LOSE:?}").into());
+        }
+        sleep(LOOK * 10).await;
+    };
+    fs::remove_file(held(folder, pid))?;
+    Ok(lost)
+}
+
+/// Asks a process to hold its next write. Returns whether it does: one without tasks writes nothing.
+async fn is_held(folder: &Path, pid: u32) -> io::Result<bool> {
+    let (hold, held) = (hold(folder, pid), held(folder, pid));
+    File::create(&hold)?;
+    let deadline = Instant::now() + TO_WRITE;
+    while Instant::now() < deadline {
+        if held.exists() {
+            return Ok(true);
+        }
+        sleep(LOOK).await;
+    }
+    // The process may take it at this very moment.
+    Ok(fs::remove_file(hold).is_err())
+}
+
+/// The claims of the writes that a process has held since a moment.
+fn claims(folder: &Path, pid: u32, since: u64) -> Result<Vec<(TaskId, Fence)>, BoxError> {
+    let lines = witness::read(folder)?;
+    let said = lines.into_iter().filter(|l| l.pid == pid && l.at >= since);
+    Ok(said
+        .filter_map(|l| match l.said {
+            Said::Held { task, fence } => Some((task, fence)),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Whether one of the claims was lost; `None` while one of them is live.
+fn lost(changes: &[Change], claims: &[(TaskId, Fence)]) -> Option<bool> {
+    let mut any = false;
+    for (task, fence) in claims {
+        let mut live = true;
+        // A claim that the feed has not reported yet is live.
+        for change in changes.iter().filter(|c| c.task == *task) {
+            match &change.what {
+                What::Lost { fence: by } if by == fence => (live, any) = (false, true),
+                What::Dropped { fence: by } if by == fence => live = false,
+                What::Claimed { fence: by, .. } if by == fence => live = true,
+                What::Moved { fence: by, to, .. } if by == fence => live &= !to.is_terminal(),
+                What::Deleted => live = false,
+                _ => {}
+            }
+        }
+        if live {
+            return None;
+        }
+    }
+    Some(any)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::Code;
+
+    use super::*;
+
+    fn reported(whats: Vec<What>) -> Vec<Change> {
+        let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
+            seq,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            task: "t".parse().unwrap(),
+            what,
+        });
+        changes.collect()
+    }
+
+    fn of(fence: u64) -> Vec<(TaskId, Fence)> {
+        vec![("t".parse().unwrap(), Fence(fence))]
+    }
+
+    fn claimed(fence: u64) -> What {
+        What::Claimed {
+            node: "a".parse().unwrap(),
+            fence: Fence(fence),
+            abandoned: false,
+        }
+    }
+
+    #[test]
+    fn a_claim_is_live_until_the_feed_reports_its_end() {
+        let submitted = What::Submitted {
+            state: Code::Runnable,
+        };
+        let mut whats = vec![submitted, claimed(2)];
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), None);
+        whats.push(What::Lost { fence: Fence(2) });
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
+        whats.push(claimed(5));
+        assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
+        assert_eq!(lost(&reported(whats.clone()), &of(5)), None);
+        whats.push(What::Deleted);
+        assert_eq!(lost(&reported(whats), &of(5)), Some(false));
+    }
+
+    #[tokio::test]
+    async fn a_write_is_held_until_the_test_lets_it_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), "a").unwrap();
+        let (holds, pid) = (Holds::new(folder.path()), std::process::id());
+        let claim = Claim {
+            task: "t".parse().unwrap(),
+            fence: Fence(2),
+            lease: 1,
+            token: 0,
+        };
+        assert!(!holds.take(&journal, [&claim].into_iter()));
+        File::create(hold(folder.path(), pid)).unwrap();
+        assert!(holds.take(&journal, [&claim].into_iter()));
+        assert!(!holds.take(&journal, [&claim].into_iter()));
+        assert_eq!(claims(folder.path(), pid, 0).unwrap(), of(2));
+        let mut passed = std::pin::pin!(holds.passed());
+        assert!(futures::poll!(&mut passed).is_pending());
+        fs::remove_file(held(folder.path(), pid)).unwrap();
+        passed.await;
+    }
+}
