@@ -18,8 +18,8 @@ use crate::{
     plan::Plan,
     scene::{Ground, Post, Scene},
     settle::settle,
+    site::Programs,
     witness::Said,
-    workers::Programs,
     world::World,
 };
 

@@ -7,7 +7,7 @@
 //! | [`late`] | writes that are under way for a while, so that stopped processes have some |
 //! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
 //! | [`zombie`] | a worker that stands still in the middle of a write |
-//! | [`workers`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
+//! | [`workers`], [`site`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
 //! | [`ground`] | the names of the stores that they work on |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
 //! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
@@ -38,6 +38,7 @@ pub mod race;
 pub mod reuse;
 pub mod scene;
 pub mod settle;
+pub mod site;
 pub mod terms;
 pub mod traffic;
 pub mod witness;

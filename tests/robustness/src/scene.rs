@@ -10,10 +10,11 @@ use crate::{
     cluster::{Etcd, NAMESPACE},
     feed::Feed,
     ground, invariants,
+    site::{Programs, Site},
     terms::Terms,
     traffic::Traffic,
     witness::{Journal, Said},
-    workers::{Programs, Role, SHUTDOWN, Site, Worker},
+    workers::{Role, SHUTDOWN, Worker},
     world::World,
 };
 

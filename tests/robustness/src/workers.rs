@@ -16,20 +16,7 @@ use nix::{
 use tokio::time::sleep;
 use windlass::NodeName;
 
-use crate::{
-    BoxError, processes,
-    terms::Terms,
-    witness::{Journal, Said},
-};
-
-/// Where the programs are: Cargo tells it only to the tests of this package.
-#[derive(Debug, Clone, Copy)]
-pub struct Programs {
-    /// `windlass-robustness-worker`.
-    pub worker: &'static str,
-    /// `windlass-robustness-cli`.
-    pub cli: &'static str,
-}
+use crate::{BoxError, processes, site::Site, terms::Terms, witness::Said};
 
 /// What a worker says when it begins to work.
 pub const WORKING: &str = "working node=";
@@ -39,41 +26,6 @@ const PANICKED: i32 = 101;
 const SLOW: Duration = Duration::from_secs(40);
 /// How long a worker has to release its tasks and end.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
-
-/// What all workers of a run have in common.
-#[derive(Debug)]
-pub struct Site {
-    /// The programs.
-    pub programs: Programs,
-    /// Where everything is.
-    pub folder: PathBuf,
-    /// What the test does to the processes is written here.
-    pub journal: Arc<Journal>,
-    /// How long leases last.
-    pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
-    pub late: Duration,
-    /// The store may not be there when a worker starts: it is started again then, as whatever
-    /// supervises it would do.
-    pub shaken: bool,
-}
-
-impl Site {
-    /// The store's file.
-    pub fn file(&self) -> PathBuf {
-        self.folder.join("windlass.db")
-    }
-
-    /// The name of the store in that file.
-    pub fn store(&self) -> String {
-        format!("sqlite:{}", self.file().display())
-    }
-
-    /// Where witnesses write.
-    pub fn witnesses(&self) -> PathBuf {
-        self.folder.join("witness")
-    }
-}
 
 /// A worker that got SIGKILL and may not have ended yet.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use windlass_robustness::{
     chaos::{self, Settings, Summary},
     cluster::Shaking,
     scene::Ground,
-    workers::Programs,
+    site::Programs,
 };
 
 const PROGRAMS: Programs = Programs {

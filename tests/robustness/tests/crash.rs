@@ -17,7 +17,7 @@ use windlass_robustness::{
     cluster::Shaking,
     plan::Plan,
     scene::{Ground, Scene},
-    workers::Programs,
+    site::Programs,
     world::World,
 };
 

@@ -2,6 +2,7 @@
 //! breaks it.
 
 mod attempts;
+mod carried;
 mod checkpoints;
 mod commands;
 mod deleted;
@@ -43,7 +44,7 @@ type Check = fn(&World) -> Found;
 const COUNTERS: &str = "the counters agree with the history";
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 17] = [
+const ALWAYS: [(&str, Check); 18] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
@@ -52,6 +53,7 @@ const ALWAYS: [(&str, Check); 17] = [
     ("what was deleted is gone", deleted::check),
     ("a command that completed has run", exec_ends::check),
     ("checkpoints never go back", checkpoints::check),
+    ("a step and its data are stored together", carried::check),
     ("every history is a path in the table", path::check),
     ("an end is final", terminal::check),
     (COUNTERS, attempts::check),

@@ -1,7 +1,7 @@
 //! A task is deleted and its id given to another task while its owner stands still: the old owner
 //! changes nothing of the new task, which runs with its own kind and props.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::timeout;
 use windlass::{Code, TaskId};
@@ -11,7 +11,8 @@ use windlass_robustness::{
     scene::{Ground, Scene},
     settle::settle,
     terms::{SIDE, Terms},
-    witness::{self, Said},
+    witness::{self, Line, Said},
+    zombie::HeldWrite,
 };
 
 use crate::support::*;
@@ -49,28 +50,42 @@ async fn give_away(scene: &mut Scene) -> Result<(), BoxError> {
         let endless = serving(word, 100_000);
         submit_for(scene, id, KINDS[0], "old", endless).await?;
     }
-    until("every task has stored something", async || {
-        let said = witness::read(&scene.site.witnesses())?;
-        let saved = |id: &TaskId| {
-            said.iter()
-                .any(|l| matches!(&l.said, Said::Saved { task, .. } if task == id))
-        };
-        Ok(ids.iter().all(saved).then_some(()))
+    until_said(scene, "every task has stored something", |lines| {
+        ids.iter().all(|id| saved(lines, id, 1))
     })
     .await?;
     scene.man(&[on_side("new")])?;
     scene.wait_for_nodes(PATIENCE).await?;
+    let held = HeldWrite::ask(&mut scene.workers[0]).await?;
+    let held = held.ok_or("the old owner has no write under way")?;
     stop_unlocked(scene).await?;
+    let stale = held.claims()?;
+    assert!(!stale.is_empty(), "the write that is held is for no claim");
+    let meets = |id: &TaskId| stale.iter().any(|(task, _)| task == id);
     for (id, word) in ids.iter().zip(IDS..) {
         scene.traffic.delete_reused(id).await?;
-        // Some of the new tasks end before the old owner wakes, the others run on.
-        let upto = if word % 2 == 0 { 3 } else { 40 };
+        // The tasks that the stale write meets run on, the others end before the old owner wakes.
+        let upto = if meets(id) { 100 } else { 3 };
         submit_for(scene, id, KINDS[1], "new", serving(word, upto)).await?;
     }
-    for id in ids.iter().step_by(2) {
+    for id in ids.iter().filter(|id| !meets(id)) {
         wait_for(scene, id, Code::Completed).await?;
     }
+    until_said(
+        scene,
+        "the new tasks of the stale write have begun",
+        |lines| stale.iter().all(|(id, _)| saved(lines, id, 2)),
+    )
+    .await?;
     scene.workers[0].go_on()?;
+    held.let_through()?;
+    until_said(scene, "the store has rejected the stale write", |lines| {
+        stale.iter().all(|(id, claim)| {
+            let rejected = |l: &Line| matches!(&l.said, Said::Fenced { task, fence } if (task, fence) == (id, claim));
+            lines.iter().any(rejected)
+        })
+    })
+    .await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
     scene.judge(&world)?;
@@ -80,10 +95,29 @@ async fn give_away(scene: &mut Scene) -> Result<(), BoxError> {
         assert_eq!(subject.code(), Some(Code::Completed), "{id}");
         assert_eq!(world.promised.reused[id], word, "{id}");
     }
-    let of_the_old = |l: &&witness::Line| matches!(&l.said, Said::Fenced { .. });
-    let fenced = world.witness.iter().filter(of_the_old).count();
-    assert!(fenced > 0, "the old owner tried to write nothing");
     Ok(())
+}
+
+/// Waits until the witnesses have written something down.
+async fn until_said(
+    scene: &Scene,
+    what: &str,
+    said: impl Fn(&[Line]) -> bool,
+) -> Result<(), BoxError> {
+    until(what, async || {
+        let lines = witness::read(&scene.site.witnesses())?;
+        Ok(said(&lines).then_some(()))
+    })
+    .await
+}
+
+/// Whether the first `tasks` tasks of an id have stored something.
+fn saved(lines: &[Line], id: &TaskId, tasks: usize) -> bool {
+    let orders = lines.iter().filter_map(|l| match &l.said {
+        Said::Saved { task, order, .. } if task == id => Some(*order),
+        _ => None,
+    });
+    orders.collect::<BTreeSet<_>>().len() >= tasks
 }
 
 fn serving(word: u64, upto: u64) -> Serving {

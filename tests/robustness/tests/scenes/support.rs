@@ -11,8 +11,8 @@ use windlass_robustness::{
     BoxError,
     kinds::Job,
     scene::{Ground, Post, Scene},
+    site::Programs,
     terms::Terms,
-    workers::Programs,
 };
 
 pub(crate) const PROGRAMS: Programs = Programs {
