@@ -2,11 +2,12 @@
 
 use windlass_statemachine::TaskId;
 
-use super::{Balancer, Cluster};
+use super::{Balancer, Cluster, Peer};
 use crate::store::TaskView;
 
 /// Gives back what a node has over a threshold of the average, and takes no more than that while
-/// others have room.
+/// others have room. The average is that of the nodes that claim, have room, and fit the kind and
+/// labels of the task.
 ///
 /// It does not flap: what it gives back brings the node down to the threshold, not to the average,
 /// so that no other node comes above it by taking it; and of what is over, only a part chosen at
@@ -36,13 +37,14 @@ impl Fair {
         }
     }
 
-    /// The most tasks that this node should have. Only nodes that claim count, idle ones too; one
-    /// that is frozen or shuts down neither takes tasks nor weighs on the average.
-    fn most(&self, cluster: &Cluster<'_>, extra: u64) -> u64 {
-        let others = || cluster.others.iter().filter(|o| o.claiming);
-        let nodes = 1 + others().count() as u64;
-        let claims = cluster.me.claims + extra + others().map(|o| o.claims).sum::<u64>();
-        let average = claims as f64 / nodes as f64;
+    /// The most tasks that this node should have, by the average over itself and `others`.
+    fn most<'a>(&self, me: u64, extra: u64, others: impl Iterator<Item = &'a Peer>) -> u64 {
+        let (mut nodes, mut claims) = (1, me + extra);
+        for other in others {
+            nodes += 1;
+            claims += other.claims;
+        }
+        let average = claims as f64 / f64::from(nodes);
         (average * self.threshold).ceil() as u64
     }
 }
@@ -50,18 +52,21 @@ impl Fair {
 impl Balancer for Fair {
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
         let labels = task.labels.as_deref();
-        let elsewhere = cluster
-            .others
-            .iter()
-            .any(|o| o.has_room() && o.fits(&task.kind, labels));
-        !elsewhere || cluster.me.claims < self.most(cluster, 1)
+        // A node that cannot take the task does not weigh on the average: of those that can, the one
+        // with the fewest claims always takes it.
+        let able = |o: &&Peer| o.has_room() && o.fits(&task.kind, labels);
+        let others = || cluster.others.iter().filter(able);
+        let me = cluster.me.claims;
+        others().next().is_none() || me < self.most(me, 1, others())
     }
 
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
-        if !cluster.others.iter().any(|other| other.has_room()) {
+        let others = || cluster.others.iter().filter(|other| other.has_room());
+        if others().next().is_none() {
             return Vec::new();
         }
-        let over = cluster.me.claims.saturating_sub(self.most(cluster, 0));
+        let me = cluster.me.claims;
+        let over = me.saturating_sub(self.most(me, 0, others()));
         let part = (over as f64 * (0.5 + jitter.clamp(0.0, 1.0) / 2.0)).ceil() as usize;
         // The youngest come last, and have done the least.
         mine.iter().rev().take(part).cloned().collect()
@@ -72,7 +77,7 @@ impl Balancer for Fair {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::Peer, *};
+    use super::*;
 
     fn peer(name: &str, claims: u64) -> Peer {
         Peer {
@@ -132,6 +137,42 @@ mod tests {
         };
         let given = Fair::default().gives_back(&cluster, &ids(4), 1.0);
         assert_eq!(given, ["t3".parse().unwrap()]);
+    }
+
+    fn view() -> TaskView {
+        TaskView {
+            id: "t".parse().unwrap(),
+            kind: "k".parse().unwrap(),
+            labels: None,
+            priority: 0,
+            order: 1,
+            due: None,
+            sleeping: false,
+            claimed_by: None,
+            commanded: false,
+        }
+    }
+
+    fn takes(me: u64, others: &[Peer]) -> bool {
+        let node = peer("me", me);
+        let cluster = Cluster { me: &node, others };
+        Fair::default().takes(&cluster, &view())
+    }
+
+    #[test]
+    fn idle_nodes_that_cannot_take_the_task_do_not_keep_it_from_the_others() {
+        let mut unable = peer("c", 0);
+        unable.kinds = Some(vec!["other".parse().unwrap()]);
+        assert!(takes(20, &[peer("b", 20), unable.clone()]));
+        assert!(!takes(40, &[peer("b", 20), unable]), "the other has fewer");
+    }
+
+    #[test]
+    fn full_nodes_do_not_keep_a_task_from_the_others() {
+        let mut full = peer("c", 2);
+        full.slots = 2;
+        assert!(takes(30, &[peer("b", 30), full.clone()]));
+        assert_eq!(given(30, &[peer("b", 30), full], 1.0), 0);
     }
 
     proptest! {

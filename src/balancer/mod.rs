@@ -121,6 +121,9 @@ pub trait Balancer: Send + Sync + Debug {
     /// `mine` are those, oldest claim first, that another node could take: one that claims and has
     /// room, with the task's kind and labels. What only this node can run would come back to it, and
     /// begin anew. While this node knows of no other, `mine` are all that run here.
+    ///
+    /// Tasks that different nodes could take are asked about one group after the other, until a group
+    /// gives something back: `cluster.others` are the nodes that could take all of `mine`.
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()

@@ -203,6 +203,74 @@ async fn fair_nodes_keep_what_no_other_can_take() {
     }
 }
 
+/// Idle nodes of another kind or zone, and full ones, lowered the average: the nodes that could run the
+/// tasks took a few of them and left the others for ever.
+#[tokio::test(start_paused = true)]
+async fn fair_nodes_take_what_idle_and_full_nodes_cannot() {
+    let world = World::new().await;
+    let fair = |name: &str| world.node(name).slots(100).balancer(Fair::default());
+    let nodes = [
+        fair("a").handler("k", obeys).select("zone", "x"),
+        fair("b").handler("k", obeys).select("zone", "x"),
+        fair("other-zone").handler("k", obeys).select("zone", "y"),
+        fair("other-kind").handler("other", obeys),
+        fair("full")
+            .handler("k", obeys)
+            .select("zone", "x")
+            .slots(2),
+    ];
+    let mut running = Vec::new();
+    for node in nodes {
+        running.push(node.start().await.unwrap());
+    }
+    tokio::time::sleep(secs(5)).await;
+    let task = |n| NewTask::new("k").id(format!("t{n}")).label("zone", "x");
+    let tasks = (0..40).map(|n| task(n).build().unwrap());
+    for answer in world.client.submit_many(tasks.collect()).await {
+        answer.unwrap();
+    }
+    tokio::time::sleep(secs(60)).await;
+    let shared = claims(&running).await;
+    assert_eq!(shared.iter().sum::<usize>(), 40, "{shared:?}");
+    assert!(shared[..2].iter().all(|n| *n <= 24), "{shared:?}");
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(claims(&running).await, shared, "nothing moves to and fro");
+    let mut claimed = 0;
+    for n in 0..40 {
+        let id = format!("t{n}").parse().unwrap();
+        let state = world.client.get(&id).await.unwrap().state.unwrap();
+        claimed += state.claims;
+    }
+    assert!(claimed <= 60, "{claimed} claims of 40 tasks");
+}
+
+/// Nodes with several kinds share each kind with the nodes that run it.
+#[tokio::test(start_paused = true)]
+async fn fair_nodes_share_each_kind_with_the_nodes_that_run_it() {
+    let world = World::new().await;
+    let fair = |name: &str| world.node(name).slots(100).balancer(Fair::default());
+    let both = |name: &str| fair(name).handler("x", obeys).handler("y", obeys);
+    let mut running = vec![both("a").start().await.unwrap()];
+    let tasks = (0..40).map(|n| {
+        let kind = if n < 4 { "x" } else { "y" };
+        NewTask::new(kind).id(format!("t{n}")).build().unwrap()
+    });
+    for answer in world.client.submit_many(tasks.collect()).await {
+        answer.unwrap();
+    }
+    world
+        .until("a has all", || async { claims(&running).await == [40] })
+        .await;
+    running.push(both("b").start().await.unwrap());
+    running.push(fair("x").handler("x", obeys).start().await.unwrap());
+    tokio::time::sleep(secs(120)).await;
+    let shared = claims(&running).await;
+    assert_eq!(shared.iter().sum::<usize>(), 40, "{shared:?}");
+    assert!(shared[..2].iter().all(|n| *n <= 24), "{shared:?}");
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(claims(&running).await, shared, "nothing moves to and fro");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
     let world = World::new().await;

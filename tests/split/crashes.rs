@@ -2,6 +2,7 @@
 
 use windlass::{
     Code, Command, Message, Outcome,
+    store::Commit,
     testing::{Fault, Operation},
 };
 
@@ -152,4 +153,49 @@ async fn a_lost_answer_is_resolved_by_repeating() {
     assert!(lost.is_retryable(), "{lost}");
     kit.commit(&mut claimed, complete(), None).await.unwrap();
     assert_eq!(kit.moves("a").await.len(), 1);
+}
+
+/// Two commands were settled in the write that the coordinator missed. The first got the outcome of the
+/// second.
+#[tokio::test]
+async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
+    let kit = Kit::new().await;
+    let node = kit.node("first").await;
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    let first = Message::checkpoint().with_data(&1).unwrap();
+    kit.commit(&mut claimed, first, None).await.unwrap();
+    let pause = kit.send("a", "c1", Command::Pause).await;
+    let complete = Command::Complete { result: None };
+    let complete = kit.send("a", "c2", complete).await;
+    let mut write = kit.write(&mut claimed, Message::pause(), Some(pause));
+    let then = kit.write(&mut claimed, Message::complete(), Some(complete));
+    write.state = then.state;
+    write.state.version -= 1;
+    write.steps.extend(then.steps);
+    write.outcomes.extend(then.outcomes);
+    kit.faulty.fail(Operation::Commit, Fault::Before, 1);
+    let claim = claimed.claim.clone();
+    let answers = kit
+        .store
+        .coordinator()
+        .commit(vec![Commit { claim, write }]);
+    let error = answers.await.remove(0).unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    kit.store.coordinator().leave(&node).await.unwrap();
+
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap();
+    assert!(claimed.is_none(), "it has ended: {claimed:?}");
+    let applied = |from, to| Some(Outcome::Applied { from, to });
+    let (c1, c2) = (kit.outcome("c1").await, kit.outcome("c2").await);
+    assert_eq!(c1, applied(Code::Runnable, Code::Paused));
+    assert_eq!(c2, applied(Code::Paused, Code::Completed));
+    assert_eq!(
+        kit.moves("a").await[1..],
+        [
+            (Code::Runnable, Code::Paused, Some(pause)),
+            (Code::Paused, Code::Completed, Some(complete)),
+        ]
+    );
 }

@@ -204,13 +204,13 @@ impl Kit {
             .unwrap()
     }
 
-    /// Writes a message on behalf of a claim, as the answer to a command if it is one.
-    pub(crate) async fn commit(
+    /// The write of a message, as the answer to a command if it is one. The claim goes on from it.
+    pub(crate) fn write(
         &self,
         claimed: &mut Claimed,
         message: Message,
         command: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Write {
         let before = &claimed.state;
         let mut state = transition(before, &message, self.store.clock().now()).unwrap();
         state.version += 1;
@@ -228,21 +228,35 @@ impl Kit {
             state.last_command = Some(LastCommand { order, outcome });
         }
         let release = matches!(message.action(), Action::Release);
-        let write = Write {
+        claimed.state = state.clone();
+        Write {
             steps: vec![step],
             outcomes,
             drop_claim: release || state.code() != Code::Runnable,
             effects: Default::default(),
-            state: state.clone(),
-        };
+            state,
+        }
+    }
+
+    /// Writes a message on behalf of a claim, as the answer to a command if it is one.
+    pub(crate) async fn commit(
+        &self,
+        claimed: &mut Claimed,
+        message: Message,
+        command: Option<u64>,
+    ) -> Result<(), Error> {
+        let before = claimed.state.clone();
+        let write = self.write(claimed, message, command);
         let claim = claimed.claim.clone();
         let answers = self
             .store
             .coordinator()
             .commit(vec![Commit { claim, write }]);
-        answers.await.remove(0)?;
-        claimed.state = state;
-        Ok(())
+        let answer = answers.await.remove(0);
+        if answer.is_err() {
+            claimed.state = before;
+        }
+        answer
     }
 
     pub(crate) async fn state(&self, name: &str) -> State {

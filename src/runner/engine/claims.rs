@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, State, Task, TaskId,
+    Kind, Machine, State, TaskId,
     machine::{Input, StopReason, Write},
 };
 
@@ -14,7 +14,7 @@ use super::{
     Unlisted, slot::Slot,
 };
 use crate::{
-    balancer::{self, Cluster, Peer},
+    balancer::{self, Cluster},
     store::{Claim, Claimed, Commit, Error, TaskView},
 };
 
@@ -184,50 +184,6 @@ impl Engine {
         let under_way = self.claims_since.values().min();
         let so_far = under_way.map_or(Duration::ZERO, Instant::elapsed);
         self.claim_takes.max(so_far)
-    }
-
-    /// Whether some other node has room for this task, as far as this one knows: it knows of no
-    /// other when its store has nothing to tell of them, and leaves it to the balancer then.
-    fn another_could_take(&self, task: &Task) -> bool {
-        let takes = |other: &Peer| other.has_room() && other.fits(&task.kind, Some(&task.labels));
-        self.others.is_empty() || self.others.iter().any(takes)
-    }
-
-    /// Gives back what the balancer says.
-    pub(super) fn balance(&mut self) -> usize {
-        if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
-            // Everything is given back already.
-            return 0;
-        }
-        let mut mine: Vec<_> = self
-            .slots
-            .values()
-            .filter(|slot| slot.run.is_some() && !slot.machine.is_ending())
-            .filter(|slot| self.another_could_take(&slot.task))
-            .map(|slot| (slot.claim.fence, slot.task.id.clone()))
-            .collect();
-        mine.sort_unstable();
-        let mine: Vec<_> = mine.into_iter().map(|(_, task)| task).collect();
-        self.me.claims = u64::from(self.active);
-        let cluster = Cluster {
-            me: &self.me,
-            others: &self.others,
-        };
-        let back = self
-            .parts
-            .balancer
-            .gives_back(&cluster, &mine, fastrand::f64());
-        let mut given = 0;
-        for task in back {
-            if let Some(&slot) = self.by_task.get(&task) {
-                self.feed(slot, Input::Stop(StopReason::Balance));
-                given += 1;
-            }
-        }
-        if given > 0 {
-            info!(node = %self.parts.node, tasks = given, "gives tasks back for others");
-        }
-        given
     }
 
     pub(super) fn claimed(

@@ -4,6 +4,7 @@
 //! its next timer: claims and writes are carried by tasks of their own, which send their answers
 //! back. So a slow store delays what depends on it and nothing else.
 
+mod balancing;
 mod claims;
 mod control;
 mod effects;

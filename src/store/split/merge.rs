@@ -10,6 +10,7 @@ use windlass_statemachine::{
     ActionKind, Code, Outcome, QueuedCommand, State,
     errors::{ErrorEntry, MAX_KEPT},
     machine::{Step, Write},
+    state::LastCommand,
     transition::TABLE,
 };
 
@@ -89,17 +90,11 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
     if !ahead {
         claimed.state.version = claimed.state.version.saturating_add(1);
     }
-    let mut outcomes = Vec::new();
-    let mut last_settled = None;
-    if let Some(last) = last {
-        outcomes = settled
-            .iter()
-            .map(|c| (c.order, last.outcome.clone()))
-            .collect();
-        last_settled = settled.into_iter().find(|c| c.order == last.order);
-    }
     let state = claimed.state.clone();
-    let steps = steps(from, state.code(), last_settled.as_ref(), &outcomes);
+    let (steps, outcomes) = match last {
+        Some(last) => replay(from, state.code(), &settled, &last),
+        None => (path(from, state.code()), Vec::new()),
+    };
     let recovery = Some(recovery(state, steps, outcomes));
     Merged { claimed, recovery }
 }
@@ -131,32 +126,56 @@ fn recovery(state: State, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Wr
     }
 }
 
-/// A path of the table from one state to the other, through the command that had its effect.
-fn steps(
+/// The steps and outcomes of a write that only the state store has: a path of the table from one state
+/// to the other, through the commands that had their effect. The state has the outcome of the last one;
+/// those before it were applied in their order, where the table has a way from them to the last one.
+fn replay(
     from: Code,
     to: Code,
-    command: Option<&QueuedCommand>,
-    outcomes: &[(u64, Outcome)],
-) -> Vec<Step> {
-    let applied = command.and_then(|command| {
-        let outcome = outcomes.iter().find(|(order, _)| *order == command.order);
-        match outcome {
-            Some((_, Outcome::Applied { from, to })) => Some((command, *from, *to)),
-            _ => None,
+    settled: &[QueuedCommand],
+    last: &LastCommand,
+) -> (Vec<Step>, Vec<(u64, Outcome)>) {
+    let known = settled.iter().any(|c| c.order == last.order);
+    let (before, after) = match &last.outcome {
+        Outcome::Applied { from, to } if known => (*from, *to),
+        outcome => {
+            let outcomes = settled.iter().map(|c| (c.order, outcome.clone()));
+            return (path(from, to), outcomes.collect());
         }
-    });
-    let Some((command, before, after)) = applied else {
-        return path(from, to);
     };
-    let mut steps = path(from, before);
-    steps.push(Step {
-        message: command.command.kind(),
-        from: before,
-        to: after,
-        command: Some(command.order),
-    });
-    steps.extend(path(after, to));
-    steps
+    let (mut at, mut steps, mut outcomes) = (from, Vec::new(), Vec::new());
+    for command in settled {
+        let (message, order) = (command.command.kind(), command.order);
+        let next = match order == last.order {
+            true => {
+                steps.extend(path(at, before));
+                at = before;
+                Some(after)
+            }
+            false => TABLE[at as usize][message as usize].filter(|next| leads(*next, before)),
+        };
+        let Some(next) = next else {
+            let reason = format!("the task was {at}, and a later command was applied");
+            outcomes.push((order, Outcome::Rejected { reason }));
+            continue;
+        };
+        steps.push(Step {
+            message,
+            from: at,
+            to: next,
+            command: Some(order),
+        });
+        let (from, to) = (at, next);
+        outcomes.push((order, Outcome::Applied { from, to }));
+        at = next;
+    }
+    steps.extend(path(at, to));
+    (steps, outcomes)
+}
+
+/// Returns whether the table has a way from one state to the other.
+fn leads(from: Code, to: Code) -> bool {
+    from == to || !path(from, to).is_empty()
 }
 
 /// The shortest path of the table from one state to the other.

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::BoxError;
+use crate::{BoxError, base64};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -81,6 +81,31 @@ impl Gateway {
     pub fn read(self) -> Result<i64, BoxError> {
         let answer = self.post("/v3/kv/range", &json!({ "key": "AA==" }))?;
         Ok(i64::try_from(number(&answer["header"]["revision"]))?)
+    }
+
+    /// Reads the value of a key; `None` when there is no such key.
+    ///
+    /// # Errors
+    ///
+    /// When the member does not answer.
+    pub fn get(self, key: &str) -> Result<Option<Vec<u8>>, BoxError> {
+        let body = json!({ "key": base64::encode(key.as_bytes()) });
+        let answer = self.post("/v3/kv/range", &body)?;
+        match answer["kvs"][0]["value"].as_str() {
+            Some(value) => Ok(Some(base64::decode(value)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes a key.
+    ///
+    /// # Errors
+    ///
+    /// When the member does not answer.
+    pub fn put(self, key: &str, value: &[u8]) -> Result<(), BoxError> {
+        let (key, value) = (base64::encode(key.as_bytes()), base64::encode(value));
+        let body = json!({ "key": key, "value": value });
+        self.post("/v3/kv/put", &body).map(|_| ())
     }
 
     /// Forgets what was before a revision.

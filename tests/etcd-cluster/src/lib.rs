@@ -6,6 +6,7 @@
 //! | [`gateway`] | what is asked of a member, by its JSON gateway |
 //! | [`proxy`] | a way to the members that can be cut, or fall silent (feature `proxy`) |
 
+mod base64;
 pub mod cluster;
 pub mod gateway;
 #[cfg(feature = "proxy")]

@@ -20,7 +20,8 @@ use windlass::{
 use windlass_robustness::{
     BoxError, kinds,
     plan::Plan,
-    witness::{self, Journal},
+    terms::Terms,
+    witness::{self, Journal, Said},
 };
 
 use crate::{
@@ -150,12 +151,19 @@ pub async fn busy(folder: &Path, seed: u64, synchronous: Synchronous) -> Result<
     let mut sent = 0;
     for life in 0..LIVES {
         let nodes = open(&site, synchronous).await?;
+        let node = format!("node-{life}");
+        let terms = Terms::default();
+        journal.say(Said::Serves {
+            node: node.parse()?,
+            kinds: terms.kinds.clone(),
+            side: terms.side.clone(),
+        });
         let builder = Runner::builder(&nodes)
-            .node(format!("node-{life}"))
+            .node(node)
             .lease_ttl(Duration::from_secs(5))
             .park_after(kinds::PARK_AFTER)
             .retention(None);
-        let runner = kinds::add_all(builder, &journal).start().await?;
+        let runner = kinds::add_all(builder, &journal, &terms).start().await?;
         let client = Client::new(&open(&site, synchronous).await?);
         let following = tokio::spawn(follow(client.clone(), promises.clone()));
         let mut user = User {
@@ -299,8 +307,7 @@ impl User {
         let Some(task) = self.any() else {
             return Ok(());
         };
-        // A parent stays: its children are looked for.
-        if task.as_str().starts_with("parent") {
+        if kinds::has_children(&task) {
             return Ok(());
         }
         self.tasks.retain(|t| *t != task);

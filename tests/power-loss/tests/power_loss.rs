@@ -14,6 +14,7 @@ use windlass_power_loss::{
     recording::Recording,
     site::DATABASE,
 };
+use windlass_robustness::witness::{Line, Said};
 
 const WORKLOAD: &str = env!("CARGO_BIN_EXE_windlass-power-loss-workload");
 
@@ -118,6 +119,18 @@ async fn a_store_of_version_1_that_is_migrated_while_the_power_fails_keeps_every
         "outside/promises.jsonl".to_owned(),
         submitted.concat().into(),
     );
+    // The node that has claimed a task of that store reports nothing itself.
+    let serves = Line {
+        at: 0,
+        pid: 1,
+        said: Said::Serves {
+            node: "old".parse()?,
+            kinds: vec!["k".to_owned()],
+            side: None,
+        },
+    };
+    let serves = serde_json::to_string(&serves)? + "\n";
+    before.insert("outside/witness/old.jsonl".to_owned(), serves.into());
     let recording = record(&["small"], before)?;
     let when = every_moment(&recording, 2, &mut rng);
     report(

@@ -42,7 +42,7 @@ pub struct Shaking {
     pub partitions: u32,
 }
 
-/// Three members, and for each machine a way of its own.
+/// The members, and for each machine a way of its own.
 #[derive(Debug)]
 pub struct Etcd {
     /// The members.
@@ -52,17 +52,21 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts three members, and makes so many ways to them.
+    /// Starts the members, and makes so many ways to them.
     ///
     /// # Errors
     ///
     /// When one does not start.
-    pub async fn start(folder: &std::path::Path, ways: usize) -> Result<Self, BoxError> {
+    pub async fn start(
+        folder: &std::path::Path,
+        members: usize,
+        ways: usize,
+    ) -> Result<Self, BoxError> {
         let folder = folder.join("etcd");
         std::fs::create_dir(&folder)?;
         let setup = Setup {
             folder: Some(folder),
-            ..Setup::of(3)
+            ..Setup::of(members)
         };
         let cluster = block_in_place(|| Cluster::start(setup))?;
         let mut made = Vec::new();

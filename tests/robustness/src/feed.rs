@@ -125,12 +125,13 @@ impl Drop for Feed {
     }
 }
 
-/// What the feed reported of one id, from a submit to the delete.
+/// What the feed reported of one task: of one id, from a submit to the delete or to the submit of the
+/// task that replaced it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Life {
     /// The changes in order, without the delete.
     pub history: Vec<Change>,
-    /// The delete; `None` while the task is there.
+    /// The delete; `None` while the task is there, and of a task that was replaced.
     pub deleted: Option<Change>,
 }
 
@@ -139,7 +140,9 @@ pub fn lives(changes: &[Change]) -> BTreeMap<TaskId, Vec<Life>> {
     let mut ids: BTreeMap<TaskId, Vec<Life>> = BTreeMap::new();
     for change in changes {
         let lives = ids.entry(change.task.clone()).or_default();
-        if lives.last().is_none_or(|life| life.deleted.is_some()) {
+        // The feed reports no delete of a task that is replaced.
+        let begins = matches!(change.what, What::Submitted { .. });
+        if begins || lives.last().is_none_or(|life| life.deleted.is_some()) {
             lives.push(Life::default());
         }
         match lives.last_mut() {
@@ -151,29 +154,79 @@ pub fn lives(changes: &[Change]) -> BTreeMap<TaskId, Vec<Life>> {
     ids
 }
 
+/// Takes the last life of each id that no delete has ended. Leaves the lives that have ended.
+pub fn take_live(ids: &mut BTreeMap<TaskId, Vec<Life>>) -> BTreeMap<TaskId, Life> {
+    let mut live = BTreeMap::new();
+    ids.retain(|id, lives| {
+        if let Some(last) = lives.pop_if(|life| life.deleted.is_none()) {
+            live.insert(id.clone(), last);
+        }
+        !lives.is_empty()
+    });
+    live
+}
+
 #[cfg(test)]
 mod tests {
     use windlass::Code;
 
     use super::*;
 
-    #[test]
-    fn a_delete_ends_a_life_and_what_follows_begins_the_next() {
-        let submitted = What::Submitted {
-            state: Code::Runnable,
-        };
-        let whats = [submitted.clone(), What::Deleted, submitted, What::Retried];
+    fn changes(whats: impl IntoIterator<Item = What>) -> Vec<Change> {
         let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
             task: "t".parse().unwrap(),
             what,
         });
-        let changes: Vec<Change> = changes.collect();
+        changes.collect()
+    }
+
+    fn submitted() -> What {
+        What::Submitted {
+            state: Code::Runnable,
+        }
+    }
+
+    #[test]
+    fn a_delete_ends_a_life_and_what_follows_begins_the_next() {
+        let changes = changes([submitted(), What::Deleted, submitted(), What::Retried]);
         let lives = lives(&changes).remove("t").unwrap();
         assert_eq!(lives[0].history, changes[..1]);
         assert_eq!(lives[0].deleted, Some(changes[1].clone()));
         assert_eq!(lives[1].history, changes[2..]);
         assert_eq!(lives.len(), 2);
+    }
+
+    #[test]
+    fn the_history_of_an_id_begins_with_its_last_submit() {
+        let changes = changes([submitted(), What::Retried, submitted(), What::Retried]);
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[0].history, changes[..2]);
+        assert_eq!(lives[0].deleted, None);
+        assert_eq!(lives[1].history, changes[2..]);
+        assert_eq!(lives.len(), 2);
+    }
+
+    #[test]
+    fn of_the_lives_of_an_id_the_last_goes_on_unless_a_delete_ended_it() {
+        let all = changes([submitted(), submitted(), What::Deleted, submitted()]);
+        let mut ended = lives(&all);
+        let live = take_live(&mut ended);
+        assert_eq!(live["t"].history, all[3..]);
+        assert_eq!(ended["t"].len(), 2);
+        let mut deleted = lives(&all[..3]);
+        assert!(take_live(&mut deleted).is_empty());
+        assert_eq!(deleted["t"].len(), 2);
+        let mut only = lives(&all[..1]);
+        assert_eq!(take_live(&mut only)["t"].history, all[..1]);
+        assert!(only.is_empty());
+    }
+
+    #[test]
+    fn a_change_after_the_delete_is_a_life_without_a_submit() {
+        let changes = changes([submitted(), What::Deleted, What::Retried]);
+        let lives = lives(&changes).remove("t").unwrap();
+        assert_eq!(lives[1].history, changes[2..]);
     }
 }

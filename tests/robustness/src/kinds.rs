@@ -10,7 +10,10 @@ use windlass::{
     TaskContext, TaskId, runner::Builder,
 };
 
-use crate::witness::{Journal, Said};
+use crate::{
+    terms::Terms,
+    witness::{Journal, Said},
+};
 
 /// What a task is to do: its props.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +43,27 @@ pub struct Kept {
 pub const PARK_AFTER: Duration = Duration::from_millis(300);
 
 /// The kinds. Their names say what they do.
-pub const KINDS: [&str; 8] = [
-    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far",
+pub const KINDS: [&str; 10] = [
+    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower",
 ];
+
+/// Returns whether tasks of this kind stay parked.
+pub fn stays(kind: &str) -> bool {
+    matches!(kind, "far" | "again")
+}
+
+/// Returns whether tasks of this kind may end in `failed`.
+pub fn may_fail(kind: &str) -> bool {
+    matches!(kind, "doomed" | "again")
+}
+
+/// Returns whether the plan's task of this id submits children. Such a task is not deleted: the
+/// checkers look for its children.
+pub fn has_children(id: &TaskId) -> bool {
+    ["parent-", "sower-"]
+        .iter()
+        .any(|kind| id.as_str().starts_with(kind))
+}
 
 /// The id of a child.
 pub fn child(parent: &TaskId, number: u64) -> String {
@@ -52,6 +73,11 @@ pub fn child(parent: &TaskId, number: u64) -> String {
 /// The id of the command that a parent sends to its first child.
 pub fn command_to_child(parent: &TaskId) -> String {
     format!("{parent}.command")
+}
+
+/// The id of a task that comes only with effects that are refused.
+pub fn never(sower: &TaskId, number: u64) -> String {
+    format!("{sower}.never-{number}")
 }
 
 /// The id of a child that is drawn in every attempt: a second execution of the effects makes a
@@ -72,9 +98,9 @@ pub fn stray_command(parent: &TaskId) -> String {
 /// What is between the parent's part of such an id and the part that is drawn.
 pub const STRAY: char = '~';
 
-/// Gives a node all the handlers.
-pub fn add_all(mut builder: Builder, journal: &Arc<Journal>) -> Builder {
-    for kind in KINDS {
+/// Adds the handlers of a node to its builder.
+pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> Builder {
+    for kind in KINDS.into_iter().filter(|kind| terms.take(kind)) {
         let journal = journal.clone();
         builder = builder.handler_with(kind, config(kind), move |task: TaskContext| {
             let journal = journal.clone();
@@ -146,6 +172,8 @@ impl Run {
             "deaf" => self.deaf().await,
             "parent" => self.parent().await,
             "far" => self.far().await,
+            "again" => self.again().await,
+            "sower" => self.sower().await,
             _ => self.steps().await,
         }
     }
@@ -282,20 +310,11 @@ impl Run {
             return Ok(message);
         }
         let parent = self.task.id().clone();
-        let job = Job {
-            total: 2,
-            ms: 20,
-            ..Job::default()
-        };
         let mut message = Message::complete_with(&self.n)?;
         for number in 0..self.job.children {
-            let mut task = Task::new(child(&parent, number).parse()?, "steps".parse()?);
-            task.props = windlass::Json::new("props", &job)?;
-            message = message.and_submit(task);
+            message = message.and_submit(small(&child(&parent, number).parse()?)?);
         }
-        let mut stray = Task::new(stray_child(&parent).parse()?, "steps".parse()?);
-        stray.props = windlass::Json::new("props", &job)?;
-        message = message.and_submit(stray);
+        message = message.and_submit(small(&stray_child(&parent).parse()?)?);
         for id in [command_to_child(&parent), stray_command(&parent)] {
             let first = child(&parent, 0).parse()?;
             message = message.and_send(first, CommandId::new(id)?, Command::Checkpoint);
@@ -313,4 +332,55 @@ impl Run {
         let kept = self.asks(self.n + 1);
         Ok(Message::sleep_for(Duration::from_secs(24 * 3600)).with_data(&kept)?)
     }
+
+    /// Fails for good until it is retried, and then sleeps like [`far`](Self::far).
+    async fn again(self) -> Result<Message, BoxError> {
+        if self.task.incarnation() == 0 {
+            return Err("not before a retry".into());
+        }
+        self.far().await
+    }
+
+    /// Submits a child with every step, in the write of a sleep or of a checkpoint. Some of its steps
+    /// also submit a child that is there already: they are refused as a whole.
+    async fn sower(self) -> Result<Message, BoxError> {
+        if self.n >= self.job.total {
+            return Ok(Message::complete_with(&self.n)?);
+        }
+        if let Some(message) = self.moment().await {
+            return Ok(message);
+        }
+        let sower = self.task.id().clone();
+        let message = match self.n % 2 {
+            0 => Message::sleep_for(Duration::from_millis(400 * (self.n % 4 / 2) + 20)),
+            _ => Message::checkpoint(),
+        };
+        let message = message.with_data(&self.asks(self.n + 1))?;
+        let command = CommandId::new(command_to_child(&child(&sower, self.n).parse()?))?;
+        let next: TaskId = child(&sower, self.n).parse()?;
+        let message =
+            message
+                .and_submit(small(&next)?)
+                .and_send(next, command, Command::Checkpoint);
+        if self.n == 0 || fastrand::u32(0..5) < 3 {
+            return Ok(message);
+        }
+        let taken = child(&sower, fastrand::u64(0..self.n)).parse()?;
+        let never = never(&sower, self.n).parse()?;
+        Ok(message
+            .and_submit(small(&never)?)
+            .and_submit(small(&taken)?))
+    }
+}
+
+/// A task of few and short steps.
+fn small(id: &TaskId) -> Result<Task, BoxError> {
+    let job = Job {
+        total: 2,
+        ms: 20,
+        ..Job::default()
+    };
+    let mut task = Task::new(id.clone(), "steps".parse()?);
+    task.props = windlass::Json::new("props", &job)?;
+    Ok(task)
 }

@@ -3,27 +3,43 @@
 //! | module | what |
 //! |---|---|
 //! | [`plan`] | the tasks of a run, drawn from a seed |
-//! | [`kinds`] | the handlers that the workers run |
+//! | [`kinds`], [`reuse`] | the handlers that the workers run |
 //! | [`late`] | writes that are under way for a while, so that stopped processes have some |
 //! | [`witness`] | what handlers write down outside of the store: when they ran, what was acknowledged to them |
 //! | [`zombie`] | a worker that stands still in the middle of a write |
-//! | [`workers`] | the processes: started, killed, stopped, continued |
-//! | [`traffic`] | what is sent meanwhile: submits, commands, retries, commands to nodes |
-//! | [`chaos`] | one run: all of it at once, until everything has settled |
+//! | [`workers`], [`site`], [`terms`] | the processes: started on their terms, killed, stopped, continued |
+//! | [`ground`] | the names of the stores that they work on |
+//! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
+//! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
+//! | [`scene`] | a folder, a store and workers, for one run |
+//! | [`chaos`] | one run of everything at once, until everything has settled |
+//! | [`damage`] | records that cannot be read |
 //! | [`cluster`] | etcd under them, whose members are killed, stopped and cut off |
 //! | [`feed`] | the changes as they are told |
 //! | [`world`] | what is stored and witnessed in the end |
 //! | [`invariants`] | the checkers, a file each |
 //!
-//! `tests/crash.rs` puts it together on one file, `tests/cluster.rs` on three members of etcd.
+//! `tests/crash.rs` puts it together on one file, `tests/cluster.rs` on three members of etcd, and
+//! `tests/scenes/` plays one kind of event each, on both.
 
 pub mod chaos;
 pub mod cluster;
+pub mod damage;
+pub mod disturb;
 pub mod feed;
+pub mod ground;
 pub mod invariants;
 pub mod kinds;
 pub mod late;
+pub mod node_commands;
 pub mod plan;
+mod processes;
+pub mod race;
+pub mod reuse;
+pub mod scene;
+pub mod settle;
+pub mod site;
+pub mod terms;
 pub mod traffic;
 pub mod witness;
 pub mod workers;

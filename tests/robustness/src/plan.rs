@@ -8,8 +8,9 @@ use windlass::{NewTask, Retry};
 use crate::{kinds::Job, world::EXEC_FILE};
 
 /// How many of a hundred tasks are of which kind.
-const MIX: [(&str, u32); 9] = [
-    ("steps", 27),
+const MIX: [(&str, u32); 10] = [
+    ("steps", 23),
+    ("sower", 4),
     ("naps", 16),
     ("waits", 8),
     ("flaky", 10),
@@ -57,6 +58,7 @@ exit 0
 pub struct Plan {
     rng: Rng,
     exec_file: String,
+    without: &'static [&'static str],
     made: usize,
 }
 
@@ -66,15 +68,24 @@ impl Plan {
         Self {
             rng: Rng::with_seed(seed),
             exec_file: witnesses.join(EXEC_FILE).display().to_string(),
+            without: &[],
             made: 0,
         }
+    }
+
+    /// The same plan, with tasks of the first kind instead of these.
+    #[must_use]
+    pub fn without(mut self, kinds: &'static [&'static str]) -> Self {
+        self.without = kinds;
+        self
     }
 
     fn kind(&mut self) -> &'static str {
         let mut drawn = self.rng.u32(0..100);
         for (kind, share) in MIX {
             if drawn < share {
-                return kind;
+                let left_out = self.without.contains(&kind);
+                return if left_out { MIX[0].0 } else { kind };
             }
             drawn -= share;
         }
@@ -124,7 +135,7 @@ impl Iterator for Plan {
             ..Job::default()
         };
         match kind {
-            "naps" | "waits" => job.total = rng.u64(1..=5),
+            "naps" | "waits" | "sower" => job.total = rng.u64(1..=5),
             "flaky" => job.fails = rng.u32(1..=6),
             // Some write nothing for longer than the margin of a lease: only the deadline of the lease
             // ends them in time.

@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 use windlass::{
     Client, Code, Command, CommandId, TaskId,
-    store::{Error, Filter, NodeCommand, Page, Submit},
+    store::{Error, Filter, Page, Submit},
 };
 
-use crate::{BoxError, plan::Plan, witness, world::Promised};
+use crate::{BoxError, kinds, plan::Plan, reuse, witness, world::Promised};
 
 /// A client that remembers what was promised to it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Traffic {
 }
 
 /// Between two tries of what the store could not do.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 
 /// Commands go to the tasks that were submitted last, which are likely to be alive.
 const RECENT: usize = 400;
@@ -38,12 +38,25 @@ impl Traffic {
         }
     }
 
+    /// A client of another store with the same promises.
+    pub(crate) fn clone_to(&self, client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            promised: Mutex::new(self.promised()),
+        }
+    }
+
     /// What was promised so far.
     pub fn promised(&self) -> Promised {
         self.lock().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Promised> {
+    /// What it sends by.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Promised> {
         self.promised.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +87,12 @@ impl Traffic {
         Ok(())
     }
 
-    async fn submit_all(&self, mut tasks: Vec<Submit>) -> Result<(), BoxError> {
+    /// Submits tasks until there is an answer to each.
+    ///
+    /// # Errors
+    ///
+    /// When a submit is refused.
+    pub async fn submit_all(&self, mut tasks: Vec<Submit>) -> Result<(), BoxError> {
         let mut tried = false;
         while !tasks.is_empty() {
             let answers = self.client.submit_many(tasks.clone()).await;
@@ -153,8 +171,7 @@ impl Traffic {
                 }
                 recent[rng.usize(0..recent.len())].clone()
             };
-            // Parents stay: their children are looked for.
-            if rng.u32(0..30) == 0 && !target.as_str().starts_with("parent") {
+            if rng.u32(0..30) == 0 && !kinds::has_children(&target) {
                 self.delete(&target).await?;
                 continue;
             }
@@ -181,7 +198,9 @@ impl Traffic {
                 Err(e) => return Err(e.into()),
             };
             for record in found {
-                if rng.u32(0..share) != 0 {
+                // The ids of these are used again: the next task promises nothing of this one.
+                let reused = reuse::KINDS.contains(&record.task.kind.as_str());
+                if reused || rng.u32(0..share) != 0 {
                     continue;
                 }
                 let id = &record.task.id;
@@ -222,48 +241,6 @@ impl Traffic {
                 Err(e) => return Err(e.into()),
             }
         }
-    }
-
-    /// Freezes and drains nodes for short times, and takes tasks from them, until a time.
-    ///
-    /// # Errors
-    ///
-    /// When the store refuses it.
-    pub async fn command_nodes(&self, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
-        while Instant::now() < until {
-            sleep(Duration::from_millis(rng.u64(300..2000))).await;
-            let nodes = match self.client.nodes().await {
-                Ok(nodes) => nodes,
-                Err(e) if e.is_retryable() => continue,
-                Err(e) => return Err(e.into()),
-            };
-            if nodes.is_empty() {
-                continue;
-            }
-            let node = &nodes[rng.usize(0..nodes.len())].spec.name;
-            let filter = Filter {
-                node: Some(node.clone()),
-                ..Filter::default()
-            };
-            let command = match rng.u32(0..4) {
-                0 => NodeCommand::Drain,
-                1 => NodeCommand::Freeze,
-                _ => match self.client.list(&filter, Page::default()).await {
-                    Ok(held) if !held.is_empty() => NodeCommand::StopTask {
-                        task: held[rng.usize(0..held.len())].task.id.clone(),
-                    },
-                    _ => continue,
-                },
-            };
-            let lasts = !matches!(command, NodeCommand::StopTask { .. });
-            // A node that is gone meanwhile needs no command, and one that is still frozen in the
-            // end is unfrozen then.
-            if self.client.command_node(node, command).await.is_ok() && lasts {
-                sleep(Duration::from_millis(rng.u64(100..800))).await;
-                let _ = self.client.command_node(node, NodeCommand::Unfreeze).await;
-            }
-        }
-        Ok(())
     }
 }
 

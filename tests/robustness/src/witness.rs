@@ -93,6 +93,46 @@ pub enum Said {
         /// Since when.
         since: u64,
     },
+    /// The process runs a node that takes only these tasks.
+    Serves {
+        /// Its node.
+        node: NodeName,
+        /// Their kinds; empty for all that the crash tests have.
+        kinds: Vec<String>,
+        /// Their value of the label [`SIDE`](crate::terms::SIDE), if the node asks for one.
+        side: Option<String>,
+    },
+    /// A handler of [`crate::reuse`] started.
+    Began {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+        /// The submit order of the task.
+        order: u64,
+        /// Its kind.
+        kind: String,
+        /// The word of its props.
+        word: u64,
+        /// The word and the count of the data that it found.
+        found: Option<(u64, u64)>,
+    },
+    /// A checkpoint was acknowledged to a handler of [`crate::reuse`].
+    Saved {
+        /// Of this task.
+        task: TaskId,
+        /// On this claim.
+        fence: Fence,
+        /// The submit order of the task.
+        order: u64,
+        /// The count that is durable.
+        n: u64,
+    },
+    /// The wall clock, at the time of this line.
+    Clock {
+        /// In microseconds since 1970.
+        wall: i64,
+    },
     /// The test started it, as this node.
     Launched {
         /// Its node.

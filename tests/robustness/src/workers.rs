@@ -16,19 +16,7 @@ use nix::{
 use tokio::time::sleep;
 use windlass::NodeName;
 
-use crate::{
-    BoxError,
-    witness::{Journal, Said},
-};
-
-/// Where the programs are: Cargo tells it only to the tests of this package.
-#[derive(Debug, Clone, Copy)]
-pub struct Programs {
-    /// `windlass-robustness-worker`.
-    pub worker: &'static str,
-    /// `windlass-robustness-cli`.
-    pub cli: &'static str,
-}
+use crate::{BoxError, processes, site::Site, terms::Terms, witness::Said};
 
 /// What a worker says when it begins to work.
 pub const WORKING: &str = "working node=";
@@ -36,40 +24,15 @@ pub const WORKING: &str = "working node=";
 const PANICKED: i32 = 101;
 /// How long a worker has that waits for a store which is being shaken.
 const SLOW: Duration = Duration::from_secs(40);
+/// How long a worker has to release its tasks and end.
+pub const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// What all workers of a run have in common.
+/// A worker that got SIGKILL and may not have ended yet.
 #[derive(Debug)]
-pub struct Site {
-    /// The programs.
-    pub programs: Programs,
-    /// Where everything is.
-    pub folder: PathBuf,
-    /// What the test does to the processes is written here.
-    pub journal: Arc<Journal>,
-    /// How long leases last.
-    pub ttl: Duration,
-    /// How long the writes of handlers take to reach the store, at the most.
-    pub late: Duration,
-    /// The store may not be there when a worker starts: it is started again then, as whatever
-    /// supervises it would do.
-    pub shaken: bool,
-}
-
-impl Site {
-    /// The store's file.
-    pub fn file(&self) -> PathBuf {
-        self.folder.join("windlass.db")
-    }
-
-    /// The name of the store in that file.
-    pub fn store(&self) -> String {
-        format!("sqlite:{}", self.file().display())
-    }
-
-    /// Where witnesses write.
-    pub fn witnesses(&self) -> PathBuf {
-        self.folder.join("witness")
-    }
+#[must_use]
+pub struct Struck {
+    worker: Option<Pid>,
+    left: &'static str,
 }
 
 /// What a worker runs.
@@ -88,6 +51,7 @@ pub struct Worker {
     role: Role,
     name: String,
     store: String,
+    terms: Terms,
     lives: u32,
     child: Option<Child>,
     /// How long the log was when its process started.
@@ -104,11 +68,19 @@ impl Worker {
             role,
             name: name.to_owned(),
             store: store.to_owned(),
+            terms: Terms::default(),
             lives: 0,
             child: None,
             logged: 0,
             stopped: false,
         }
+    }
+
+    /// The same worker on other terms. A worker of the command line has none.
+    #[must_use]
+    pub fn on_terms(mut self, terms: Terms) -> Self {
+        self.terms = terms;
+        self
     }
 
     /// What it runs.
@@ -165,6 +137,7 @@ impl Worker {
                 };
                 let late = site.late.as_millis().to_string();
                 command.args([&ttl, slots, &late]);
+                command.args(self.terms.to_args());
                 (node, command)
             }
             Role::Exec => {
@@ -255,6 +228,17 @@ impl Worker {
     ///
     /// When it had ended by itself, or the process that was spared does not end.
     pub async fn kill(&mut self) -> Result<(), BoxError> {
+        let struck = self.strike()?;
+        self.bury(struck).await
+    }
+
+    /// Sends SIGKILL as [`kill`](Self::kill) does, and waits for nothing: several workers are killed
+    /// at the same moment.
+    ///
+    /// # Errors
+    ///
+    /// When it had ended by itself.
+    pub fn strike(&mut self) -> Result<Struck, BoxError> {
         let id = self.child()?.id();
         let supervisor = Pid::from_raw(i32::try_from(id)?);
         let turn = if self.stopped { 0 } else { self.lives % 3 };
@@ -271,17 +255,25 @@ impl Worker {
         }
         self.site.journal.say_of(id, Said::Killed);
         self.stopped = false;
+        let left = if turn == 1 { "supervisor" } else { "worker" };
+        Ok(Struck { worker, left })
+    }
+
+    /// Waits until neither process of a killed worker is left.
+    ///
+    /// # Errors
+    ///
+    /// When the process that was spared does not end.
+    pub async fn bury(&mut self, struck: Struck) -> Result<(), BoxError> {
         let Some(mut child) = self.child.take() else {
             return Ok(());
         };
         let deadline = Instant::now() + SLOW;
-        while child.try_wait()?.is_none() || worker.is_some_and(lives) {
+        while child.try_wait()?.is_none() || struck.worker.is_some_and(processes::lives) {
             if Instant::now() > deadline {
                 self.child = Some(child);
-                let left = if turn == 1 { "supervisor" } else { "worker" };
-                return Err(
-                    format!("the {left} of {} did not end within {SLOW:?}", self.name).into(),
-                );
+                let (left, name) = (struck.left, &self.name);
+                return Err(format!("the {left} of {name} did not end within {SLOW:?}").into());
             }
             sleep(Duration::from_millis(10)).await;
         }
@@ -290,23 +282,10 @@ impl Worker {
 
     /// The worker below a supervisor; `None` of a process without one, or that has none yet.
     fn below(&self) -> Result<Option<Pid>, BoxError> {
-        let Some(child) = self.child.as_ref().filter(|_| self.role == Role::Exec) else {
-            return Ok(None);
-        };
-        let supervisor = child.id().to_string();
-        let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
-        let own = program(&supervisor);
-        for entry in fs::read_dir("/proc")?.flatten() {
-            let name = entry.file_name();
-            let Some(pid) = name.to_str().filter(|n| n.parse::<i32>().is_ok()) else {
-                continue;
-            };
-            let is_child = stat(pid).is_some_and(|(_, parent)| parent == supervisor);
-            if is_child && program(pid) == own {
-                return Ok(Some(Pid::from_raw(pid.parse()?)));
-            }
+        match self.child.as_ref().filter(|_| self.role == Role::Exec) {
+            Some(child) => processes::below(child.id()),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Stops its process: it does nothing until it goes on. Of the two processes of a command line
@@ -378,18 +357,6 @@ impl Worker {
         }
         Err(format!("worker {} shut down badly: {status}", self.name).into())
     }
-}
-
-/// Whether a process lives, and which one has started it.
-fn stat(pid: &str) -> Option<(bool, String)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let lives = !matches!(fields.next()?, "Z" | "X");
-    Some((lives, fields.next()?.to_owned()))
-}
-
-fn lives(pid: Pid) -> bool {
-    stat(&pid.to_string()).is_some_and(|(lives, _)| lives)
 }
 
 impl Drop for Worker {

@@ -11,6 +11,8 @@ use crate::{
     BoxError,
     feed::{self, Life},
     kinds::Job,
+    node_commands::Ordered,
+    race::Race,
     witness::{self, Line, Said},
 };
 
@@ -99,6 +101,13 @@ pub struct Promised {
     pub retries: Vec<(TaskId, u32)>,
     /// Commands whose sending was acknowledged, in the order in which they were.
     pub commands: Vec<(TaskId, CommandId)>,
+    /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
+    /// a delete.
+    pub reused: BTreeMap<TaskId, u64>,
+    /// Ids that two clients have submitted at the same moment.
+    pub races: Vec<Race>,
+    /// Commands to nodes.
+    pub node_commands: Vec<Ordered>,
 }
 
 /// A line that a command of the kind `exec` wrote.
@@ -178,7 +187,8 @@ pub struct World {
     pub feed: Vec<Change>,
     /// What the store keeps of the histories, where they are those that the feed told.
     pub kept: BTreeMap<TaskId, Vec<Change>>,
-    /// The lives that a delete has ended, in order, where the feed was followed.
+    /// The lives that a delete or the next task of the id has ended, in order, where the feed was
+    /// followed.
     pub gone: BTreeMap<TaskId, Vec<Life>>,
     /// How long leases last, in microseconds.
     pub ttl: u64,
@@ -196,12 +206,8 @@ impl World {
         promised: Promised,
         feed: Option<Vec<Change>>,
     ) -> Result<Self, BoxError> {
-        let mut told = feed.as_deref().map(feed::lives);
-        let mut gone = told.clone().unwrap_or_default();
-        gone.retain(|_, lives| {
-            lives.retain(|life| life.deleted.is_some());
-            !lives.is_empty()
-        });
+        let mut gone = feed.as_deref().map(feed::lives).unwrap_or_default();
+        let mut told = feed.is_some().then(|| feed::take_live(&mut gone));
         let mut world = Self {
             gone,
             promised,
@@ -233,10 +239,8 @@ impl World {
                 let mut subject = load(client, record).await?;
                 let id = subject.id().clone();
                 if let Some(told) = &mut told {
-                    let last = told.remove(&id).and_then(|mut lives| lives.pop());
                     // A task whose last life has ended is there and was deleted: it has no history.
-                    let lives = last.filter(|life| life.deleted.is_none());
-                    let history = lives.map_or_else(Vec::new, |life| life.history);
+                    let history = told.remove(&id).map_or_else(Vec::new, |life| life.history);
                     let kept = std::mem::replace(&mut subject.history, history);
                     world.kept.insert(id.clone(), kept);
                 }
@@ -245,7 +249,7 @@ impl World {
         }
     }
 
-    /// The histories of the lives that a delete has ended.
+    /// The histories of the lives that have ended.
     pub fn histories_gone(&self) -> impl Iterator<Item = (&TaskId, &[Change])> {
         let gone = self.gone.iter();
         gone.flat_map(|(id, lives)| lives.iter().map(move |l| (id, &l.history[..])))

@@ -96,6 +96,50 @@ pub struct Standstill {
     pub wakes: bool,
 }
 
+/// A write that a worker holds until the test lets it through.
+#[derive(Debug)]
+pub struct HeldWrite {
+    folder: PathBuf,
+    pid: u32,
+    since: u64,
+}
+
+impl HeldWrite {
+    /// Asks a worker to hold its next write. Returns `None` when it writes nothing: it has no tasks, or
+    /// it is one of the command line, which does not know the request.
+    ///
+    /// # Errors
+    ///
+    /// When the worker has ended by itself.
+    pub async fn ask(worker: &mut Worker) -> Result<Option<Self>, BoxError> {
+        let write = Self {
+            folder: worker.witnesses(),
+            pid: worker.pid()?,
+            since: witness::now(),
+        };
+        let is_held = worker.role() == Role::Library && is_held(&write.folder, write.pid).await?;
+        Ok(is_held.then_some(write))
+    }
+
+    /// The claims that the write is for.
+    ///
+    /// # Errors
+    ///
+    /// When what the worker reported cannot be read.
+    pub fn claims(&self) -> Result<Vec<(TaskId, Fence)>, BoxError> {
+        claims(&self.folder, self.pid, self.since)
+    }
+
+    /// Lets the write go on to the store.
+    ///
+    /// # Errors
+    ///
+    /// When the file is gone.
+    pub fn let_through(self) -> io::Result<()> {
+        fs::remove_file(held(&self.folder, self.pid))
+    }
+}
+
 /// Stops a worker, in the middle of a write where one of its writes can be held. Continues it, or
 /// kills it and launches the next. Returns whether a write of a lost claim was let through.
 ///
@@ -107,24 +151,21 @@ pub async fn stand_still(
     feed: &Feed,
     how: Standstill,
 ) -> Result<bool, BoxError> {
-    let (pid, folder) = (worker.pid()?, &worker.witnesses());
-    let since = witness::now();
-    // The command line does not know the request.
-    let is_held = worker.role() == Role::Library && is_held(folder, pid).await?;
+    let held = HeldWrite::ask(worker).await?;
     worker.stop()?;
     sleep(how.lasts).await;
     if !how.wakes {
         worker.kill().await?;
-        let _ = fs::remove_file(held(folder, pid));
+        held.map(HeldWrite::let_through).transpose()?;
         worker.launch()?;
         return Ok(false);
     }
     worker.go_on()?;
-    if !is_held {
+    let Some(held) = held else {
         return Ok(false);
-    }
+    };
     // A process that was stopped within a write on SQLite kept the file locked until now.
-    let claims = claims(folder, pid, since)?;
+    let claims = held.claims()?;
     let deadline = Instant::now() + TO_LOSE;
     let lost = loop {
         if let Some(lost) = lost(&feed.changes(), &claims) {
@@ -136,7 +177,7 @@ pub async fn stand_still(
         }
         sleep(LOOK * 10).await;
     };
-    fs::remove_file(held(folder, pid))?;
+    held.let_through()?;
     Ok(lost)
 }
 

@@ -15,7 +15,8 @@ use windlass_robustness::{
     BoxError,
     chaos::{self, Settings, Summary},
     cluster::Shaking,
-    workers::Programs,
+    scene::Ground,
+    site::Programs,
 };
 
 const PROGRAMS: Programs = Programs {
@@ -40,13 +41,15 @@ fn settings(seed: u64) -> Settings {
         seed,
         tasks: 600,
         kills: 5,
+        together: 2,
         stops: 2,
         shutdowns: 1,
         over: Duration::from_secs(40),
         ttl: Duration::from_secs(3),
         late: Duration::from_millis(120),
         settle: Duration::from_secs(90),
-        etcd: Some(Shaking {
+        ground: Ground::Etcd(3),
+        shaking: Shaking {
             kills: 2,
             stops: 1,
             leader_stops: 1,
@@ -54,7 +57,7 @@ fn settings(seed: u64) -> Settings {
             compactions: 10,
             quorum_losses: 1,
             partitions: 4,
-        }),
+        },
     }
 }
 
@@ -99,15 +102,15 @@ async fn soak_on_etcd() -> Result<(), BoxError> {
         if runs % 3 == 2 {
             // Hardly a moment without anything.
             settings.kills *= 3;
-            settings.etcd = settings.etcd.map(|shaking| Shaking {
+            settings.shaking = Shaking {
                 kills: 4,
                 stops: 2,
                 leader_stops: 3,
                 moves: 8,
                 compactions: 60,
                 partitions: 6,
-                ..shaking
-            });
+                ..settings.shaking
+            };
         }
         play(settings).await.map_err(told)?;
         runs += 1;

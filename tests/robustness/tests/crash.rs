@@ -13,9 +13,11 @@ use std::{
 use windlass::{Client, Code, store::Store};
 use windlass_robustness::{
     BoxError,
-    chaos::{self, Scene, Settings, Summary},
+    chaos::{self, Settings, Summary},
+    cluster::Shaking,
     plan::Plan,
-    workers::Programs,
+    scene::{Ground, Scene},
+    site::Programs,
     world::World,
 };
 
@@ -44,13 +46,15 @@ fn settings(seed: u64) -> Settings {
         seed,
         tasks: 2000,
         kills: 0,
+        together: 0,
         stops: 0,
         shutdowns: 2,
         over: Duration::from_secs(40),
         ttl: Duration::from_millis(1500),
         late: Duration::ZERO,
         settle: Duration::from_secs(60),
-        etcd: None,
+        ground: Ground::File,
+        shaking: Shaking::default(),
     }
 }
 
@@ -70,10 +74,36 @@ fn told(error: BoxError) -> BoxError {
 async fn workers_are_killed_thirty_times() -> Result<(), BoxError> {
     let _alone = ALONE.lock().await;
     let kills = Settings {
-        kills: 30,
+        kills: 24,
+        together: 3,
         ..settings(seed()?)
     };
     let summary = play(kills).await.map_err(told)?;
+    assert!(summary.lost > 0, "no claim was lost: nothing is shown");
+    assert!(
+        summary.refused > 0,
+        "no effect was refused: nothing is shown"
+    );
+    assert!(summary.races > 0, "no id was submitted twice at once");
+    assert!(summary.node_commands > 0, "no node got a command");
+    Ok(())
+}
+
+/// The coordinator and the states are in two files, which share no transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_on_a_split_store_are_killed() -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let split = Settings {
+        tasks: 500,
+        kills: 8,
+        together: 2,
+        shutdowns: 1,
+        late: LATE,
+        over: Duration::from_secs(15),
+        ground: Ground::Split,
+        ..settings(seed()?)
+    };
+    let summary = play(split).await.map_err(told)?;
     assert!(summary.lost > 0, "no claim was lost: nothing is shown");
     Ok(())
 }
@@ -162,6 +192,7 @@ async fn soak() -> Result<(), BoxError> {
     while Instant::now() < end {
         let both = Settings {
             kills: 15,
+            together: 4,
             stops: 6,
             shutdowns: 4,
             late: if runs % 2 == 0 { LATE } else { Duration::ZERO },

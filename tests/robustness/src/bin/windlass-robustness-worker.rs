@@ -1,23 +1,26 @@
 //! A node with the handlers of the crash tests, to be killed.
 //!
-//! `windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS LATE_MS`
+//! `windlass-robustness-worker STORE NODE WITNESSES TTL_MS SLOTS LATE_MS [TERM=VALUE…]`
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tracing_subscriber::EnvFilter;
-use windlass::{Runner, store::Store};
+use windlass::{Runner, balancer::Fair};
 use windlass_robustness::{
-    BoxError, kinds,
+    BoxError, ground, kinds,
     late::Late,
-    witness::{self, Journal},
+    reuse,
+    terms::{SIDE, Terms},
+    witness::{self, Journal, Said},
 };
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [store, node, witnesses, ttl, slots, late] = &args[..] else {
+    let [store, node, witnesses, ttl, slots, late, terms @ ..] = &args[..] else {
         return Err("usage: see the head of the source".into());
     };
+    let terms = Terms::parse(terms)?;
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::from_env("WINDLASS_LOG"))
         .with_writer(std::io::stderr)
@@ -26,10 +29,14 @@ async fn main() -> Result<(), BoxError> {
     let journal = Arc::new(Journal::open(Path::new(witnesses), node)?);
     witness::watch_stalls(journal.clone());
     let ttl = Duration::from_millis(ttl.parse()?);
-    let store = Store::open(store).await?;
     let late = Duration::from_millis(late.parse()?);
-    let store = Late::store(&store, &journal, Path::new(witnesses), late);
-    let builder = Runner::builder(&store)
+    let through = |store| Late::store(&store, &journal, Path::new(witnesses), late);
+    let store = ground::open_through(store, through).await?;
+    let slots = match terms.slots {
+        Some(slots) => slots,
+        None => slots.parse()?,
+    };
+    let mut builder = Runner::builder(&store)
         // Another that is stopped while it writes keeps the file locked.
         .wait_for_store(std::time::Duration::from_secs(60))
         .node(node)
@@ -37,8 +44,21 @@ async fn main() -> Result<(), BoxError> {
         .wait_for_name(ttl * 4)
         .park_after(kinds::PARK_AFTER)
         .retention(None)
-        .slots(slots.parse()?);
-    let runner = kinds::add_all(builder, &journal).start().await?;
+        .slots(slots);
+    if let Some(side) = &terms.side {
+        builder = builder.select(SIDE, side);
+    }
+    if terms.fair {
+        builder = builder.balancer(Fair::default());
+    }
+    journal.say(Said::Serves {
+        node: node.parse()?,
+        kinds: terms.kinds.clone(),
+        side: terms.side.clone(),
+    });
+    builder = kinds::add_all(builder, &journal, &terms);
+    builder = reuse::add_all(builder, &journal, &terms);
+    let runner = builder.start().await?;
     tracing::info!(node, "working");
     runner.run_until_signal().await?;
     Ok(())

@@ -7,12 +7,12 @@ use super::{
     Found,
     one_run::{self, Run},
 };
-use crate::world::World;
+use crate::{feed::Life, world::World};
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
     for (id, _) in &world.promised.deleted {
-        let lives = world.gone.get(id).map_or(0, Vec::len);
+        let lives = ended(world, id).count();
         let there = world.subjects.get(id);
         if world.feed.is_empty() {
             if there.is_some() {
@@ -69,9 +69,15 @@ pub(super) fn check_handlers(world: &World) -> Found {
     found
 }
 
-/// The claims of a life that has ended.
+/// The lives of an id that a delete has ended.
+fn ended<'a>(world: &'a World, id: &TaskId) -> impl Iterator<Item = &'a Life> {
+    let lives = world.gone.get(id).into_iter().flatten();
+    lives.filter(|life| life.deleted.is_some())
+}
+
+/// The claims of a life that a delete has ended.
 fn fences(world: &World, id: &TaskId, life: usize) -> Option<Vec<Fence>> {
-    let history = &world.gone.get(id)?.get(life)?.history;
+    let history = &ended(world, id).nth(life)?.history;
     let fences = history.iter().filter_map(|c| match &c.what {
         What::Claimed { fence, .. } => Some(*fence),
         _ => None,
@@ -122,6 +128,10 @@ mod tests {
     fn a_delete_that_is_in_no_history_is_caught() {
         let mut world = deleted();
         world.gone.clear();
+        caught(check(&world), "its delete is in no history");
+        // A task that was replaced was not deleted.
+        let mut world = deleted();
+        world.gone.get_mut(&id()).unwrap()[0].deleted = None;
         caught(check(&world), "its delete is in no history");
     }
 

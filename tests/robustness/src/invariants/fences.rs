@@ -74,7 +74,10 @@ fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
 fn of(subject: &Subject, mut greatest: Fence) -> Vec<String> {
     let mut found = follow(&subject.history, &mut greatest);
     let record = &subject.record;
-    if record.fence != greatest {
+    let claimed = |c: &Change| matches!(c.what, What::Claimed { .. });
+    // A new task of the id may begin at 0 until it is claimed: the store keeps the fences apart.
+    let begins = record.fence == Fence(0) && !subject.history.iter().any(claimed);
+    if record.fence != greatest && !begins {
         let stored = record.fence;
         found.push(format!(
             "its record has fence {stored}; its last claim is {greatest}"
@@ -155,6 +158,17 @@ mod tests {
             check(&of_gone(history)),
             "claim 2 wrote change 4 after its end",
         );
+    }
+
+    #[test]
+    fn a_new_task_of_an_id_has_no_fence_before_its_first_claim() {
+        let mut task = subject(vec![submitted()]);
+        task.record.fence = fence(0);
+        let mut world = world(task);
+        world.gone = gone(vec![submitted(), claimed("a", 5)]);
+        holds(check(&world));
+        world.subjects.get_mut(&id()).unwrap().record.fence = fence(3);
+        caught(check(&world), "its record has fence 3");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use windlass::{ActionKind, Code, store::What};
 
 use super::Found;
 use crate::{
-    chaos,
+    kinds, settle,
     world::{Subject, World},
 };
 
 pub(super) fn check(world: &World) -> Found {
     let mut found = Found::new();
     for (id, subject) in &world.subjects {
-        if let Some(why) = chaos::unsettled(&subject.record) {
+        if let Some(why) = settle::unsettled(&subject.record) {
             found.push((id.clone(), format!("it {why}")));
         }
         if let Some(node) = &subject.record.node {
@@ -46,7 +46,7 @@ fn ended_wrongly(subject: &Subject) -> Option<String> {
         Code::Killed if told.is_none_or(|c| c.command.kind() != ActionKind::Kill) => {
             Some("it is killed without a command".to_owned())
         }
-        Code::Failed if kind != "doomed" => Some(format!("it failed by {message}")),
+        Code::Failed if !kinds::may_fail(kind) => Some(format!("it failed by {message}")),
         Code::Completed if told.is_none() => match (subject.job(), subject.count()) {
             (Some(job), count) if count != Some(job.total) => {
                 let total = job.total;

@@ -1,0 +1,117 @@
+//! Waits until every task has ended or is parked.
+
+use std::{fmt::Write as _, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use windlass::{
+    Client, Code, Command,
+    store::{Filter, NodeCommand, Page, TaskRecord},
+};
+
+use crate::{BoxError, kinds, scene::Scene, world};
+
+/// Why a task has not settled.
+pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
+    let stays = kinds::stays(record.task.kind.as_str());
+    let Ok(state) = &record.state else {
+        return Some("cannot be read");
+    };
+    match state.code() {
+        _ if record.commands > 0 => Some("has commands that wait"),
+        code if code.is_terminal() => None,
+        Code::Sleeping | Code::Paused if stays && record.node.is_some() => Some("is held"),
+        Code::Paused if stays => None,
+        Code::Sleeping if stays => {
+            let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+            state.due().is_none_or(|due| due < soon).then_some("sleeps")
+        }
+        Code::Paused => Some("is paused"),
+        Code::Sleeping => Some("sleeps"),
+        _ => Some("runs"),
+    }
+}
+
+/// Resumes what is paused and unfreezes what is frozen, until everything has ended or is parked.
+///
+/// # Errors
+///
+/// When they have not within the time, or a worker has ended.
+pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError> {
+    let deadline = Instant::now() + within;
+    loop {
+        for worker in &mut scene.workers {
+            worker.supervise()?;
+        }
+        for node in scene.client.nodes().await.unwrap_or_default() {
+            if node.status.frozen || node.status.draining {
+                let unfreeze = NodeCommand::Unfreeze;
+                // It may be gone by now; the next round sees.
+                let _ = scene.client.command_node(&node.spec.name, unfreeze).await;
+            }
+        }
+        let left = live(&scene.client).await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        for record in &left {
+            let paused = record
+                .state
+                .as_ref()
+                .is_ok_and(|s| s.code() == Code::Paused);
+            if paused && record.commands == 0 && !kinds::stays(record.task.kind.as_str()) {
+                let version = record.state.as_ref().map_or(0, |s| s.version);
+                let id = format!("settle-{}-{version}", record.task.id);
+                let traffic = &scene.traffic;
+                traffic.command(&record.task.id, &id, Command::Run).await?;
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(hanging(&scene.client, left, within).await?.into());
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn live(client: &Client) -> Result<Vec<TaskRecord>, BoxError> {
+    let mut left = Vec::new();
+    let filter = Filter {
+        states: vec![Code::Runnable, Code::Fault, Code::Sleeping, Code::Paused],
+        ..Filter::default()
+    };
+    // Each page of a store on etcd reads all there is.
+    let mut page = Page {
+        limit: 10_000,
+        ..Page::default()
+    };
+    loop {
+        let records = match client.list(&filter, page).await {
+            Ok(records) => records,
+            Err(e) if e.is_retryable() => continue,
+            Err(e) => return Err(e.into()),
+        };
+        let Some(last) = records.last() else {
+            return Ok(left);
+        };
+        page.after = last.order;
+        left.extend(records.into_iter().filter(|r| unsettled(r).is_some()));
+    }
+}
+
+async fn hanging(
+    client: &Client,
+    left: Vec<TaskRecord>,
+    within: Duration,
+) -> Result<String, BoxError> {
+    let count = left.len();
+    let mut text = format!("{count} tasks have not settled within {within:?}:\n");
+    for record in left.iter().take(200) {
+        let why = unsettled(record).unwrap_or("has settled meanwhile");
+        let _ = writeln!(text, "  {} {why}", record.task.id);
+    }
+    let _ = writeln!(text, "nodes: {:#?}", client.nodes().await?);
+    for record in left.into_iter().take(10) {
+        let subject = world::load(client, record).await?;
+        let _ = writeln!(text, "{}", subject.describe());
+    }
+    Ok(text)
+}

@@ -1,0 +1,14 @@
+//! One kind of event each, with real processes, on SQLite and on etcd.
+//!
+//! `WINDLASS_SEED=N` repeats the choices of a scene (not its timing).
+
+#![allow(clippy::print_stderr, reason = "a test that tells its seed")]
+
+mod copied;
+mod damaged;
+mod placed;
+mod priorities;
+mod purged;
+mod reborn;
+mod support;
+mod takeover;

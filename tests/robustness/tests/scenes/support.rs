@@ -1,0 +1,112 @@
+//! What the scenes share.
+
+use std::{env, future::Future, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use windlass::{
+    Code, NewTask, TaskId,
+    store::{Filter, Page, TaskRecord},
+};
+use windlass_robustness::{
+    BoxError,
+    kinds::Job,
+    scene::{Ground, Post, Scene},
+    site::Programs,
+    terms::Terms,
+};
+
+pub(crate) const PROGRAMS: Programs = Programs {
+    worker: env!("CARGO_BIN_EXE_windlass-robustness-worker"),
+    cli: env!("CARGO_BIN_EXE_windlass-robustness-cli"),
+};
+
+/// How long leases last.
+pub(crate) const TTL: Duration = Duration::from_millis(1500);
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The scenes run one after the other: each has several processes.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Makes a scene without workers, plays it, and keeps its folder when it fails.
+pub(crate) async fn play(
+    ground: Ground,
+    late: Duration,
+    play: impl AsyncFnOnce(&mut Scene, fastrand::Rng) -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
+    let _alone = ALONE.lock().await;
+    let seed = match env::var("WINDLASS_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => fastrand::u64(..1_000_000),
+    };
+    eprintln!("WINDLASS_SEED={seed}");
+    let mut scene = Scene::empty(PROGRAMS, TTL, late, ground).await?;
+    let played = play(&mut scene, fastrand::Rng::with_seed(seed)).await;
+    played.map_err(|e| {
+        // The test's own output keeps the lines of a report apart, `Debug` would not.
+        let folder = scene.keep();
+        eprintln!("WINDLASS_SEED={seed}, everything is in {folder}\n{e}");
+        "see above".into()
+    })
+}
+
+/// Workers of the library with the usual terms, one per name.
+pub(crate) fn libraries(names: &[&'static str]) -> Vec<Post> {
+    let numbered = names.iter().enumerate();
+    numbered
+        .map(|(number, name)| Post::library(name, number % 3, Terms::default()))
+        .collect()
+}
+
+/// Asks again until the answer is `Some`.
+pub(crate) async fn until<T, F: Future<Output = Result<Option<T>, BoxError>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, BoxError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask().await? {
+            return Ok(answer);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("waited for longer than {PATIENCE:?} until {what}").into());
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A task of the kind `steps`.
+pub(crate) fn steps(id: &str, total: u64, ms: u64) -> NewTask {
+    let job = Job {
+        total,
+        ms,
+        ..Job::default()
+    };
+    NewTask::new("steps").id(id).props(&job)
+}
+
+/// Submits tasks and remembers them as promised.
+pub(crate) async fn submit(scene: &Scene, tasks: Vec<NewTask>) -> Result<(), BoxError> {
+    let tasks: Result<Vec<_>, _> = tasks.into_iter().map(NewTask::build).collect();
+    scene.traffic.submit_all(tasks?).await
+}
+
+/// The tasks that match, at most 10,000.
+pub(crate) async fn list(scene: &Scene, filter: Filter) -> Result<Vec<TaskRecord>, BoxError> {
+    let page = Page {
+        limit: 10_000,
+        ..Page::default()
+    };
+    Ok(scene.client.list(&filter, page).await?)
+}
+
+/// Waits until a task is in a state.
+pub(crate) async fn wait_for(scene: &Scene, id: &TaskId, code: Code) -> Result<(), BoxError> {
+    let what = format!("{id} is {code}");
+    until(&what, async || {
+        let record = scene.client.get(id).await?;
+        Ok((record.state?.code() == code).then_some(()))
+    })
+    .await
+}
