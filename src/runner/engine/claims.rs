@@ -32,6 +32,9 @@ pub(super) const IGNORED_AT_LEAST: usize = 1024;
 /// How many tasks that were left to others are remembered before those of the past are forgotten.
 pub(super) const WAITED_AT_LEAST: usize = 100_000;
 
+/// How many quick runs in a row may change nothing before the machine slows the handler down.
+const IDLE_RUNS: u32 = 100;
+
 impl Engine {
     fn kind_limit(&self, kind: &Kind) -> u32 {
         let entry = self.parts.kinds.get(kind).or(self.parts.default.as_ref());
@@ -384,6 +387,7 @@ impl Engine {
             retry,
             max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
             max_outcomes: limits.max_outcomes,
+            idle_runs: IDLE_RUNS,
         };
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");
