@@ -73,6 +73,7 @@ impl KindConfig {
             retry,
             max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
             max_outcomes: limits.max_outcomes,
+            idle_runs: IDLE_RUNS,
         }
     }
 
@@ -81,6 +82,9 @@ impl KindConfig {
         self.slots
     }
 }
+
+/// How many quick runs in a row may change nothing before the machine slows the handler down.
+const IDLE_RUNS: u32 = 100;
 
 /// A task that sleeps for longer than this gives its claim back, by default.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@
 //! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
 //! | [`state`] | [`State`], [`Status`], [`Code`]: where a task is |
 //! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
+//! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
 //! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
 //! | [`time`] | reading times, with errors that name the field |
 //! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and what became of it |

@@ -102,8 +102,9 @@ fn configs() -> impl Strategy<Value = Config> {
         Just(config(Fixed(Decision::Sleep(Wake::After(Duration::MAX))))),
     ];
     let most = prop_oneof![1..5usize, Just(1000)];
-    (policies, most).prop_map(|(config, max_outcomes)| Config {
+    (policies, most, 1..4u32).prop_map(|(config, max_outcomes, idle_runs)| Config {
         max_outcomes,
+        idle_runs,
         ..config
     })
 }
@@ -168,6 +169,8 @@ struct World {
     /// Whether the handler last returned an error that no retry fixes.
     failed_for_good: bool,
     wake: Option<Timestamp>,
+    /// When a handler that was slowed down runs again.
+    resume: Option<Duration>,
     grace: Option<Duration>,
     /// Commands that were fed and are not settled in the store, oldest first.
     waiting: Vec<(u64, Command)>,
@@ -202,6 +205,7 @@ impl World {
             handler: Handler::None,
             failed_for_good: false,
             wake: None,
+            resume: None,
             grace: None,
             waiting: Vec::new(),
             fed: Vec::new(),
@@ -278,7 +282,7 @@ impl World {
             Event::Stale(timer) => {
                 // If it is armed this is its going off, too early.
                 match timer {
-                    Timer::Wake => self.wake = None,
+                    Timer::Wake => (self.wake, self.resume) = (None, None),
                     Timer::Grace => self.grace = None,
                 }
                 self.feed(Input::Timer(timer));
@@ -339,6 +343,10 @@ impl World {
         }
         if self.wake.is_some_and(|at| at <= self.now) {
             self.wake = None;
+            self.feed(Input::Timer(Timer::Wake));
+        }
+        if self.resume.is_some_and(|at| at <= self.elapsed) {
+            self.resume = None;
             self.feed(Input::Timer(Timer::Wake));
         }
     }
@@ -420,12 +428,20 @@ impl World {
                 assert_eq!(self.durable.status, Status::Sleeping { until: at }, "{log}");
                 self.wake = Some(at);
             }
+            Effect::ArmResume { at, runs } => {
+                assert_eq!(self.handler, Handler::None, "{log}");
+                assert_eq!(self.durable.status, Status::Runnable, "{log}");
+                assert!(self.waiting.is_empty() && !self.stopping, "{log}");
+                assert!(runs > 0 && at > self.elapsed, "{log}");
+                assert!(at <= self.elapsed + Duration::from_secs(1), "{log}");
+                self.resume = Some(at);
+            }
             Effect::ArmGrace(at) => {
                 assert_eq!(self.handler, Handler::Runs, "{log}");
                 assert!(at <= self.elapsed + self.stop_grace, "never longer: {log}");
                 self.grace = Some(at);
             }
-            Effect::Disarm(Timer::Wake) => self.wake = None,
+            Effect::Disarm(Timer::Wake) => (self.wake, self.resume) = (None, None),
             Effect::Disarm(Timer::Grace) => self.grace = None,
             Effect::Done(end) => {
                 assert!(self.done.is_none() && self.write.is_none(), "{log}");
@@ -438,7 +454,7 @@ impl World {
                     self.tickets.is_empty(),
                     "every checkpoint is answered: {log}"
                 );
-                assert_eq!(self.wake, None, "{log}");
+                assert_eq!((self.wake, self.resume), (None, None), "{log}");
                 self.done = Some(end);
             }
         }
@@ -465,6 +481,10 @@ impl World {
                 self.now -= SignedDuration::from_hours(1);
                 self.elapsed = self.elapsed.max(at);
                 self.go_off();
+            } else if let Some(at) = self.resume {
+                self.elapsed = self.elapsed.max(at);
+                self.go_off();
+                assert_eq!(self.resume, None, "{:#?}", self.log);
             } else {
                 let Status::Sleeping { until } = self.durable.status else {
                     panic!("stuck: {:#?}", self.log);

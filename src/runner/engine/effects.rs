@@ -84,6 +84,12 @@ impl Engine {
                     self.timers.wake_at(id, &mut slot.timers, at);
                 }
             }
+            Effect::ArmResume { at, runs } => {
+                self.report_idle_runs(id, runs);
+                if let Some(at) = self.started.checked_add(at) {
+                    self.wait_until(id, Wait::Resume, at);
+                }
+            }
             Effect::ArmGrace(elapsed) => {
                 // A grace longer than the clock of the machine can count never ends.
                 if let Some(at) = self.started.checked_add(elapsed) {
@@ -94,6 +100,7 @@ impl Engine {
                 if let Some(slot) = self.slots.get_mut(&id) {
                     self.timers.no_wake(id, &mut slot.timers);
                 }
+                self.no_wait(id, Wait::Resume);
             }
             Effect::Disarm(Timer::Grace) => self.no_wait(id, Wait::Grace),
             Effect::Done(end) => self.done(id, end),

@@ -379,11 +379,13 @@ impl Engine {
                 slot.timers.gone(gone);
             }
             match gone {
-                Gone::Wake(slot) if !self.has_room_for(slot) => {
+                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) if !self.has_room_for(slot) => {
                     // Every slot is taken: the sleeper waits its turn among the ready tasks.
                     self.feed(slot, Input::Stop(StopReason::Balance));
                 }
-                Gone::Wake(slot) => self.feed(slot, Input::Timer(Timer::Wake)),
+                Gone::Wake(slot) | Gone::Over(slot, Wait::Resume) => {
+                    self.feed(slot, Input::Timer(Timer::Wake));
+                }
                 Gone::Over(slot, Wait::Grace) => self.feed(slot, Input::Timer(Timer::Grace)),
                 Gone::Over(slot, Wait::Stuck) => self.stuck(slot),
             }

@@ -17,6 +17,8 @@ use crate::runner::due::Moment;
 pub(super) enum Wait {
     /// The handler's grace ends.
     Grace,
+    /// The wait before the next run of a handler that runs again and again without any effect ends.
+    Resume,
     /// An aborted handler has not ended.
     Stuck,
 }

@@ -23,6 +23,9 @@ pub struct Config {
     /// How many commands get their outcome in one write at the most (at least 1); what waits behind
     /// them does so in the writes that follow.
     pub max_outcomes: usize,
+    /// How many runs of less than 100 ms in a row may change nothing (no new data, no effect) before
+    /// the machine waits between two: 10 ms, then twice as long each time, at most 1 s.
+    pub idle_runs: u32,
 }
 
 /// What comes from outside with every input, so that the machine needs no clock and no dice.
@@ -58,7 +61,8 @@ pub enum StopReason {
 /// The two timers of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The wake-up of a sleep that is too short to give the claim back for.
+    /// The wake-up of a sleep that is too short to give the claim back for, or the end of the wait
+    /// before the next run of a handler that runs again and again without any effect.
     Wake,
     /// The end of the grace that a handler has. Setting the clock does not move it.
     Grace,
@@ -193,6 +197,14 @@ pub enum Effect {
     },
     /// Set [`Timer::Wake`] (again) to this time of day.
     ArmWake(Timestamp),
+    /// Set [`Timer::Wake`] (again) to when [`Env::elapsed`] reaches this: the handler has run again
+    /// and again without any effect.
+    ArmResume {
+        /// When the next run starts.
+        at: Duration,
+        /// How many quick runs in a row have changed nothing.
+        runs: u32,
+    },
     /// Set [`Timer::Grace`] (again) to when [`Env::elapsed`] reaches this.
     ArmGrace(Duration),
     /// The timer is of no use any more.

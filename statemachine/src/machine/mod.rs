@@ -22,6 +22,7 @@
 //! - After [`Input::Fenced`] nothing is written any more.
 
 mod io;
+mod pace;
 mod settle;
 
 use std::{
@@ -33,7 +34,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::io::{Config, Effect, End, Env, Input, Signal, Step, StopReason, Timer, Write};
-use self::settle::Cause;
+use self::{pace::Pace, settle::Cause};
 use crate::{
     Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand, State, Status,
     errors::{DEFAULT_KEPT, cut},
@@ -45,7 +46,7 @@ const CLAIM_GONE: &str = "the claim on this task is gone";
 enum Phase {
     /// Before [`Input::Begin`].
     Fresh,
-    /// Nothing runs and nothing is written: a short sleep.
+    /// Nothing runs and nothing is written: a short sleep, or a wait before the next run.
     Idle,
     /// The handler runs.
     Running,
@@ -94,6 +95,7 @@ pub struct Machine {
     abandoned: bool,
     refusals: u32,
     last_order: u64,
+    pace: Pace,
 }
 
 impl Machine {
@@ -114,6 +116,7 @@ impl Machine {
             abandoned,
             refusals: 0,
             last_order,
+            pace: Pace::default(),
         }
     }
 
@@ -209,7 +212,12 @@ impl Machine {
             return self.settle(Cause::Nothing, env, out);
         }
         match self.state.status {
+            Status::Runnable if let Some(at) = self.pace.resume(env.elapsed) => {
+                let runs = self.pace.runs();
+                out.push(Effect::ArmResume { at, runs });
+            }
             Status::Runnable => {
+                self.pace.starts(env.elapsed);
                 self.phase = Phase::Running;
                 out.push(Effect::Start {
                     attempt: self.state.attempts.saturating_add(1),
@@ -311,6 +319,9 @@ impl Machine {
         }
         let mut ticket = None;
         if let Some((asked, data)) = checkpoint {
+            if state.data.as_ref() != Some(&data) {
+                self.pace.changes();
+            }
             state.data = Some(data);
             ticket = Some(asked);
         }
@@ -333,6 +344,7 @@ impl Machine {
             return;
         }
         self.last_order = command.order;
+        self.pace.reset();
         let told = self.phase == Phase::Running;
         let deadline = told.then(|| self.grace_from(env.elapsed));
         if told {

@@ -266,6 +266,13 @@ impl Machine {
         };
         let applied = match draft.apply(&message, None, env) {
             Ok(codes) => {
+                let again = match draft.state.status {
+                    Status::Runnable => message.kind() != ActionKind::Release,
+                    Status::Sleeping { until } => until <= env.now,
+                    _ => false,
+                };
+                let idle = again && effects.is_empty() && draft.state.data == self.state.data;
+                self.pace.ends(idle, self.config.idle_runs, env.elapsed);
                 draft.effects = effects;
                 if resets {
                     draft.state.attempts = 0;
@@ -274,6 +281,7 @@ impl Machine {
                 codes
             }
             Err(why) => {
+                self.pace.reset();
                 let text = format!("the handler returned a message that cannot be applied: {why}");
                 message = Message::error(text);
                 match draft.apply(&message, None, env) {

@@ -40,6 +40,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
         retry: Arc::new(retry),
         max_data_bytes: 100,
         max_outcomes: 5,
+        idle_runs: 100,
     }
 }
 
@@ -88,6 +89,16 @@ impl Rig {
         let passed = u64::try_from(second).unwrap_or(0);
         self.elapsed = self.elapsed.max(Duration::from_secs(passed));
         self
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Time passes, in milliseconds.
+    pub(crate) fn pass(&mut self, millis: u64) {
+        self.elapsed += Duration::from_millis(millis);
+        self.now += SignedDuration::from_millis(millis as i64);
     }
 
     /// Sets the clock; no time passes.
@@ -209,6 +220,9 @@ pub(crate) fn line(effect: &Effect) -> String {
             Err(why) => format!("checkpoint {ticket} refused: {why}"),
         },
         Effect::ArmWake(at) => format!("arm wake {}", offset(*at)),
+        Effect::ArmResume { at, runs } => {
+            format!("resume +{}s after {runs} runs", at.as_secs_f64())
+        }
         Effect::ArmGrace(at) => format!("arm grace +{}s", at.as_secs_f64()),
         Effect::Disarm(which) => format!("disarm {}", timer(which)),
         Effect::Done(End::Dropped(code)) => format!("done {code}"),

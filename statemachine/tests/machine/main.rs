@@ -10,6 +10,7 @@ mod errors;
 mod losing;
 mod many;
 mod oddities;
+mod pace;
 mod parked;
 mod phases;
 mod refused;

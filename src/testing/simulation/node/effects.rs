@@ -92,7 +92,8 @@ impl Node {
             Effect::ArmGrace(at) => slot.grace = Some(at),
             Effect::Disarm(Timer::Wake) => slot.wake = None,
             Effect::Disarm(Timer::Grace) => slot.grace = None,
-            Effect::Start { .. } | Effect::Done(_) => {}
+            // `idle_runs` is set so that no run waits.
+            Effect::ArmResume { .. } | Effect::Start { .. } | Effect::Done(_) => {}
         }
         None
     }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use windlass_statemachine::{
     Kind, Machine, Task, TaskId,
-    machine::{Input, StopReason, Timer},
+    machine::{Config, Input, StopReason, Timer},
 };
 
 use super::{
@@ -299,7 +299,12 @@ impl Node {
             return;
         };
         let limits = world.store.limits();
-        let config = entry.config.machine(&claimed.task, limits, PARK_AFTER);
+        let config = Config {
+            // Real time does not pass between runs here: a handler that runs for ever is reported by
+            // the limit of the simulation instead of being slowed down.
+            idle_runs: u32::MAX,
+            ..entry.config.machine(&claimed.task, limits, PARK_AFTER)
+        };
         let id = self.next_slot;
         self.next_slot += 1;
         self.by_task.insert(claimed.task.id.clone(), id);
