@@ -2,7 +2,7 @@
 
 use windlass::{
     Code, Command, Message, Outcome,
-    store::Commit,
+    statemachine::state::LastCommand,
     testing::{Fault, Operation},
 };
 
@@ -174,14 +174,7 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
     write.state.version -= 1;
     write.steps.extend(then.steps);
     write.outcomes.extend(then.outcomes);
-    kit.faulty.fail(Operation::Commit, Fault::Before, 1);
-    let claim = claimed.claim.clone();
-    let answers = kit
-        .store
-        .coordinator()
-        .commit(vec![Commit { claim, write }]);
-    let error = answers.await.remove(0).unwrap_err();
-    assert!(error.is_retryable(), "{error}");
+    kit.lose(&claimed, write).await;
     kit.store.coordinator().leave(&node).await.unwrap();
 
     let node = kit.node("second").await;
@@ -198,4 +191,38 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
             (Code::Paused, Code::Completed, Some(complete)),
         ]
     );
+}
+
+/// The last command that was settled in the write that the coordinator missed was rejected. The commands
+/// before it got its outcome, and no command made the step.
+#[tokio::test]
+async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
+    let kit = Kit::new().await;
+    let node = kit.node("first").await;
+    kit.submit("a").await;
+    let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
+    let first = Message::checkpoint().with_data(&1).unwrap();
+    kit.commit(&mut claimed, first, None).await.unwrap();
+    let complete = Command::Complete { result: None };
+    let complete = kit.send("a", "c1", complete).await;
+    let pause = kit.send("a", "c2", Command::Pause).await;
+    let mut write = kit.write(&mut claimed, Message::complete(), Some(complete));
+    let rejected = Outcome::Rejected {
+        reason: "a completed task does not take `pause`".into(),
+    };
+    write.outcomes.push((pause, rejected.clone()));
+    write.state.last_command = Some(LastCommand {
+        order: pause,
+        outcome: rejected.clone(),
+    });
+    kit.lose(&claimed, write).await;
+    kit.store.coordinator().leave(&node).await.unwrap();
+
+    let node = kit.node("second").await;
+    let claimed = kit.claim(&node, "a").await.unwrap();
+    assert!(claimed.is_none(), "it has ended: {claimed:?}");
+    let (from, to) = (Code::Runnable, Code::Completed);
+    assert_eq!(kit.outcome("c1").await, Some(Outcome::Applied { from, to }));
+    assert_eq!(kit.outcome("c2").await, Some(rejected));
+    assert_eq!(kit.moves("a").await[1..], [(from, to, Some(complete))]);
 }

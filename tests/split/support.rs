@@ -21,7 +21,7 @@ use windlass::{
         Claimed, Commit, Error, Lease, NodeSpec, Send, StateRemoval, StateStore, StateWrite, Store,
         Submit, What, memory::MemoryStates,
     },
-    testing::FaultyStore,
+    testing::{Fault, FaultyStore, Operation},
 };
 
 /// States that are unavailable for a number of calls, or hold a call until it is released.
@@ -236,6 +236,18 @@ impl Kit {
             effects: Default::default(),
             state,
         }
+    }
+
+    /// Writes on behalf of a claim so that only the state store gets it.
+    pub(crate) async fn lose(&self, claimed: &Claimed, write: Write) {
+        self.faulty.fail(Operation::Commit, Fault::Before, 1);
+        let claim = claimed.claim.clone();
+        let answers = self
+            .store
+            .coordinator()
+            .commit(vec![Commit { claim, write }]);
+        let error = answers.await.remove(0).unwrap_err();
+        assert!(error.is_retryable(), "{error}");
     }
 
     /// Writes a message on behalf of a claim, as the answer to a command if it is one.

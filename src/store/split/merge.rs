@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use windlass_statemachine::{
-    ActionKind, Code, Outcome, QueuedCommand, State,
+    ActionKind, Code, Outcome, QueuedCommand, State, TransitionError,
     errors::{ErrorEntry, MAX_KEPT},
     machine::{Step, Write},
     state::LastCommand,
@@ -138,6 +138,7 @@ fn replay(
     let known = settled.iter().any(|c| c.order == last.order);
     let (before, after) = match &last.outcome {
         Outcome::Applied { from, to } if known => (*from, *to),
+        Outcome::Rejected { .. } if known => return rejected(from, to, settled, last),
         outcome => {
             let outcomes = settled.iter().map(|c| (c.order, outcome.clone()));
             return (path(from, to), outcomes.collect());
@@ -170,6 +171,51 @@ fn replay(
         at = next;
     }
     steps.extend(path(at, to));
+    (steps, outcomes)
+}
+
+/// The same where the last command was rejected. The commands before it made the steps, if they lead to
+/// the state; otherwise the return of the handler did, and they met the state that it led to.
+fn rejected(
+    from: Code,
+    to: Code,
+    settled: &[QueuedCommand],
+    last: &LastCommand,
+) -> (Vec<Step>, Vec<(u64, Outcome)>) {
+    let before = || settled.iter().filter(|c| c.order != last.order);
+    let kinds = || before().map(|c| c.command.kind());
+    let next = |at: Code, message: ActionKind| TABLE[at as usize][message as usize];
+    let by_commands = kinds().fold(from, |at, message| next(at, message).unwrap_or(at)) == to;
+    let (mut at, mut steps) = match by_commands {
+        true => (from, Vec::new()),
+        false => (to, path(from, to)),
+    };
+    let mut outcomes = Vec::new();
+    for command in before() {
+        let (message, order) = (command.command.kind(), command.order);
+        let outcome = match next(at, message).filter(|_| by_commands) {
+            Some(next) => {
+                let step = Step {
+                    message,
+                    from: at,
+                    to: next,
+                    command: Some(order),
+                };
+                steps.push(step);
+                let from = std::mem::replace(&mut at, next);
+                Outcome::Applied { from, to: next }
+            }
+            None => {
+                let reason = match next(at, message) {
+                    None => TransitionError::NotInTable { from: at, message }.to_string(),
+                    Some(_) => format!("the task was {at}, and a later command was rejected"),
+                };
+                Outcome::Rejected { reason }
+            }
+        };
+        outcomes.push((order, outcome));
+    }
+    outcomes.push((last.order, last.outcome.clone()));
     (steps, outcomes)
 }
 

@@ -53,7 +53,10 @@ const ALWAYS: [(&str, Check); 18] = [
     ("what was deleted is gone", deleted::check),
     ("a command that completed has run", exec_ends::check),
     ("checkpoints never go back", checkpoints::check),
-    ("a step and its data are stored together", carried::check),
+    (
+        "data are stored with the step that brings them",
+        carried::check,
+    ),
     ("every history is a path in the table", path::check),
     ("an end is final", terminal::check),
     (COUNTERS, attempts::check),
