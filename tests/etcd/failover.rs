@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::{Mutex, MutexGuard};
 use windlass::{Client, NewTask, Runner, TaskId, store::Store};
 use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
@@ -19,11 +20,17 @@ struct Scene {
     node: Runner,
     running: Vec<TaskId>,
     lease: u64,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// Three members at a time: with more on two cores a member can be elected that is about to be
+/// stopped, and a leader that stood still ends leases.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 impl Scene {
     /// A node that runs ten tasks, so long that they outlast the test.
     async fn new() -> Self {
+        let alone = ALONE.lock().await;
         let cluster = Cluster::start(Setup::of(3)).unwrap();
         let (store, client) = open(&cluster.url("ns")).await;
         let node = Runner::builder(&store).node("n").lease_ttl(TTL);
@@ -44,6 +51,7 @@ impl Scene {
             node,
             running,
             lease,
+            _alone: alone,
         }
     }
 
