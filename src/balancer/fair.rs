@@ -77,7 +77,7 @@ impl Balancer for Fair {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::tests::task, *};
 
     fn peer(name: &str, claims: u64) -> Peer {
         Peer {
@@ -139,24 +139,10 @@ mod tests {
         assert_eq!(given, ["t3".parse().unwrap()]);
     }
 
-    fn view() -> TaskView {
-        TaskView {
-            id: "t".parse().unwrap(),
-            kind: "k".parse().unwrap(),
-            labels: None,
-            priority: 0,
-            order: 1,
-            due: None,
-            sleeping: false,
-            claimed_by: None,
-            commanded: false,
-        }
-    }
-
     fn takes(me: u64, others: &[Peer]) -> bool {
         let node = peer("me", me);
         let cluster = Cluster { me: &node, others };
-        Fair::default().takes(&cluster, &view())
+        Fair::default().takes(&cluster, &task())
     }
 
     #[test]

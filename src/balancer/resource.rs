@@ -129,7 +129,10 @@ impl<P: Probe> Balancer for Resource<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Peer, *};
+    use super::{
+        super::{Peer, tests::task},
+        *,
+    };
 
     #[derive(Debug)]
     struct Fixed(f64);
@@ -153,17 +156,7 @@ mod tests {
 
     #[test]
     fn it_takes_below_one_limit_and_gives_back_above_the_other() {
-        let task = TaskView {
-            id: "t".parse().unwrap(),
-            kind: "k".parse().unwrap(),
-            labels: None,
-            priority: 0,
-            order: 1,
-            due: None,
-            sleeping: false,
-            claimed_by: None,
-            commanded: false,
-        };
+        let task = task();
         let (me, others) = (peer("me", 3), [peer("b", 0)]);
         let cluster = Cluster {
             me: &me,

@@ -16,7 +16,8 @@ fn peer(name: &str, claims: u64) -> Peer {
     }
 }
 
-fn task() -> TaskView {
+/// A task that any node can take.
+pub(super) fn task() -> TaskView {
     TaskView {
         id: "t".parse().unwrap(),
         kind: "k".parse().unwrap(),

@@ -268,7 +268,7 @@ fn ends_a_wait(what: &What) -> bool {
     )
 }
 
-/// A task that has ended, or is set aside, with its end; `None` while it is live.
+/// A task that has ended, or is quarantined, with its end; `None` while it is live.
 fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
     match &record.state {
         Ok(state) if !state.code().is_terminal() => Ok(None),

@@ -66,8 +66,8 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `claims::an_ended_lease_claims_nothing`.
 /// 9. **Nothing missed.** Every change that an [`Event`] reports reaches every watch that it
 ///    concerns, after the change is durable; the order of one task's events is that of its changes.
-///    A task that is deleted and submitted again under its id is two tasks, told apart by their
-///    orders: [`Event::Gone`] of the first reaches its owner also when the second is live by then,
+///    A task that is deleted and submitted again under its id is two tasks with
+///    different orders: [`Event::Gone`] of the first reaches its owner also when the second is live by then,
 ///    or is of a kind that the watch does not list.
 ///    Cases: `watch::it_lists_what_lives`, `watch::it_tells_only_its_kinds`,
 ///    `watch::it_tells_of_new_tasks`, `watch::it_tells_of_claims_and_transitions`,

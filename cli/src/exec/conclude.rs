@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_told() {
+    fn the_last_lines_are_in_the_error() {
         assert_eq!(last_lines(""), "");
         assert_eq!(last_lines("a\n\n b\nc\nd \n\n"), "b\nc\nd");
         let long = last_lines(&"ü".repeat(1000));

@@ -61,7 +61,7 @@ impl Engine {
     /// Gives back what the balancer chooses; returns how many tasks.
     pub(super) fn balance(&mut self) -> usize {
         if !matches!(self.mode, Mode::Normal | Mode::Frozen) {
-            // Everything is given back already.
+            // Everything is released already.
             return 0;
         }
         self.me.claims = u64::from(self.active);

@@ -32,7 +32,7 @@ impl Engine {
         if self.parts.config.failures_to_stderr && !dispatcher::has_been_set() {
             let (task, kind) = (&slot.task.id, &slot.task.kind);
             let line = format!("windlass: task '{task}' ({kind}): {failed}\n");
-            // A program whose standard error is closed cannot be told.
+            // A program whose standard error is closed gets no report.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     }

@@ -247,7 +247,7 @@ impl Scene {
         Err(invariants::report(world, &violations).into())
     }
 
-    /// Keeps the folder, for whoever wants to see what happened; answers where it is.
+    /// Keeps the folder, so that a person can read it. Returns its path.
     pub fn keep(&mut self) -> String {
         self.workers.clear();
         self.etcd = None;

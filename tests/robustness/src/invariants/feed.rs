@@ -18,7 +18,7 @@ pub(super) fn check(world: &World) -> Found {
     for change in &world.feed {
         let seq = change.seq;
         if seq <= last {
-            let how = format!("the feed told change {seq} after {last}");
+            let how = format!("the feed reported change {seq} after {last}");
             found.push((change.task.clone(), how));
         }
         last = seq;
@@ -51,7 +51,7 @@ pub(super) fn check(world: &World) -> Found {
     found
 }
 
-/// Changes that the feed told and the store does not keep. A store may keep the submit, the commands
+/// Changes that the feed reported and the store does not keep. A store may keep the submit, the commands
 /// and the last part of a long history, and nothing else.
 fn untrue(world: &World, task: &TaskId, kept: &[Change]) -> Found {
     let always = |c: &Change| matches!(c.what, What::Submitted { .. } | What::Commanded { .. });
@@ -62,7 +62,7 @@ fn untrue(world: &World, task: &TaskId, kept: &[Change]) -> Found {
     let seqs: HashSet<u64> = kept.iter().map(|c| c.seq).collect();
     let told = subject.history.iter().map(|c| c.seq);
     let untrue = told.filter(|seq| *seq >= from.seq && !seqs.contains(seq));
-    let how = |seq| format!("the feed told change {seq}; the store does not have it");
+    let how = |seq| format!("the feed reported change {seq}; the store does not have it");
     untrue.map(|seq| (task.clone(), how(seq))).collect()
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_and_is_not_kept_is_caught() {
+    fn a_change_that_was_reported_and_is_not_kept_is_caught() {
         let sent = What::Commanded { command: 3 };
         let history = vec![submitted(), claimed("a", 2), sent, dropped(2), lost(2)];
         let mut world = of_history(history);
@@ -130,7 +130,7 @@ mod tests {
         };
         // Change 2 is older than the part that is kept.
         holds(keeps(&[1, 3, 4, 5]));
-        let untrue = "the feed told change 4; the store does not";
+        let untrue = "the feed reported change 4; the store does not";
         caught(keeps(&[1, 2, 3, 5]), untrue);
     }
 

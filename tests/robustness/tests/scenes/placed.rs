@@ -91,7 +91,7 @@ async fn place(scene: &mut Scene) -> Result<(), BoxError> {
     let given = given_back(scene);
     assert!(given > 0, "no node gave a task to the other");
     // Down to what is fair, and not to and fro.
-    assert!(given <= ON_X as u64, "{given} tasks were given back");
+    assert!(given <= ON_X as u64, "{given} tasks were released");
     Ok(())
 }
 
