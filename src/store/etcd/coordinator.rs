@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{EtcdStore, registry::in_order};
+use super::{store::EtcdStore, write::in_order};
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
     NodeStatus,
@@ -18,20 +18,20 @@ impl Coordinator for EtcdStore {
     }
 
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
-        self.0.join(node, ttl).await
+        self.0.leases.join(node, ttl).await
     }
 
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
-        self.0.look_after_servers();
-        self.0.renew(lease, status).await
+        self.0.upkeep.look_after_servers();
+        self.0.leases.renew(lease, status).await
     }
 
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
-        self.0.leave(lease).await
+        self.0.leases.leave(lease).await
     }
 
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error> {
-        self.0.watch(lease, kinds).await
+        self.0.watcher.watch(lease, kinds).await
     }
 
     async fn claim(
@@ -39,27 +39,30 @@ impl Coordinator for EtcdStore {
         lease: &Lease,
         tasks: Vec<TaskId>,
     ) -> Vec<Result<Option<Claimed>, Error>> {
-        self.0.claim(lease, tasks).await
+        self.0.claimer.claim(lease, tasks).await
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
-        let run = |commit| self.0.commit(commit);
+        let run = |commit| self.0.committer.commit(commit);
         in_order(commits, |commit| commit.claim.task.clone(), run).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
-        self.0.peers().await
+        self.0.peers.peers().await
     }
 
     async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.0.acknowledge(lease, order, outcome).await
+        self.0
+            .node_commands
+            .acknowledge(lease, order, outcome)
+            .await
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
-        self.0.check_clock(retention).await
+        self.0.purges.check_clock(retention).await
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
-        self.0.maintain(retention).await
+        self.0.purges.maintain(retention).await
     }
 }

@@ -1,0 +1,73 @@
+//! Why servers that can be reached give no answer that makes sense.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use super::{fault::WITHOUT_TLS, options::Options};
+
+/// What is said when a server closes connections.
+const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
+const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// in the place of etcd://";
+
+/// Why a server that can be reached gave no answer that makes sense; `None` when that is not known.
+pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static str> {
+    let reason = reason.to_lowercase();
+    let closed = ["broken pipe", "connection closed", "connection reset"];
+    if !closed.iter().any(|part| reason.contains(part)) {
+        return None;
+    }
+    let speaks_plainly = speaks_plainly(options).await;
+    if options.is_tls() {
+        // Whether its answer to our hello or its closing comes first is up to the network.
+        return match speaks_plainly {
+            Some(true) => Some(WITHOUT_TLS),
+            _ => options.identity.is_none().then_some(WANTS_CERTIFICATE),
+        };
+    }
+    (speaks_plainly == Some(false)).then_some(NO_ETCD)
+}
+
+/// Whether the first server that answers at all speaks HTTP/2 without TLS.
+async fn speaks_plainly(options: &Options) -> Option<bool> {
+    for endpoint in &options.endpoints {
+        let address = endpoint
+            .trim_start_matches("http://")
+            .trim_start_matches("https://");
+        let bytes = first_bytes(address, PREFACE).await;
+        if !bytes.is_empty() {
+            // A frame of settings is what HTTP/2 begins with; an alert or a text is not.
+            return Some(bytes.len() >= 4 && bytes[3] == 4);
+        }
+        // Closed without a word: by a server that wants TLS, which has an alert for a broken hello,
+        // or by something on the way there, of which nothing is known.
+        if !first_bytes(address, BROKEN_HELLO).await.is_empty() {
+            return Some(false);
+        }
+    }
+    None
+}
+
+/// The beginning of HTTP/2.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// A hello of TLS that no server can take.
+const BROKEN_HELLO: &[u8] = b"\x16\x03\x01\0\x05\x01\0\0\x01\0";
+
+/// What a server answers to this; nothing if it does not.
+async fn first_bytes(address: &str, to: &[u8]) -> Vec<u8> {
+    let asked = timeout(Duration::from_secs(1), ask(address, to)).await;
+    asked.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+async fn ask(address: &str, text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(text).await?;
+    let mut bytes = vec![0; 9];
+    let count = stream.read(&mut bytes).await?;
+    bytes.truncate(count);
+    Ok(bytes)
+}

@@ -1,0 +1,92 @@
+//! What the servers take in one request: as it was configured, and less once they have refused.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracing::warn;
+
+use super::{
+    fault::{Fault, Limit},
+    options::Options,
+};
+
+/// How many commands are settled in one write at the most.
+const SETTLED_AT_ONCE: usize = 40;
+
+/// The limits that requests are made to fit, for all who make some.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    operations: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Capacity {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            operations: AtomicUsize::new(options.max_txn_ops.max(2)),
+            bytes: AtomicUsize::new(options.max_request_bytes.max(1)),
+        }
+    }
+
+    pub(crate) fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// How many of `most` keys one item deletes beside up to twelve operations of its own.
+    pub(crate) fn things(&self, most: usize) -> usize {
+        self.operations().saturating_sub(12).clamp(1, most)
+    }
+
+    /// How many commands are settled in one write: each is two operations, and the end of a task
+    /// rejects as many again. At the end those beyond are rejected before it.
+    pub(crate) fn settled_at_once(&self) -> usize {
+        (self.operations() / 4).clamp(1, SETTLED_AT_ONCE)
+    }
+
+    /// Whether this was refused by servers which take less than was thought `before`: it can be tried
+    /// again, smaller.
+    pub(crate) fn has_shrunk(&self, before: usize, fault: &Fault) -> bool {
+        matches!(fault, Fault::OverLimit(Limit::Operations, _)) && self.operations() < before
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A request that used so much was refused: from now on half of that is the limit. Of several
+    /// that were under way together one teaches it.
+    pub(crate) fn learn(&self, limit: Limit, used: usize) {
+        let (place, least, option) = match limit {
+            Limit::Operations => (&self.operations, 2, "max-txn-ops"),
+            Limit::Bytes => (&self.bytes, 1, "max-request-bytes"),
+        };
+        let now = (used / 2).max(least);
+        let before = place.fetch_min(now, Ordering::Relaxed);
+        if now < before {
+            warn!(
+                option,
+                before,
+                now,
+                "the servers take less in one request than was thought: using less from now on"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_halves_the_limit_once() {
+        let options = Options::parse("etcd://h:1/ns").unwrap_or_else(|e| panic!("{e}"));
+        let capacity = Capacity::new(&options);
+        for _ in 0..3 {
+            capacity.learn(Limit::Operations, 128);
+            assert_eq!(capacity.operations(), 64);
+        }
+        capacity.learn(Limit::Operations, 3);
+        assert_eq!(capacity.operations(), 2, "one item alone is always sent");
+        capacity.learn(Limit::Bytes, 2_000_000);
+        assert_eq!(capacity.bytes(), 1_000_000);
+    }
+}

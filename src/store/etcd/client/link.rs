@@ -1,0 +1,399 @@
+//! The connection: every call with a time limit, and large answers allowed.
+//!
+//! One member is used at a time. When a call to it gets no answer the next one is, on a connection
+//! of its own; of one member alone, a new connection. So a member or a path that swallows what it
+//! is sent costs one time limit, and not one for every call that a balancer hands to it.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use etcd_client::{
+    Certificate, Client, CompactionOptions, ConnectOptions, GetOptions, Identity, KvClient,
+    LeaseClient, LeaseTimeToLiveOptions, LeaseTimeToLiveResponse, MaintenanceClient, TlsOptions,
+    Txn, TxnOpResponse, TxnResponse, WatchClient,
+};
+use tokio::{sync::Mutex, time::timeout};
+use tracing::{error, info, warn};
+
+use super::{fault::Fault, options::Options};
+use crate::store::etcd::schema::{KeyValue, end_of};
+
+/// One revision is one message, and one page is too: the default of 4 MiB is soon passed.
+const MAX_MESSAGE: usize = 1 << 30;
+
+/// The clients of one connection. Cloning is cheap.
+#[derive(Clone)]
+pub(crate) struct Link {
+    client: Client,
+    timeout: Duration,
+    members: Arc<Members>,
+    standing: Arc<Standing>,
+}
+
+/// Whether the servers take this process.
+#[derive(Default)]
+struct Standing {
+    has_user: bool,
+    /// They have: what they refuse from now on may be mended while we go on trying.
+    accepted: AtomicBool,
+    /// When it was last told that they do not.
+    told: std::sync::Mutex<Option<Instant>>,
+    complained: AtomicBool,
+}
+
+/// How often it is told that the servers do not take this process.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+impl Standing {
+    fn complain(&self, reason: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+            error!(
+                reason,
+                "etcd does not take this process any more; it goes on trying"
+            );
+            *told = Some(Instant::now());
+        }
+        self.complained.store(true, Ordering::Relaxed);
+    }
+
+    fn praise(&self) {
+        if self.complained.load(Ordering::Relaxed) && self.complained.swap(false, Ordering::Relaxed)
+        {
+            info!("etcd takes this process again");
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+/// Which member is used.
+struct Members {
+    endpoints: Vec<String>,
+    /// Counts the changes: the member is the one of this place, round and round.
+    turn: AtomicUsize,
+    changing: Mutex<()>,
+}
+
+impl Members {
+    fn at(&self, turn: usize) -> &str {
+        &self.endpoints[turn % self.endpoints.len()]
+    }
+}
+
+impl Link {
+    /// Connects and looks whether an etcd answers.
+    pub(crate) async fn connect(options: &Options) -> Result<Self, Fault> {
+        let mut connect = ConnectOptions::new()
+            .with_connect_timeout(options.timeout.min(Duration::from_secs(3)))
+            // Servers refuse pings that come more often than every 5 s.
+            .with_keep_alive(Duration::from_secs(6), Duration::from_secs(4))
+            .with_keep_alive_while_idle(false)
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        if let Some((name, password)) = &options.user {
+            connect = connect.with_user(name, password);
+        }
+        if options.is_tls() {
+            let mut tls = match &options.ca {
+                Some(ca) => TlsOptions::new().ca_certificate(Certificate::from_pem(ca)),
+                None => TlsOptions::new().with_native_roots(),
+            };
+            if let Some((cert, key)) = &options.identity {
+                tls = tls.identity(Identity::from_pem(cert, key));
+            }
+            if let Some(domain) = &options.domain {
+                tls = tls.domain_name(domain);
+            }
+            connect = connect.with_tls(tls);
+        } else if options.ca.is_some() || options.identity.is_some() {
+            let text = "certificates are given, but the store's URL is without TLS: use etcds://";
+            return Err(Fault::Setup(text.into()));
+        }
+        let endpoints = options.endpoints.clone();
+        if endpoints.is_empty() {
+            let text = "no endpoint is given: name at least one HOST:PORT of the cluster";
+            return Err(Fault::Setup(text.into()));
+        }
+        // Each process begins with another one, so that not all use the first.
+        let first = fastrand::usize(0..endpoints.len());
+        let members = Members {
+            turn: AtomicUsize::new(first),
+            changing: Mutex::default(),
+            endpoints,
+        };
+        let mut failed = Fault::Unknown(no_answer(options.timeout));
+        for turn in first..first + members.endpoints.len() {
+            let opened = Client::connect([members.at(turn)], Some(connect.clone()));
+            match timeout(options.timeout, opened).await {
+                Ok(Ok(client)) => {
+                    members.turn.store(turn, Ordering::Relaxed);
+                    return Ok(Self {
+                        client,
+                        timeout: options.timeout,
+                        members: Arc::new(members),
+                        standing: Arc::new(Standing {
+                            has_user: options.user.is_some(),
+                            ..Standing::default()
+                        }),
+                    });
+                }
+                Ok(Err(e)) => failed = e.into(),
+                Err(_) => failed = Fault::Unknown(no_answer(options.timeout)),
+            }
+            if matches!(failed, Fault::Setup(_)) {
+                break;
+            }
+        }
+        Err(failed)
+    }
+
+    pub(crate) fn kv(&self) -> KvClient {
+        let kv = self.client.kv_client();
+        kv.max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    pub(crate) fn watcher(&self) -> WatchClient {
+        let watch = self.client.watch_client();
+        watch.max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    pub(crate) fn leases(&self) -> LeaseClient {
+        self.client.lease_client()
+    }
+
+    pub(crate) fn maintenance(&self) -> MaintenanceClient {
+        self.client.maintenance_client()
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// How many members there are to try.
+    pub(crate) fn members(&self) -> usize {
+        self.members.endpoints.len()
+    }
+
+    /// Waits for an answer, but not for ever.
+    ///
+    /// A call is put into a box at once: as a part of whoever waits for it, its ten kilobytes would
+    /// be made and moved for each of the thousands of writes and claims that wait at a time.
+    pub(crate) fn call<T: Send>(
+        &self,
+        call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
+    ) -> impl Future<Output = Result<T, Fault>> + Send {
+        self.call_within(self.turn(), self.timeout, call)
+    }
+
+    /// As [`call`](Self::call), with a time limit of its own, on what was opened at this `turn`.
+    pub(crate) fn call_within<T: Send>(
+        &self,
+        turn: usize,
+        limit: Duration,
+        call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
+    ) -> impl Future<Output = Result<T, Fault>> + Send {
+        let call = Box::pin(timeout(limit, call));
+        async move {
+            match call.await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(e)) => {
+                    let fault = Box::pin(self.judged(Fault::from(e))).await;
+                    // A connection that is known to be broken is made anew without being told to.
+                    if self.members() > 1 && is_of_the_member(&fault) {
+                        Box::pin(self.leave(turn)).await;
+                    }
+                    Err(fault)
+                }
+                Err(_) => {
+                    Box::pin(self.leave(turn)).await;
+                    Err(Fault::Unknown(no_answer(limit)))
+                }
+            }
+        }
+    }
+
+    /// The servers have taken this process: what they refuse from now on is not final.
+    pub(crate) fn accepted(&self) {
+        self.standing.accepted.store(true, Ordering::Relaxed);
+    }
+
+    /// What a fault means for this process: a token that is stale is renewed, and a refusal of one
+    /// that was taken before is told and may be lifted.
+    async fn judged(&self, fault: Fault) -> Fault {
+        let fault = match fault {
+            Fault::StaleToken(_) => {
+                match timeout(self.timeout, self.client.refresh_token()).await {
+                    Ok(Ok(())) | Err(_) => fault,
+                    Ok(Err(e)) => Fault::from(e),
+                }
+            }
+            fault => fault,
+        };
+        match fault {
+            Fault::Setup(text) if self.standing.accepted.load(Ordering::Relaxed) => {
+                self.standing.complain(&text);
+                Fault::NotNow(text)
+            }
+            fault => fault,
+        }
+    }
+
+    /// The version that the member says that it has; `None` when it does not say.
+    pub(crate) async fn version(&self) -> Option<String> {
+        let mut client = self.client.maintenance_client();
+        let status = self.call(client.status()).await.ok()?;
+        Some(status.version().to_owned())
+    }
+
+    /// Stands for the connection that is used now.
+    pub(crate) fn turn(&self) -> usize {
+        self.members.turn.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with the next member, or a new connection to the only one, if `turn` is still the
+    /// one that is used: what failed together changes it once.
+    pub(crate) async fn leave(&self, turn: usize) {
+        let members = &self.members;
+        let next = turn.wrapping_add(1);
+        let _one = members.changing.lock().await;
+        let changed =
+            members
+                .turn
+                .compare_exchange(turn, next, Ordering::Relaxed, Ordering::Relaxed);
+        if changed.is_err() {
+            return;
+        }
+        // Takes the place of the one with the same name.
+        let told = timeout(self.timeout, async {
+            self.client.add_endpoint(members.at(next)).await?;
+            if members.at(next) != members.at(turn) {
+                self.client.remove_endpoint(members.at(turn)).await?;
+            }
+            Ok::<_, etcd_client::Error>(())
+        });
+        match told.await {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => warn!(error = %e, "cannot change to another member of etcd"),
+            Err(_) => warn!("cannot change to another member of etcd: the client is stuck"),
+        }
+    }
+
+    pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Fault> {
+        let mut kv = self.kv();
+        // A token may be stale at any call; nothing was done then.
+        let again = self.standing.has_user.then(|| txn.clone());
+        let answer = match (self.call(kv.txn(txn)).await, again) {
+            (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
+            (answer, _) => answer,
+        };
+        // A lease is renewed without any right: only what reads and writes shows that it is taken.
+        if answer.is_ok() {
+            self.standing.praise();
+        }
+        answer
+    }
+
+    pub(crate) async fn get_key(&self, key: &str) -> Result<Option<KeyValue>, Fault> {
+        let mut client = self.kv();
+        let mut got = self.call(client.get(key, None)).await?;
+        Ok(got.take_kvs().pop().map(KeyValue::from))
+    }
+
+    /// The keys that begin with `prefix`: for few, as those of one task or of the nodes.
+    pub(crate) async fn get_all(&self, prefix: &str) -> Result<(Vec<KeyValue>, i64), Fault> {
+        let mut client = self.kv();
+        let options = GetOptions::new().with_range(end_of(prefix));
+        let mut got = self.call(client.get(prefix, Some(options))).await?;
+        let revision = got.header().map_or(0, |header| header.revision());
+        let kvs = got.take_kvs().into_iter().map(KeyValue::from);
+        Ok((kvs.collect(), revision))
+    }
+
+    /// Compacts the history before this revision; false if it is gone already.
+    pub(crate) async fn compact(&self, revision: i64) -> Result<bool, Fault> {
+        let mut client = self.kv();
+        let compact = client.compact(revision, None::<CompactionOptions>);
+        match self.call(compact).await {
+            Ok(_) => Ok(true),
+            Err(Fault::Compacted) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Grants a lease, of whole seconds.
+    pub(crate) async fn grant(&self, ttl: Duration) -> Result<i64, Fault> {
+        let mut client = self.leases();
+        let seconds = ttl.as_millis().div_ceil(1000).max(1);
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let granted = self.call(client.grant(seconds, None)).await?;
+        Ok(granted.id())
+    }
+
+    /// Ends a lease, if it is not over.
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<(), Fault> {
+        let mut client = self.leases();
+        match self.call(client.revoke(lease)).await {
+            Ok(_) | Err(Fault::LeaseGone) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// A lease with its keys; `None` when it is over.
+    pub(crate) async fn lease(&self, lease: i64) -> Result<Option<LeaseTimeToLiveResponse>, Fault> {
+        let mut client = self.leases();
+        let options = LeaseTimeToLiveOptions::new().with_keys();
+        match self.call(client.time_to_live(lease, Some(options))).await {
+            Ok(found) => Ok(Some(found).filter(|found| found.ttl() >= 0)),
+            Err(Fault::LeaseGone) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+impl From<etcd_client::KeyValue> for KeyValue {
+    fn from(kv: etcd_client::KeyValue) -> Self {
+        let (created, written, lease) = (kv.create_revision(), kv.mod_revision(), kv.lease());
+        let (key, value) = kv.into_key_value();
+        Self {
+            key,
+            value,
+            created,
+            written,
+            lease,
+        }
+    }
+}
+
+/// The keys of an answer to a get.
+pub(crate) fn kvs(response: TxnOpResponse) -> Vec<KeyValue> {
+    match response {
+        TxnOpResponse::Get(mut got) => {
+            let kvs = got.take_kvs().into_iter().map(KeyValue::from);
+            kvs.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn kv(response: Option<TxnOpResponse>) -> Option<KeyValue> {
+    response.map(kvs)?.pop()
+}
+
+/// Whether another member may do better.
+fn is_of_the_member(fault: &Fault) -> bool {
+    match fault {
+        Fault::Unknown(_) => true,
+        Fault::NotNow(reason) => reason.contains("no leader"),
+        _ => false,
+    }
+}
+
+fn no_answer(timeout: Duration) -> String {
+    format!("no answer within {timeout:?}; look whether etcd runs there and has a quorum")
+}

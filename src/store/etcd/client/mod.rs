@@ -1,0 +1,13 @@
+//! The connection to etcd: how it is reached, with a time limit on every call. It knows no task.
+
+pub(crate) mod diagnose;
+pub(crate) mod environment;
+pub(crate) mod fault;
+pub(crate) mod limits;
+pub(crate) mod link;
+pub(crate) mod options;
+pub(crate) mod pages;
+
+pub(crate) use fault::{Fault, Limit};
+pub(crate) use limits::Capacity;
+pub(crate) use link::{Link, kv, kvs};

@@ -1,0 +1,190 @@
+//! Reading whole ranges: in pages with an end of their own, all at one revision.
+//!
+//! etcd counts all that remains of a range for every page of it, so pages over one open range take
+//! time that grows with the square of its length. Each page here is a sub-range whose end is
+//! guessed from the density of the keys before; a guess that is wrong costs one page more.
+
+use etcd_client::{GetOptions, GetResponse};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{fault::Fault, link::Link};
+use crate::store::etcd::schema::{KeyValue, end_of};
+
+const FIRST_PAGE: i64 = 500;
+const LARGEST_PAGE: i64 = 10_000;
+/// How many bytes a page should have.
+const PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a key, behind what all of them begin with, that are counted with.
+const WINDOW: usize = 16;
+
+/// The part of a key that is counted with, as a number.
+fn position(key: &[u8], skip: usize) -> u128 {
+    let mut bytes = [0; WINDOW];
+    for (byte, of_key) in bytes.iter_mut().zip(key.iter().skip(skip)) {
+        *byte = *of_key;
+    }
+    u128::from_be_bytes(bytes)
+}
+
+/// The smallest key of this position, as the end of a sub-range.
+fn key_at(prefix: &[u8], position: u128) -> Vec<u8> {
+    let mut key = prefix.to_vec();
+    let bytes = position.to_be_bytes();
+    let used = bytes
+        .iter()
+        .rposition(|b| *b != 0)
+        .map_or(1, |last| last + 1);
+    key.extend(&bytes[..used]);
+    key
+}
+
+impl Link {
+    /// Hands every key from `from` (which is a prefix of all of them) to before `end` to `take`, as it
+    /// was at this revision (0: the newest); answers the revision that they were read at.
+    pub(crate) async fn scan(
+        &self,
+        revision: i64,
+        from: &str,
+        end: &[u8],
+        take: &mut impl FnMut(KeyValue),
+    ) -> Result<i64, Fault> {
+        self.pages(GetOptions::new(), revision, from, end, take)
+            .await
+    }
+
+    /// As [`scan`](Self::scan), without the values.
+    pub(crate) async fn scan_keys(
+        &self,
+        revision: i64,
+        from: &str,
+        take: &mut impl FnMut(KeyValue),
+    ) -> Result<i64, Fault> {
+        let options = GetOptions::new().with_keys_only();
+        self.pages(options, revision, from, &end_of(from), take)
+            .await
+    }
+
+    async fn pages(
+        &self,
+        options: GetOptions,
+        revision: i64,
+        from: &str,
+        end: &[u8],
+        take: &mut impl FnMut(KeyValue),
+    ) -> Result<i64, Fault> {
+        let mut pages = Pages::new(from.as_bytes(), end, options, revision);
+        let mut asked = pages.next().map(|page| self.ask(page));
+        while let Some(answer) = asked {
+            let mut answer = answer.await.map_err(|e| Fault::NotNow(e.to_string()))??;
+            pages.answered(&answer);
+            // The next is under way while this one is taken in.
+            asked = pages.next().map(|page| self.ask(page));
+            let kvs = answer.take_kvs().into_iter();
+            kvs.map(KeyValue::from).for_each(&mut *take);
+        }
+        Ok(pages.revision)
+    }
+
+    fn ask(&self, (start, options): (Vec<u8>, GetOptions)) -> Asked {
+        let link = self.clone();
+        let asked = tokio::spawn(async move {
+            let mut client = link.kv();
+            link.call(client.get(start, Some(options))).await
+        });
+        AbortOnDropHandle::new(asked)
+    }
+}
+
+/// A page that is under way; nobody waits for it any more when this is dropped.
+type Asked = AbortOnDropHandle<Result<GetResponse, Fault>>;
+
+/// Which part of a range is to be read next.
+struct Pages<'a> {
+    prefix: &'a [u8],
+    end: &'a [u8],
+    options: GetOptions,
+    revision: i64,
+    start: Vec<u8>,
+    stop: Vec<u8>,
+    limit: i64,
+    /// How far one page goes, in positions.
+    stride: Option<u128>,
+}
+
+impl<'a> Pages<'a> {
+    fn new(prefix: &'a [u8], end: &'a [u8], options: GetOptions, revision: i64) -> Self {
+        Self {
+            prefix,
+            end,
+            options,
+            revision,
+            start: prefix.to_vec(),
+            stop: Vec::new(),
+            limit: FIRST_PAGE,
+            stride: None,
+        }
+    }
+
+    /// The next page, if there is one: its first key, and the rest.
+    fn next(&mut self) -> Option<(Vec<u8>, GetOptions)> {
+        if self.start.as_slice() >= self.end {
+            return None;
+        }
+        let here = position(&self.start, self.prefix.len());
+        let stop = self.stride.and_then(|stride| here.checked_add(stride));
+        let stop = stop.map(|at| key_at(self.prefix, at));
+        let stop = stop.filter(|stop| stop.as_slice() < self.end && *stop > self.start);
+        self.stop = stop.unwrap_or_else(|| self.end.to_vec());
+        let options = (self.options.clone())
+            .with_range(self.stop.clone())
+            .with_limit(self.limit)
+            .with_revision(self.revision);
+        Some((self.start.clone(), options))
+    }
+
+    fn answered(&mut self, page: &GetResponse) {
+        if self.revision == 0 {
+            self.revision = page.header().map_or(0, |header| header.revision());
+        }
+        let kvs = page.kvs();
+        let (count, more) = (kvs.len(), page.more());
+        let bytes: usize = kvs.iter().map(|kv| kv.key().len() + kv.value().len()).sum();
+        let next = match kvs.last() {
+            Some(last) => {
+                let here = position(&self.start, self.prefix.len());
+                let covered = position(last.key(), self.prefix.len()).saturating_sub(here);
+                // As long as this page needed, for as many as the next one takes.
+                let share = (self.limit as u128 * 8 / 10).max(1);
+                let per_key = covered / (count as u128).max(1);
+                self.stride = Some(per_key.saturating_mul(share).max(1));
+                more.then(|| [last.key(), &[0]].concat())
+            }
+            None => {
+                self.stride = self.stride.map(|stride| stride.saturating_mul(16));
+                None
+            }
+        };
+        self.start = next.unwrap_or_else(|| std::mem::take(&mut self.stop));
+        if !more && count < self.limit as usize / 4 {
+            self.stride = self.stride.map(|stride| stride.saturating_mul(8));
+        }
+        let size = (bytes / count.max(1)).max(1);
+        let limit = i64::try_from(PAGE_BYTES / size).unwrap_or(LARGEST_PAGE);
+        self.limit = limit.clamp(8, LARGEST_PAGE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_keep_the_order_of_keys() {
+        let keys = ["p/", "p/a", "p/ab", "p/b", "p/zzzz", "p/ä"];
+        let at = keys.map(|key| position(key.as_bytes(), 2));
+        assert!(at.is_sorted());
+        for (key, at) in keys.iter().zip(at).skip(1) {
+            assert_eq!(key_at(b"p/", at), key.as_bytes());
+        }
+    }
+}

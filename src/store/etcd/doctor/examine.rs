@@ -1,0 +1,168 @@
+//! The examination of a namespace, and of the cluster that it is on.
+
+use std::collections::HashMap;
+
+use etcd_client::PutOptions;
+
+use super::keys::Namespace;
+use crate::store::{
+    Error,
+    etcd::{
+        client::Fault,
+        read::Access,
+        schema::{Registration, json::parse},
+        upkeep::Members,
+    },
+    examine::{Examination, Finding, Latency, Strays, Verdict},
+};
+
+pub(crate) const OPERATION: &str = "examine the store";
+const CALLS: usize = 10;
+/// More keys than this on one lease, and etcd stands still when it ends.
+const MANY_KEYS: usize = 5000;
+
+/// Examines a namespace, and the cluster that it is on.
+pub(crate) struct Doctor {
+    pub(crate) access: Access,
+    pub(crate) members: Members,
+}
+
+impl Doctor {
+    pub(crate) fn new(access: Access, members: Members) -> Self {
+        Self { access, members }
+    }
+
+    pub(crate) async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        let mut findings = vec![self.latency().await?];
+        findings.extend(self.examine_cluster(how).await);
+        findings.push(self.history_kept(how).await);
+        let namespace = self.read_namespace().await?;
+        findings.extend(self.examine_nodes(&namespace).await?);
+        findings.extend(self.examine_keys(&namespace, how.repair).await?);
+        Ok(findings)
+    }
+
+    async fn latency(&self) -> Result<Finding, Error> {
+        let (mut reads, mut writes) = (Latency::default(), Latency::default());
+        let key = self.access.keys().places();
+        for _ in 0..CALLS {
+            let horizon = self.access.keys().horizon();
+            let read = async {
+                let read = self.access.reader.link.get_key(&horizon).await;
+                read.map_err(|fault| fault.into_error(OPERATION))
+            };
+            reads.measure(read).await?;
+            let mut client = self.access.reader.link.kv();
+            let write = async {
+                let put = client.put(&*key, "", None::<PutOptions>);
+                let put = self.access.reader.link.call(put).await;
+                put.map_err(|fault| fault.into_error(OPERATION))
+            };
+            // A full quota is told by name, and must not hide the rest.
+            if let Err(error) = writes.measure(write).await {
+                let advice = "nothing can be written: see what else is told here";
+                return Ok(Finding::new(
+                    "latency",
+                    Verdict::Error,
+                    error.to_string(),
+                    advice,
+                ));
+            }
+        }
+        Ok(Latency::finding(reads, writes))
+    }
+
+    /// The nodes, their leases, and the leases of claims that belong to no node.
+    async fn examine_nodes(&self, namespace: &Namespace) -> Result<Vec<Finding>, Error> {
+        let mut findings = Vec::new();
+        let (mut stale, mut live, mut ahead) = (Strays::default(), 0, 0);
+        let mut known: HashMap<i64, String> = HashMap::new();
+        for kv in &namespace.registrations {
+            let name = self
+                .access
+                .reader
+                .keys
+                .strip(kv.key(), "nodes/")
+                .unwrap_or_default();
+            let name = name.trim_end_matches("/_metafora").to_owned();
+            known.insert(kv.lease(), name.clone());
+            let told = parse::<Registration>(kv);
+            if let Ok(told) = &told {
+                known.extend(told.leases.iter().map(|lease| (*lease, name.clone())));
+                let skew = told.joined_at.duration_since(self.access.now()).as_secs();
+                ahead = ahead.max(skew);
+            }
+            let lasts = match kv.lease() {
+                0 => false,
+                lease => self.lasts(lease).await?,
+            };
+            if lasts {
+                live += 1;
+            } else {
+                stale.add(name);
+            }
+        }
+        findings.push(if stale.count == 0 {
+            Finding::ok("nodes", format!("{live} live"))
+        } else {
+            let what = (Verdict::Error, "nodes that are registered without a lease");
+            let advice = "nobody renews them and nothing ends them: look whether they run, and \
+                          delete their keys (nodes/NAME/_metafora) if not";
+            Finding::none_of("nodes", what, &stale, 0, advice)
+        });
+        if ahead >= 2 {
+            let found = format!("a node joined {ahead} s in the future of this clock");
+            let advice = "look at the clocks of the machines: wake-ups follow them";
+            findings.push(Finding::new("clock", Verdict::Warning, found, advice));
+        }
+        findings.extend(self.examine_leases(namespace, &known).await?);
+        Ok(findings)
+    }
+
+    async fn examine_leases(
+        &self,
+        namespace: &Namespace,
+        known: &HashMap<i64, String>,
+    ) -> Result<Vec<Finding>, Error> {
+        let mut without = Strays::default();
+        let mut full = Strays::default();
+        let mut keys: HashMap<i64, usize> = HashMap::new();
+        for kv in &namespace.owners {
+            *keys.entry(kv.lease()).or_default() += 1;
+        }
+        for (lease, count) in &keys {
+            if *lease != 0 && !known.contains_key(lease) {
+                without.add(format!("{lease:x} ({count} claims)"));
+            }
+            if *count > MANY_KEYS {
+                full.add(format!("{lease:x} ({count} keys)"));
+            }
+        }
+        let most = keys.values().max().copied().unwrap_or(0);
+        let advice = "etcd stands still while a lease with many keys ends: let the node claim less";
+        Ok(vec![
+            if full.count == 0 {
+                Finding::ok("leases", format!("at most {most} claims on one"))
+            } else {
+                let what = (Verdict::Warning, "leases with very many keys");
+                Finding::none_of("leases", what, &full, 0, advice)
+            },
+            Finding::none_of(
+                "lost-nodes",
+                (Verdict::Warning, "leases with claims and without a node"),
+                &without,
+                0,
+                "they end by themselves when their time is over; look why the node is gone",
+            ),
+        ])
+    }
+
+    /// Whether a lease still holds.
+    async fn lasts(&self, lease: i64) -> Result<bool, Error> {
+        match self.access.reader.link.lease(lease).await {
+            Ok(told) => Ok(told.is_some_and(|told| told.ttl() > 0)),
+            Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => Err(fault.into_error(OPERATION)),
+            Err(_) => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The keys of a namespace: what belongs to nothing, and what nobody knows.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use etcd_client::{Compare, CompareOp, Txn, TxnOp};
+use windlass_statemachine::{CommandId, NodeName, TaskId};
+
+use super::examine::{Doctor, OPERATION};
+use crate::store::{
+    Error,
+    etcd::schema::{
+        Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
+        json::parse,
+        namespace::{FOLDERS, nested},
+        ranges::is_pointer,
+        records::read_state,
+    },
+    examine::{Finding, Strays, Verdict},
+};
+
+/// What is known of a namespace after reading all of it.
+#[derive(Default)]
+pub(crate) struct Namespace {
+    live: HashSet<TaskId>,
+    ended: HashSet<TaskId>,
+    pub(crate) owners: Vec<KeyValue>,
+    pub(crate) registrations: Vec<KeyValue>,
+    quarantined: Strays,
+    /// What is beside a task and cannot be read, or says so: why, and whose.
+    aside: Vec<(TaskId, String)>,
+    malformed: Strays,
+    /// Namespaces inside the keys of this one, and how many keys each has.
+    nested: BTreeMap<String, u64>,
+    /// States of tasks.
+    states: Vec<TaskId>,
+    /// Keys that belong to a task: those of commands, and others.
+    commands: Vec<Belongs>,
+    parts: Vec<Belongs>,
+}
+
+/// A key that belongs to a task.
+struct Belongs {
+    key: Vec<u8>,
+    /// When it was last written.
+    written: i64,
+    id: TaskId,
+    /// Only a live task has it.
+    live: bool,
+}
+
+impl Belongs {
+    fn new(kv: &KeyValue, id: TaskId, live: bool) -> Self {
+        Self {
+            key: kv.key().to_vec(),
+            written: kv.mod_revision(),
+            id,
+            live,
+        }
+    }
+}
+
+impl Doctor {
+    pub(crate) async fn read_namespace(&self) -> Result<Namespace, Error> {
+        let root = self.access.keys().root().to_owned();
+        let mut namespace = Namespace::default();
+        let mut take = |kv| self.sort_in(&mut namespace, kv);
+        let scanned = (self.access.reader.link)
+            .scan(0, &root, &end_of(&root), &mut take)
+            .await;
+        scanned.map_err(|fault| fault.into_error("list the tasks"))?;
+        Ok(namespace)
+    }
+
+    fn sort_in(&self, to: &mut Namespace, kv: KeyValue) {
+        let key = kv.key().to_vec();
+        let text = self.access.keys().strip(&key, "").unwrap_or_default();
+        let (folder, rest) = text.split_once('/').unwrap_or((text, ""));
+        // `ID`, or `ID/…`.
+        let (name, more) = rest.split_once('/').unwrap_or((rest, ""));
+        let id = TaskId::new(name).ok();
+        let mut inner = nested(text);
+        if FOLDERS.contains(&name) && inner.is_none() {
+            // These have the form of ours; what they hold tells whose they are.
+            let own = match folder {
+                "history" => parse::<Entry>(&kv).is_ok(),
+                "outcomes" => Stored::read(Some(more), &kv).became.is_some(),
+                _ => true,
+            };
+            inner = (!own).then(|| folder.to_owned());
+        }
+        if matches!(folder, "tasks" | "nodes") && more.starts_with("commands/") && is_pointer(&kv) {
+            inner = Some(format!("{folder}/{name}"));
+        }
+        if let Some(inner) = inner {
+            *to.nested.entry(inner).or_default() += 1;
+            return;
+        }
+        let known = match (folder, id) {
+            ("tasks", Some(id)) => return self.sort_task(to, id, kv),
+            ("finished", Some(id)) if more.is_empty() => {
+                if let Err(reason) = Envelope::read(&kv) {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.ended.insert(id);
+                true
+            }
+            ("state", Some(id)) if more.is_empty() => {
+                if let Err(reason) = read_state(&kv, &self.access.reader.fences) {
+                    to.aside.push((id.clone(), reason));
+                }
+                to.states.push(id);
+                true
+            }
+            ("parked", Some(id)) if more.is_empty() => {
+                let aside = parse::<Parked>(&kv).ok().and_then(|p| p.aside);
+                if let Some(reason) = aside {
+                    to.aside.push((id.clone(), reason));
+                }
+                to.parts.push(Belongs::new(&kv, id, true));
+                true
+            }
+            ("history", Some(id)) if !more.is_empty() => {
+                to.parts.push(Belongs::new(&kv, id, false));
+                true
+            }
+            ("outcomes", Some(id)) if !more.is_empty() => {
+                to.commands.push(Belongs::new(&kv, id, false));
+                true
+            }
+            ("commands", _) if CommandId::new(name).is_ok() && more.is_empty() => {
+                if let Ok(id) = parse::<TaskId>(&kv) {
+                    to.commands.push(Belongs::new(&kv, id, false));
+                }
+                true
+            }
+            ("nodes", _) => {
+                if more == "_metafora" {
+                    to.registrations.push(kv);
+                }
+                NodeName::new(name).is_ok()
+                    && (more == "_metafora" || more.starts_with("commands/"))
+            }
+            ("answers", _) => name.parse::<u64>().is_ok(),
+            ("meta", _) => self.access.keys().is_meta(&key),
+            _ => false,
+        };
+        if !known {
+            to.malformed.add(String::from_utf8_lossy(&key).into_owned());
+        }
+    }
+
+    fn sort_task(&self, to: &mut Namespace, id: TaskId, kv: KeyValue) {
+        let key = kv.key().to_vec();
+        match self.access.keys().split(&key).map(|(_, part)| part) {
+            Some(Part::Task) => {
+                if let Err(reason) = Envelope::read(&kv) {
+                    to.quarantined.add(format!("{id} ({reason})"));
+                }
+                to.live.insert(id);
+            }
+            Some(Part::Owner) => to.owners.push(kv),
+            Some(Part::Props) => to.parts.push(Belongs::new(&kv, id, true)),
+            Some(Part::Slot | Part::Command(_)) => to.commands.push(Belongs::new(&kv, id, true)),
+            None => to.malformed.add(String::from_utf8_lossy(&key).into_owned()),
+        }
+    }
+
+    pub(crate) async fn examine_keys(
+        &self,
+        namespace: &Namespace,
+        repair: bool,
+    ) -> Result<Vec<Finding>, Error> {
+        let exists = |id: &TaskId, live: bool| {
+            namespace.live.contains(id) || (!live && namespace.ended.contains(id))
+        };
+        fn of_nobody(keys: &[Belongs], exists: impl Fn(&TaskId, bool) -> bool) -> Vec<&Belongs> {
+            let lost = keys.iter().filter(|key| !exists(&key.id, key.live));
+            lost.collect()
+        }
+        let (commands, parts) = (
+            of_nobody(&namespace.commands, exists),
+            of_nobody(&namespace.parts, exists),
+        );
+        let states = namespace.states.iter().filter(|id| !exists(id, false));
+        let states: Strays = states.map(ToString::to_string).collect();
+        // What is of no task is told as that: nothing reads it again.
+        let mut quarantined = namespace.quarantined.clone();
+        for (id, reason) in namespace.aside.iter().filter(|(id, _)| exists(id, false)) {
+            quarantined.add(format!("{id} ({reason})"));
+        }
+        let (orphans, ghosts) = self.claims_of_nobody(namespace);
+        let mut repaired = [0; 4];
+        if repair {
+            repaired = [
+                self.delete_lost(&commands, &namespace.ended).await?,
+                self.delete_lost(&parts, &namespace.ended).await?,
+                self.delete_owners(&orphans, true).await?,
+                self.delete_owners(&ghosts, false).await?,
+            ];
+        }
+        let names = |keys: &[&Belongs]| -> Strays {
+            let names = keys
+                .iter()
+                .map(|of| String::from_utf8_lossy(&of.key).into_owned());
+            names.collect()
+        };
+        let of = |owners: &[&KeyValue]| -> Strays {
+            let names = owners
+                .iter()
+                .map(|kv| String::from_utf8_lossy(kv.key()).into_owned());
+            names.collect()
+        };
+        let mend = "windlass doctor --repair deletes them";
+        let error = |what| (Verdict::Error, what);
+        let warning = |what| (Verdict::Warning, what);
+        let nested = namespace.nested.iter();
+        let nested: Strays = nested
+            .map(|(name, keys)| format!("{}{name} ({keys} keys)", self.access.keys().root()))
+            .collect();
+        Ok(vec![
+            Finding::none_of(
+                "namespaces",
+                error("namespaces inside the keys of this one"),
+                &nested,
+                0,
+                "an earlier version made them, and this one does not open them: copy each to a \
+                 namespace of another name with the version that made it (windlass copy), then \
+                 delete its keys",
+            ),
+            Finding::none_of(
+                "quarantined",
+                warning("records that cannot be read"),
+                &quarantined,
+                0,
+                "windlass list --quarantined tells why; windlass retry reads them again",
+            ),
+            Finding::none_of(
+                "commands",
+                error("keys of commands for tasks that do not exist"),
+                &names(&commands),
+                repaired[0],
+                mend,
+            ),
+            Finding::none_of(
+                "parts",
+                warning("keys of tasks that do not exist"),
+                &names(&parts),
+                repaired[1],
+                mend,
+            ),
+            Finding::none_of(
+                "owners",
+                error("claims of tasks that do not exist"),
+                &of(&orphans),
+                repaired[2],
+                mend,
+            ),
+            Finding::none_of(
+                "claims",
+                error("tasks that are claimed without a lease, by nodes that do not exist"),
+                &of(&ghosts),
+                repaired[3],
+                "nothing ends these claims: windlass doctor --repair does",
+            ),
+            Finding::none_of(
+                "states",
+                warning("states without task"),
+                &states,
+                0,
+                "nodes of Metafora leave them behind; delete those keys (state/ID) if nobody wants them",
+            ),
+            Finding::none_of(
+                "keys",
+                warning("keys that nobody knows"),
+                &namespace.malformed,
+                0,
+                "somebody else writes into this namespace: give each program its own",
+            ),
+        ])
+    }
+
+    /// Owners of no task, and of tasks that they hold without a lease though they are no more.
+    fn claims_of_nobody<'n>(
+        &self,
+        namespace: &'n Namespace,
+    ) -> (Vec<&'n KeyValue>, Vec<&'n KeyValue>) {
+        let nodes: HashSet<&str> = namespace
+            .registrations
+            .iter()
+            .filter_map(|kv| {
+                self.access
+                    .reader
+                    .keys
+                    .strip(kv.key(), "nodes/")?
+                    .strip_suffix("/_metafora")
+            })
+            .collect();
+        let (mut orphans, mut ghosts) = (Vec::new(), Vec::new());
+        for kv in &namespace.owners {
+            let id = self
+                .access
+                .reader
+                .keys
+                .split(kv.key())
+                .and_then(|(id, _)| TaskId::new(id).ok());
+            let owner = parse::<Owner>(kv).ok();
+            if !id.is_some_and(|id| namespace.live.contains(&id)) {
+                orphans.push(kv);
+            } else if kv.lease() == 0
+                && owner.is_none_or(|owner| !nodes.contains(owner.node.as_str()))
+            {
+                ghosts.push(kv);
+            }
+        }
+        (orphans, ghosts)
+    }
+
+    /// Deletes keys of tasks, as long as there are no such tasks and the keys are as they were read:
+    /// a command id may be another task's by now. Answers how many.
+    async fn delete_lost(&self, keys: &[&Belongs], ended: &HashSet<TaskId>) -> Result<u64, Error> {
+        let mut of_task: HashMap<&TaskId, Vec<&Belongs>> = HashMap::new();
+        for key in keys {
+            of_task.entry(&key.id).or_default().push(key);
+        }
+        let mut deleted = 0;
+        for (id, keys) in of_task {
+            let size = self
+                .access
+                .reader
+                .capacity
+                .operations()
+                .saturating_sub(2)
+                .clamp(1, 100);
+            for keys in keys.chunks(size) {
+                let task =
+                    Compare::create_revision(self.access.keys().task(id), CompareOp::Equal, 0);
+                // What only a live task has is left over also when its task has ended.
+                let finished = self.access.keys().finished(id);
+                let mut when = vec![task];
+                if !ended.contains(id) {
+                    when.push(Compare::create_revision(finished, CompareOp::Equal, 0));
+                }
+                when.extend(
+                    keys.iter().map(|of| {
+                        Compare::mod_revision(of.key.clone(), CompareOp::Equal, of.written)
+                    }),
+                );
+                let deletes = keys.iter().map(|of| TxnOp::delete(of.key.clone(), None));
+                let txn = Txn::new().when(when).and_then(deletes.collect::<Vec<_>>());
+                let done = self.access.reader.link.txn(txn).await;
+                let done = done.map_err(|fault| fault.into_error(OPERATION))?;
+                deleted += if done.succeeded() {
+                    keys.len() as u64
+                } else {
+                    0
+                };
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes owners that have not changed; answers how many.
+    async fn delete_owners(&self, owners: &[&KeyValue], no_task: bool) -> Result<u64, Error> {
+        let mut deleted = 0;
+        for kv in owners {
+            let same = Compare::mod_revision(kv.key(), CompareOp::Equal, kv.mod_revision());
+            let mut when = vec![same];
+            if no_task && let Some((id, _)) = self.access.keys().split(kv.key()) {
+                let task = format!("{}{id}", self.access.keys().tasks());
+                when.push(Compare::create_revision(task, CompareOp::Equal, 0));
+            }
+            let txn = Txn::new()
+                .when(when)
+                .and_then([TxnOp::delete(kv.key(), None)]);
+            let done = self.access.reader.link.txn(txn).await;
+            let done = done.map_err(|fault| fault.into_error(OPERATION))?;
+            deleted += u64::from(done.succeeded());
+        }
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,7 @@
+//! The examination of a namespace, and of the cluster that it is on.
+
+mod cluster;
+mod examine;
+mod keys;
+
+pub(crate) use examine::Doctor;

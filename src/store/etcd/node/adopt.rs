@@ -1,0 +1,179 @@
+//! What is found about a task that nobody works on, and put right: records that cannot be read, marks
+//! that are missing or outdated, and what nodes and clients of Metafora leave behind. A node of theirs
+//! stores the end first and deletes the task then, so one that dies between leaves it; and a client
+//! that submits an id again looks at no state.
+
+use jiff::Timestamp;
+use tracing::{info, warn};
+use windlass_statemachine::{Outcome, State, TaskId};
+
+use crate::store::{
+    Error, What,
+    etcd::{
+        client::Fault,
+        read::Access,
+        schema::{Of, Parked, Snapshot, Stored, corrupt, ended, foreign::step_to},
+        write::{Done, Edit},
+    },
+};
+
+/// Puts right what is found. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Adoption {
+    pub(crate) access: Access,
+}
+
+impl Adoption {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access }
+    }
+
+    async fn write(
+        &self,
+        id: &TaskId,
+        edit: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+        operation: &'static str,
+    ) -> Result<bool, Error> {
+        let mut item = self.access.item(id, 1);
+        edit(&mut Edit::new(&self.access.keys(), id, &mut item))?;
+        let done: Result<Done, Fault> = self.access.pipeline.write(item).await;
+        let done = done.map_err(|fault| fault.into_error(operation))?;
+        Ok(done.written.is_some())
+    }
+
+    /// Leaves the marker that a waiting task should have: the node that had it was lost, or is one
+    /// that leaves none. Whoever tries next leaves it, if this did not.
+    pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &State) {
+        if found.parked.is_some() || Parked::of(state).is_none() {
+            return;
+        }
+        let parked = |edit: &mut Edit<'_>| {
+            edit.when(Of::Owner, 0);
+            edit.when_as_found(found, &[Of::Task, Of::State, Of::Parked]);
+            edit.put_parked(state).map(|_| ())
+        };
+        let _ = self.write(id, parked, "park a task").await;
+    }
+
+    /// Sets a task aside that cannot be read.
+    pub(crate) async fn set_aside(
+        &self,
+        id: &TaskId,
+        found: &Snapshot,
+        reason: &str,
+    ) -> Result<(), Error> {
+        let now = self.access.now();
+        let aside = |edit: &mut Edit<'_>| {
+            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::State]);
+            if found.owner.is_some() {
+                edit.delete(Of::Owner);
+            }
+            edit.put_aside(reason)?;
+            edit.put_line("quarantined", What::Quarantined, now)
+        };
+        if self.write(id, aside, "set a task aside").await? {
+            warn!(task = %id, reason, "a task cannot be read: it is set aside");
+        }
+        Ok(())
+    }
+
+    /// Deletes marks of tasks that have gone on since: each with when it was set, and when the state
+    /// was written that is newer. A node of Metafora had them while no node of ours was there to see
+    /// it. Another node does it too; and what was written meanwhile is not outdated.
+    pub(crate) async fn drop_outdated(self, outdated: Vec<(TaskId, i64, i64)>) {
+        for (id, marked, stored) in outdated {
+            let drop = |edit: &mut Edit<'_>| {
+                edit.when(Of::Owner, 0);
+                edit.when(Of::State, stored);
+                edit.when(Of::Parked, marked);
+                edit.delete(Of::Parked);
+                Ok(())
+            };
+            let _ = self.write(&id, drop, "delete a mark").await;
+        }
+    }
+
+    /// Deletes the mark of a task that a node of Metafora has: it would not when it releases it, and
+    /// nobody would see that the task can be claimed. Another node does it too.
+    pub(crate) async fn drop_stale(self, id: TaskId, marked: i64) {
+        let drop = |edit: &mut Edit<'_>| {
+            edit.when_there(Of::Owner);
+            edit.when(Of::Parked, marked);
+            edit.delete(Of::Parked);
+            Ok(())
+        };
+        let _ = self.write(&id, drop, "delete a mark").await;
+    }
+
+    /// Takes a task that has ended, and that nobody has, from the live ones, as a node of Metafora
+    /// does. If there is a record of its end, that one stays.
+    pub(crate) async fn unschedule(&self, id: &TaskId) -> Result<(), Error> {
+        const OPERATION: &str = "take an ended task from the live ones";
+        let found = &self.access.reader.found(id, OPERATION).await?;
+        let state = match found.state() {
+            Ok((state, _)) if state.code().is_terminal() => &{ state },
+            _ => return Ok(()),
+        };
+        let (at_once, now) = (
+            self.access.pipeline.capacity.settled_at_once(),
+            self.access.now(),
+        );
+        let unscheduled = |edit: &mut Edit<'_>| {
+            edit.when(Of::Owner, 0);
+            edit.when_as_found(found, &[Of::Task, Of::State]);
+            edit.when_no_command_since(found.revision);
+            let some = &found.queue[..found.queue.len().min(at_once)];
+            for stored in some {
+                edit.put_outcome(stored, ended(state.code()))?;
+            }
+            if found.queue.len() > at_once {
+                // These first; that they are gone makes the task be looked at again.
+                some.iter().for_each(|stored| edit.dequeue(stored));
+                return Ok(());
+            }
+            edit.delete(Of::Task);
+            edit.delete_parts(found);
+            edit.delete(Of::Parked);
+            if found.finished.is_none() {
+                put_ended(edit, found, (id, state), now)?;
+            }
+            Ok(())
+        };
+        if self.write(id, unscheduled, OPERATION).await? {
+            info!(task = %id, state = %state.code(), "had ended, and was still there: it is not any more");
+        }
+        Ok(())
+    }
+
+    /// Takes a command that cannot be read out of the queue, with an outcome that says so. If it is
+    /// not done now, the next claim does it.
+    pub(crate) fn reject(&self, id: TaskId, stored: Stored) {
+        let adoption = self.clone();
+        tokio::spawn(async move {
+            let Err(reason) = &stored.command else { return };
+            warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
+            let reason = format!("it cannot be read: {reason}");
+            let rejected = |edit: &mut Edit<'_>| {
+                edit.when_waits(&stored);
+                edit.dequeue(&stored);
+                edit.put_outcome(&stored, Outcome::Rejected { reason })
+            };
+            let _ = adoption.write(&id, rejected, "reject a command").await;
+        });
+    }
+}
+
+/// Adds the record of its end, with now as the time of it: Metafora keeps none.
+fn put_ended(
+    edit: &mut Edit<'_>,
+    found: &Snapshot,
+    (id, state): (&TaskId, &State),
+    now: Timestamp,
+) -> Result<(), Error> {
+    let task = found.whole_task(id).map_err(|e| corrupt(id, e))?;
+    let (envelope, order) = found.envelope().map_err(|e| corrupt(id, e))?;
+    let ended = envelope.ended(order, task.props, state.code(), now);
+    edit.put_envelope(Of::Finished, &ended)?;
+    let name = format!("{:012}-ended", state.version);
+    edit.put_line(&name, step_to(state.code()), now)
+}

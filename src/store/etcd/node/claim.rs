@@ -1,0 +1,273 @@
+//! Claims: many tasks are read at once, and claimed in one combined write.
+
+use std::sync::Arc;
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, NodeName, State, Task, TaskId};
+
+use super::{
+    adopt::Adoption,
+    claims::Held,
+    lease::{Leases, fenced, number},
+};
+use crate::store::{
+    Claim, Claimed, Error, Lease, What,
+    etcd::{
+        client::Fault,
+        schema::{Hold, Of, Snapshot, corrupt, records, told},
+        write::{Edit, Item, Tried},
+    },
+};
+
+const OPERATION: &str = "claim a task";
+/// How often a claim is tried when the task changes meanwhile.
+const ROUNDS: usize = 4;
+
+type Answer = Result<Option<Claimed>, Error>;
+
+/// Claims tasks for the nodes of this process.
+pub(crate) struct Claimer {
+    pub(crate) leases: Leases,
+    pub(crate) adoption: Adoption,
+}
+
+/// A task that can be claimed, as it was found.
+struct Claimable {
+    found: Snapshot,
+    task: Arc<Task>,
+    state: State,
+    order: u64,
+    submitted_at: Timestamp,
+    /// Who had it when it was lost.
+    lost_by: Option<NodeName>,
+    abandoned: bool,
+    /// The lease that the claim hangs on.
+    token: i64,
+    /// When it is claimed.
+    at: Timestamp,
+}
+
+impl Claimer {
+    pub(crate) fn new(leases: Leases, adoption: Adoption) -> Self {
+        Self { leases, adoption }
+    }
+
+    pub(crate) async fn claim(&self, lease: &Lease, ids: Vec<TaskId>) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = ids.iter().map(|_| None).collect();
+        let mut open: Vec<usize> = (0..ids.len()).collect();
+        for round in 0..ROUNDS {
+            if open.is_empty() {
+                break;
+            }
+            let names: Vec<TaskId> = open.iter().map(|n| ids[*n].clone()).collect();
+            let tried = self.try_claims(lease, &names, round + 1 == ROUNDS).await;
+            let mut again = Vec::new();
+            for (n, answer) in open.into_iter().zip(tried) {
+                match answer {
+                    Some(answer) => answers[n] = Some(answer),
+                    None => again.push(n),
+                }
+            }
+            open = again;
+        }
+        answers.into_iter().map(|a| a.unwrap_or(Ok(None))).collect()
+    }
+
+    /// One round. No answer for those whose task changed meanwhile, or whose outcome is not known.
+    async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
+        let reader = &self.leases.access.reader;
+        let registration = reader.keys.registration(&lease.node);
+        // A lease more is asked for while the tasks are read; each claim asks again if it has none.
+        let (read, _) = join(
+            reader.read_for_claim(ids, &registration),
+            self.leases.make_room(lease, ids.len()),
+        )
+        .await;
+        let mut tries = Vec::with_capacity(ids.len());
+        for (id, read) in ids.iter().zip(read) {
+            tries.push(self.try_claim(lease, id, read, last));
+        }
+        join_all(tries).await
+    }
+
+    async fn try_claim(
+        &self,
+        lease: &Lease,
+        id: &TaskId,
+        read: Result<(Snapshot, Option<i64>), Fault>,
+        last: bool,
+    ) -> Option<Answer> {
+        let found = match read {
+            Ok((found, Some(node))) if node == number(lease.id) => found,
+            Ok(_) => return Some(Err(fenced(&lease.node))),
+            Err(fault) => return Some(Err(fault.into_error(OPERATION))),
+        };
+        let claimable = match self.claimable(lease, id, found).await {
+            Ok(Some(claimable)) => claimable,
+            Ok(None) => return Some(Ok(None)),
+            Err(error) => return Some(Err(error)),
+        };
+        let (claims, pipeline) = (&self.leases.claims, &self.leases.access.pipeline);
+        let token = claimable.token;
+        let freed = || claims.freed(lease.id, token);
+        let item = match self.claim_item(lease, id, &claimable) {
+            Ok(item) => item,
+            Err(error) => {
+                freed();
+                return Some(Err(error));
+            }
+        };
+        let before = pipeline.capacity.operations();
+        match Tried::of(pipeline.write(item).await, before, &pipeline.capacity) {
+            Tried::Written(revision) => Some(Ok(Some(self.won(lease, id, claimable, revision)))),
+            Tried::Failed(Fault::LeaseGone) => {
+                claims.lost(lease.id);
+                Some(Err(fenced(&lease.node)))
+            }
+            Tried::Failed(fault) => {
+                freed();
+                Some(Err(fault.into_error(OPERATION)))
+            }
+            Tried::Lost(why) if last => {
+                freed();
+                Some(Err(Error::unavailable(OPERATION, why)))
+            }
+            // The next round reads the task again: one that is ours by then is claimed once more.
+            Tried::Changed | Tried::TooLarge | Tried::Lost(_) => {
+                freed();
+                None
+            }
+        }
+    }
+
+    /// Looks whether a task can be claimed. What seldom happens is in boxes: thousands of these are
+    /// under way at a time.
+    async fn claimable(
+        &self,
+        lease: &Lease,
+        id: &TaskId,
+        found: Snapshot,
+    ) -> Result<Option<Claimable>, Error> {
+        if found.task.is_none() || found.aside().is_some() {
+            return Ok(None);
+        }
+        let ours = match &found.owner {
+            Some(kv) if records::lease_of(kv) == lease.id => true,
+            Some(_) => return Ok(None),
+            None => false,
+        };
+        if let Some(reason) = found.fault(id) {
+            Box::pin(self.adoption.set_aside(id, &found, &reason)).await?;
+            return Err(corrupt(id, reason));
+        }
+        let read = (found.state(), found.whole_task(id), found.envelope());
+        let (Ok((state, hold)), Ok(task), Ok((envelope, order))) = read else {
+            return Ok(None);
+        };
+        if state.code().is_terminal() {
+            if !ours {
+                Box::pin(self.adoption.unschedule(id)).await?;
+            }
+            return Ok(None);
+        }
+        let at = self.leases.access.now();
+        if !ours && !state.is_due(at) && found.queue.is_empty() {
+            Box::pin(self.adoption.park(id, &found, &state)).await;
+            return Ok(None);
+        }
+        let lost_by = hold.claimed_by.filter(|_| !ours);
+        let abandoned = lost_by.is_some() || (ours && hold.abandoned);
+        let token = match self.leases.claims.room(lease.id) {
+            Some(token) => token,
+            None => Box::pin(self.leases.lease_for_claim(lease)).await?,
+        };
+        Ok(Some(Claimable {
+            task: Arc::new(task),
+            state,
+            order,
+            submitted_at: envelope.submitted_at(),
+            lost_by,
+            abandoned,
+            token,
+            at,
+            found,
+        }))
+    }
+
+    fn claim_item(&self, lease: &Lease, id: &TaskId, task: &Claimable) -> Result<Item, Error> {
+        let node = &lease.node;
+        let mut what = Vec::new();
+        if task.lost_by.is_some() {
+            what.push(What::Lost {
+                fence: task.state.fence,
+            });
+        }
+        what.push(What::Claimed {
+            node: node.clone(),
+            fence: Fence(0),
+            abandoned: task.abandoned,
+        });
+        let places = what.len() as u32;
+        let mut item = self.leases.access.item(id, places);
+        let mut edit = Edit::new(&self.leases.access.keys(), id, &mut item);
+        edit.when_as_found(&task.found, &[Of::Owner, Of::Task, Of::State]);
+        edit.put_owner(node, lease.id, task.token)?;
+        let state = task.claimed(task.state.fence);
+        let hold = Hold {
+            by_claim: true,
+            abandoned: task.abandoned,
+            ..Hold::of(node)
+        };
+        edit.put_state(&state, &hold)?;
+        if task.found.parked.is_some() {
+            edit.delete(Of::Parked);
+        }
+        edit.put_history(state.version, &what, task.at)?;
+        Ok(item)
+    }
+
+    fn won(&self, lease: &Lease, id: &TaskId, task: Claimable, at: i64) -> Claimed {
+        let fence = self.leases.access.reader.fences.of(at);
+        let state = task.claimed(fence);
+        let queue = task.found.queue;
+        let commands = told(&queue);
+        for stored in queue.iter().filter(|stored| stored.command.is_err()) {
+            self.adoption.reject(id.clone(), stored.clone());
+        }
+        let held = Held {
+            lease: lease.id,
+            token: task.token,
+            node: lease.node.clone(),
+            fence,
+            state_revision: at,
+            task: task.task.clone(),
+            order: task.order,
+            submitted_at: task.submitted_at,
+            queue,
+            queue_revision: task.found.revision,
+        };
+        self.leases.claims.keep(id, held);
+        Claimed {
+            claim: Claim {
+                task: id.clone(),
+                fence,
+                lease: lease.id,
+                token: u64::try_from(task.token).unwrap_or(0),
+            },
+            task: task.task,
+            order: task.order,
+            state,
+            commands,
+            abandoned: task.abandoned,
+        }
+    }
+}
+
+impl Claimable {
+    /// Its state once it is claimed.
+    fn claimed(&self, fence: Fence) -> State {
+        let lost_by = self.lost_by.as_ref().map(NodeName::as_str);
+        self.state.clone().claimed(fence, lost_by, self.at)
+    }
+}

@@ -1,0 +1,138 @@
+//! What this process knows of the claims that it holds: what a commit needs without reading.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, NodeName, Task, TaskId};
+
+use super::room::NodeLease;
+use crate::store::etcd::schema::Stored;
+
+/// One claim.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    /// The node's lease, and the one that the owner's key hangs on.
+    pub(crate) lease: u64,
+    pub(crate) token: i64,
+    pub(crate) node: NodeName,
+    pub(crate) fence: Fence,
+    /// When the state was last written.
+    pub(crate) state_revision: i64,
+    pub(crate) task: Arc<Task>,
+    pub(crate) order: u64,
+    pub(crate) submitted_at: Timestamp,
+    /// The commands that wait, as they were known at this revision.
+    pub(crate) queue: Vec<Stored>,
+    pub(crate) queue_revision: i64,
+}
+
+/// The claims of this process, and the leases of its nodes that they hang on.
+#[derive(Default)]
+pub(crate) struct Claims {
+    held: Mutex<HashMap<TaskId, Held>>,
+    nodes: Mutex<HashMap<u64, Arc<NodeLease>>>,
+}
+
+impl Claims {
+    fn held(&self) -> MutexGuard<'_, HashMap<TaskId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, HashMap<u64, Arc<NodeLease>>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node has joined with this lease.
+    pub(crate) fn joined(&self, lease: u64, node: NodeLease) {
+        self.nodes().insert(lease, Arc::new(node));
+    }
+
+    pub(crate) fn node(&self, lease: u64) -> Option<Arc<NodeLease>> {
+        self.nodes().get(&lease).cloned()
+    }
+
+    /// A lease of the node that has room for one more claim, which is counted.
+    pub(crate) fn room(&self, lease: u64) -> Option<i64> {
+        self.node(lease)?.room()
+    }
+
+    /// A claim that hung on this lease is no more.
+    pub(crate) fn freed(&self, lease: u64, token: i64) {
+        if let Some(node) = self.node(lease) {
+            node.freed(token);
+        }
+    }
+
+    /// Forgets a lease that is over, and its claims.
+    pub(crate) fn lost(&self, lease: u64) {
+        self.nodes().remove(&lease);
+        self.held().retain(|_, held| held.lease != lease);
+    }
+
+    pub(crate) fn get(&self, id: &TaskId, fence: Fence) -> Option<Held> {
+        let held = self.held();
+        held.get(id).filter(|held| held.fence == fence).cloned()
+    }
+
+    /// Keeps what is known of a claim.
+    pub(crate) fn keep(&self, id: &TaskId, held: Held) {
+        let fence = held.fence;
+        let before = self.held().insert(id.clone(), held);
+        if let Some(before) = before.filter(|before| before.fence != fence) {
+            self.freed(before.lease, before.token);
+        }
+    }
+
+    /// The state of a claim was written, and these commands were settled.
+    pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, settled: &[u64]) {
+        if let Some(held) = self.held().get_mut(id)
+            && held.fence == fence
+        {
+            held.state_revision = revision;
+            held.queue.retain(|stored| !settled.contains(&stored.order));
+        }
+    }
+
+    /// A command came for a task that is held: it need not be read again to be settled.
+    pub(crate) fn learn(&self, id: &TaskId, stored: &Stored) {
+        if let Some(held) = self.held().get_mut(id)
+            // What was sent before the queue was read is in it, or was sent to an earlier task.
+            && stored.revision > held.queue_revision
+            && held.queue.iter().all(|known| known.order != stored.order)
+        {
+            held.queue.push(stored.clone());
+        }
+    }
+
+    /// Forgets a claim that is no more.
+    pub(crate) fn forget(&self, id: &TaskId, fence: Fence) {
+        self.forget_if(id, |held| held.fence == fence);
+    }
+
+    /// The owner's key of a task was deleted when a claim would have had this fence: an older one is
+    /// gone.
+    pub(crate) fn deleted(&self, id: &TaskId, fence: Fence) {
+        self.forget_if(id, |held| held.fence < fence);
+    }
+
+    fn forget_if(&self, id: &TaskId, is_over: impl Fn(&Held) -> bool) {
+        let mut all = self.held();
+        let over = all.get(id).is_some_and(is_over).then(|| all.remove(id));
+        drop(all);
+        if let Some(held) = over.flatten() {
+            self.freed(held.lease, held.token);
+        }
+    }
+
+    /// The tasks that are claimed on a lease: their orders, and the fences of their claims.
+    pub(crate) fn of_lease(&self, lease: u64) -> HashMap<TaskId, (u64, Fence)> {
+        let held = self.held();
+        let of_lease = held.iter().filter(|(_, held)| held.lease == lease);
+        of_lease
+            .map(|(id, held)| (id.clone(), (held.order, held.fence)))
+            .collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! The commands that nodes are sent, and their answers.
+
+use std::time::Duration;
+
+use windlass_statemachine::NodeName;
+
+use super::lease::{fenced, number as lease_number};
+use crate::store::{
+    Error, Lease, NodeCommand,
+    etcd::{
+        client::Fault,
+        read::Access,
+        schema::{
+            json::{parse, write},
+            node_commands::{self, read},
+            numbers::number,
+        },
+        write::Item,
+    },
+};
+
+/// How long an answer is kept for whoever asked.
+const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Sends commands to nodes, and answers them. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct NodeCommands {
+    pub(crate) access: Access,
+}
+
+fn unknown(order: u64) -> Error {
+    Error::NotFound {
+        what: "node command",
+        name: order.to_string(),
+    }
+}
+
+impl NodeCommands {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access }
+    }
+
+    pub(crate) async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<u64, Error> {
+        const OPERATION: &str = "send a command to a node";
+        let no_node = || Error::NotFound {
+            what: "node",
+            name: node.to_string(),
+        };
+        let registration = self.access.keys().registration(node);
+        let found = self.access.reader.link.get_key(&registration).await;
+        let found = found.map_err(|fault| fault.into_error(OPERATION))?;
+        let lease = found.ok_or_else(no_node)?.lease();
+        let mut item = Item::of_node(node).at(self.access.pipeline.places(1), 1);
+        let place = item.place;
+        item.when_there(&registration);
+        let id = uuid::Uuid::now_v7();
+        let key = format!("{}{id}", self.access.keys().node_commands(node));
+        // On the node's lease: a command that waits goes with its node.
+        item.put_on(&key, node_commands::write(command, place)?, lease);
+        match self.access.pipeline.write(item).await {
+            Ok(done) => done.written.map(|at| number(at, place)).ok_or_else(no_node),
+            Err(Fault::LeaseGone) => Err(no_node()),
+            Err(Fault::Unknown(reason)) => match self.access.reader.link.get_key(&key).await {
+                Ok(Some(kv)) => Ok(read(&kv).0),
+                _ => Err(Error::unavailable(OPERATION, reason)),
+            },
+            Err(fault) => Err(fault.into_error(OPERATION)),
+        }
+    }
+
+    pub(crate) async fn acknowledge(
+        &self,
+        lease: &Lease,
+        order: u64,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        const OPERATION: &str = "answer a node command";
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let registration = self
+            .access
+            .reader
+            .link
+            .get_key(&self.access.keys().registration(&lease.node))
+            .await;
+        let registration = registration.map_err(failed)?;
+        if registration.is_none_or(|kv| kv.lease() != lease_number(lease.id)) {
+            return Err(fenced(&lease.node));
+        }
+        let prefix = self.access.keys().node_commands(&lease.node);
+        let (waiting, _) = self
+            .access
+            .reader
+            .link
+            .get_all(&prefix)
+            .await
+            .map_err(failed)?;
+        let answer = self.access.keys().answer(order);
+        let Some(kv) = waiting.iter().find(|kv| read(kv).0 == order) else {
+            // The first answer is the one that its sender may have read already.
+            let answered = self
+                .access
+                .reader
+                .link
+                .get_key(&answer)
+                .await
+                .map_err(failed)?;
+            return answered.map(|_| ()).ok_or_else(|| unknown(order));
+        };
+        let kept = self
+            .access
+            .reader
+            .link
+            .grant(ANSWERS_KEPT)
+            .await
+            .map_err(failed)?;
+        let key = String::from_utf8_lossy(kv.key()).into_owned();
+        let mut item = Item::of_node(&lease.node);
+        item.when_at(&key, kv.mod_revision());
+        item.delete(&key);
+        item.put_on(&answer, write("outcome", outcome)?, kept);
+        self.access.pipeline.write(item).await.map_err(failed)?;
+        Ok(())
+    }
+
+    pub(crate) async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+        const OPERATION: &str = "read the answer of a node";
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        // First those that wait: one that is answered meanwhile is then found, not missed.
+        let (nodes, _) = self
+            .access
+            .reader
+            .link
+            .get_all(&self.access.keys().nodes())
+            .await
+            .map_err(failed)?;
+        let waits = nodes.iter().any(|kv| {
+            let key = String::from_utf8_lossy(kv.key());
+            key.contains("/commands/") && read(kv).0 == order
+        });
+        let answer = self
+            .access
+            .reader
+            .link
+            .get_key(&self.access.keys().answer(order))
+            .await;
+        let answer = answer.map_err(failed)?;
+        match answer {
+            Some(kv) => Ok(parse(&kv).ok()),
+            None if waits => Ok(None),
+            None => Err(unknown(order)),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The leases of the nodes of this process: joined, kept alive, and more of them when they fill. All
+//! leases of a node are kept alive together; one that is gone ends them all.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use tracing::debug;
+use windlass_statemachine::NodeName;
+
+use super::{
+    claims::Claims,
+    room::{NodeLease, Stream},
+};
+use crate::store::{
+    Error, Lease, NodeSpec, NodeStatus,
+    etcd::{
+        client::Fault,
+        read::Access,
+        schema::{
+            KeyValue, Registration,
+            json::write,
+            ranges::{is_pointer, name_of, ranges},
+        },
+        write::Item,
+    },
+};
+
+/// Joins nodes, and keeps their leases. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Leases {
+    pub(crate) access: Access,
+    pub(crate) claims: Arc<Claims>,
+}
+
+pub(crate) fn fenced(node: &NodeName) -> Error {
+    Error::Fenced(format!("the lease of node '{node}'"))
+}
+
+pub(crate) fn number(lease: u64) -> i64 {
+    i64::try_from(lease).unwrap_or(0)
+}
+
+impl Leases {
+    pub(crate) fn new(access: Access, claims: Arc<Claims>) -> Self {
+        Self { access, claims }
+    }
+
+    pub(crate) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
+        const OPERATION: &str = "join";
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let id = self.access.reader.link.grant(ttl).await.map_err(failed)?;
+        let registration = Registration {
+            spec: spec.clone(),
+            status: NodeStatus::default(),
+            joined_at: self.access.now(),
+            leases: Vec::new(),
+        };
+        let key = self.access.keys().registration(&spec.name);
+        let mut item = Item::of_node(&spec.name);
+        item.when_at(&key, 0);
+        // Commands that no node has answered were meant for one that is gone.
+        self.delete_commands(&mut item, &spec.name).await?;
+        item.put_on(&key, write("node", &registration)?, id);
+        let joined = match self.access.pipeline.write(item).await {
+            Ok(done) => done.written.is_some(),
+            Err(Fault::Unknown(_)) => {
+                let found = self.access.reader.link.get_key(&key).await;
+                let found = found.map_err(|fault| fault.into_error(OPERATION))?;
+                found.is_some_and(|kv| kv.lease() == id)
+            }
+            Err(fault) => return Err(fault.into_error(OPERATION)),
+        };
+        if !joined {
+            // If that fails it ends by itself: nothing hangs on it.
+            let _ = self.access.reader.link.revoke(id).await;
+            let name = spec.name.to_string();
+            return Err(Error::AlreadyExists { what: "node", name });
+        }
+        // From now on they stay as they are, for as long as this node lives.
+        if let Err(fault) = self.access.reader.load_fences().await {
+            let _ = self.access.reader.link.revoke(id).await;
+            return Err(failed(fault));
+        }
+        let lease = Lease {
+            id: u64::try_from(id).unwrap_or(0),
+            node: spec.name.clone(),
+            ttl,
+        };
+        let node = NodeLease::new(registration, id, ttl);
+        self.claims.joined(lease.id, node);
+        Ok(lease)
+    }
+
+    pub(crate) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
+        let Some(node) = self.claims.node(lease.id) else {
+            return Err(fenced(&lease.node));
+        };
+        self.tell_status(lease, &node, status);
+        self.renew_all(lease, &node).await
+    }
+
+    /// Renews all leases of a node at once: each has the whole time of a call.
+    async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
+        let mut streams = node.streams.lock().await;
+        let (ids, ttl) = (node.ids(), node.ttl);
+        let renewals = ids.iter().map(|id| {
+            let stream = streams.remove(id);
+            async move { (*id, self.keep_alive(*id, stream, ttl).await) }
+        });
+        let mut failed = None;
+        for (id, renewed) in join_all(renewals.collect::<Vec<_>>()).await {
+            match renewed {
+                Ok(stream) => {
+                    streams.insert(id, stream);
+                }
+                Err(Fault::LeaseGone) => {
+                    drop(streams);
+                    self.claims.lost(lease.id);
+                    return Err(fenced(&lease.node));
+                }
+                Err(fault) => failed = Some(fault),
+            }
+        }
+        match failed {
+            Some(fault) => Err(fault.into_error("renew the lease")),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes how the node is, if that has changed, and waits for nothing: the lease is renewed
+    /// whatever becomes of it, and a write may take as long as the members need for a new leader.
+    /// What was not told now is told with the next renewal.
+    fn tell_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
+        {
+            let mut state = node.state();
+            state.registration.status = *status;
+            if state.telling || state.told == Some(*status) {
+                return;
+            }
+            state.telling = true;
+        }
+        let (leases, lease, node) = (self.clone(), lease.clone(), node.clone());
+        tokio::spawn(async move {
+            while let Some(status) = node.to_be_told() {
+                // Until there is an answer, either may be stored.
+                match leases.register(&lease, &node).await {
+                    Ok(()) => node.state().told = Some(status),
+                    Err(error) => {
+                        debug!(node = %lease.node, %error, "its status was not told");
+                        node.state().telling = false;
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Renews one lease, on the stream that was used before if it still works. One that is silent
+    /// must not use up the time that the lease has left.
+    async fn keep_alive(
+        &self,
+        id: i64,
+        stream: Option<Stream>,
+        ttl: Duration,
+    ) -> Result<Stream, Fault> {
+        let limit = self.access.reader.link.timeout().min(ttl / 6);
+        if let Some((mut keeper, mut answers, turn)) = stream {
+            let renewed = self.access.reader.link.call_within(turn, limit, async {
+                keeper.keep_alive().await?;
+                answers.message().await
+            });
+            match renewed.await {
+                Ok(Some(answer)) if answer.ttl() > 0 => return Ok((keeper, answers, turn)),
+                Ok(Some(_)) | Err(Fault::LeaseGone) => return Err(Fault::LeaseGone),
+                // A stream that broke says nothing of the lease.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        let mut client = self.access.reader.link.leases();
+        let turn = self.access.reader.link.turn();
+        let opened = self
+            .access
+            .reader
+            .link
+            .call_within(turn, limit, client.keep_alive(id));
+        let (keeper, answers) = opened.await?;
+        Ok((keeper, answers, turn))
+    }
+
+    /// Writes what the node tells of itself.
+    async fn register(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
+        let key = self.access.keys().registration(&lease.node);
+        let text = write("node", &node.state().registration)?;
+        let mut item = Item::of_node(&lease.node);
+        // That it drains has to be known before what it gives back, or others leave that to it.
+        item.urgent = true;
+        item.when_there(&key);
+        item.put_on(&key, text, number(lease.id));
+        match self.access.pipeline.write(item).await {
+            Ok(done) if done.written.is_some() => Ok(()),
+            Ok(_) | Err(Fault::LeaseGone) => {
+                self.claims.lost(lease.id);
+                Err(fenced(&lease.node))
+            }
+            Err(fault) => Err(fault.into_error("tell how the node is")),
+        }
+    }
+
+    /// The lease that the next claim hangs on.
+    pub(crate) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
+        loop {
+            if let Some(id) = self.claims.room(lease.id) {
+                return Ok(id);
+            }
+            self.make_room(lease, 1).await?;
+        }
+    }
+
+    /// Sees to it that so many more claims have leases to hang on.
+    pub(crate) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
+        const OPERATION: &str = "grant a further lease";
+        let node = self.claims.node(lease.id);
+        let node = node.ok_or_else(|| fenced(&lease.node))?;
+        while node.places_left() < claims {
+            let _one = node.growing.lock().await;
+            if node.places_left() >= claims {
+                break;
+            }
+            let granted = self.access.reader.link.grant(node.ttl).await;
+            let id = granted.map_err(|fault| fault.into_error(OPERATION))?;
+            {
+                let mut state = node.state();
+                state.leases.push((id, 0));
+                state.registration.leases.push(id);
+            }
+            self.register(lease, &node).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds that the commands go which wait for a node of this name.
+    async fn delete_commands(&self, item: &mut Item, node: &NodeName) -> Result<(), Error> {
+        let prefix = self.access.keys().node_commands(node);
+        let read = self.access.reader.link.get_all(&prefix).await;
+        let (kvs, _) = read.map_err(|fault| fault.into_error("read the commands of a node"))?;
+        let own = |kv: &KeyValue| name_of(kv, &prefix).is_some() && !is_pointer(kv);
+        let all: Vec<_> = kvs.iter().map(|kv| (kv.key().to_vec(), own(kv))).collect();
+        item.delete_ranges(ranges(&prefix, &all));
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! Leaving: claims are released in batches before a lease is revoked, so that nothing is counted as
+//! abandoned and etcd never has to end a lease with many keys.
+
+use futures::future::join_all;
+use windlass_statemachine::TaskId;
+
+use super::lease::{Leases, number};
+use crate::store::{
+    Error, Lease, What,
+    etcd::{
+        client::Fault,
+        schema::{Hold, Of, Part, Snapshot, records},
+        write::{Edit, Item},
+    },
+};
+
+const OPERATION: &str = "leave";
+const ROUNDS: usize = 4;
+
+impl Leases {
+    pub(crate) async fn leave(&self, lease: &Lease) -> Result<(), Error> {
+        let node = self.claims.node(lease.id);
+        let ids = node.map_or_else(|| vec![number(lease.id)], |node| node.ids());
+        for id in &ids {
+            self.release(lease, *id).await?;
+        }
+        // The main lease last: while it lives, the node does.
+        for id in ids.iter().rev() {
+            let revoked = self.access.reader.link.revoke(*id).await;
+            revoked.map_err(|fault| fault.into_error(OPERATION))?;
+        }
+        self.claims.lost(lease.id);
+        Ok(())
+    }
+
+    /// Releases the claims that hang on one lease of a node.
+    async fn release(&self, lease: &Lease, id: i64) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let told = self.access.reader.link.lease(id).await;
+            let Some(told) = told.map_err(|fault| fault.into_error(OPERATION))? else {
+                break;
+            };
+            let claims = told.keys().iter();
+            let claims = claims.filter_map(|key| match self.access.keys().split(key)? {
+                (id, Part::Owner) => TaskId::new(id).ok(),
+                _ => None,
+            });
+            let claims: Vec<TaskId> = claims.collect();
+            if claims.is_empty() {
+                break;
+            }
+            let read = self.access.reader.read_many(&claims).await;
+            let mut writes = Vec::with_capacity(claims.len());
+            for (task, read) in claims.iter().zip(read) {
+                let found = read.map_err(|fault| fault.into_error(OPERATION))?;
+                if let Some(item) = self.release_item(lease, task, &found)? {
+                    writes.push(self.access.pipeline.write(item));
+                }
+            }
+            for done in join_all(writes).await {
+                match done {
+                    Ok(_) | Err(Fault::Unknown(_)) => {}
+                    Err(fault) => return Err(fault.into_error(OPERATION)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn release_item(
+        &self,
+        lease: &Lease,
+        id: &TaskId,
+        found: &Snapshot,
+    ) -> Result<Option<Item>, Error> {
+        let owner = found.owner.as_ref();
+        let Some(owner) = owner.filter(|kv| records::lease_of(kv) == lease.id) else {
+            return Ok(None);
+        };
+        let mut item = self.access.item(id, 1);
+        let mut edit = Edit::new(&self.access.keys(), id, &mut item);
+        edit.when_as_found(found, &[Of::Owner, Of::State]);
+        edit.delete(Of::Owner);
+        // What cannot be read is set aside by the next who wants it.
+        if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
+            edit.put_state(&state, &Hold::default())?;
+            edit.put_parked(&state)?;
+            let fence = self.access.reader.fences.of(owner.mod_revision());
+            let name = format!("{:012}-left", state.version);
+            edit.put_line(&name, What::Dropped { fence }, self.access.now())?;
+        }
+        Ok(Some(item))
+    }
+}

@@ -1,0 +1,153 @@
+//! [`NodeLease`]: the leases of one node, and how many claims each has.
+//!
+//! etcd stands still while a lease with many keys ends, so claims beyond about a thousand hang on
+//! further leases of the same node.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+
+use crate::store::{NodeStatus, etcd::schema::Registration};
+
+/// How many claims hang on one lease.
+const CLAIMS_PER_LEASE: usize = 1000;
+
+/// With the connection that it was opened on.
+pub(crate) type Stream = (LeaseKeeper, LeaseKeepAliveStream, usize);
+
+/// The leases of one node.
+pub(crate) struct NodeLease {
+    pub(crate) ttl: Duration,
+    state: Mutex<State>,
+    /// One stream for each lease; locked for as long as all of them are renewed.
+    pub(crate) streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
+    pub(crate) growing: tokio::sync::Mutex<()>,
+}
+
+pub(crate) struct State {
+    pub(crate) registration: Registration,
+    /// The status that is stored, if that is known.
+    pub(crate) told: Option<NodeStatus>,
+    /// It is being written.
+    pub(crate) telling: bool,
+    /// Each lease, and how many claims hang on it.
+    pub(crate) leases: Vec<(i64, usize)>,
+}
+
+impl NodeLease {
+    /// A node that has joined with its first lease.
+    pub(crate) fn new(registration: Registration, lease: i64, ttl: Duration) -> Self {
+        Self {
+            ttl,
+            state: Mutex::new(State {
+                registration,
+                told: Some(NodeStatus::default()),
+                telling: false,
+                leases: vec![(lease, 0)],
+            }),
+            streams: tokio::sync::Mutex::default(),
+            growing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<i64> {
+        self.state().leases.iter().map(|(id, _)| *id).collect()
+    }
+
+    pub(crate) fn room(&self) -> Option<i64> {
+        let mut state = self.state();
+        let found = state
+            .leases
+            .iter_mut()
+            .find(|(_, n)| *n < CLAIMS_PER_LEASE)?;
+        found.1 += 1;
+        Some(found.0)
+    }
+
+    /// The status that is to be written next; `None` when what is stored is true.
+    pub(crate) fn to_be_told(&self) -> Option<NodeStatus> {
+        let mut state = self.state();
+        let status = state.registration.status;
+        if state.told.take() == Some(status) {
+            (state.told, state.telling) = (Some(status), false);
+            return None;
+        }
+        Some(status)
+    }
+
+    /// For how many more claims there is room.
+    pub(crate) fn places_left(&self) -> usize {
+        let left = |(_, n): &(i64, usize)| CLAIMS_PER_LEASE.saturating_sub(*n);
+        self.state().leases.iter().map(left).sum()
+    }
+
+    /// A claim that hung on this lease is no more.
+    pub(crate) fn freed(&self, token: i64) {
+        if let Some(found) = self.state().leases.iter_mut().find(|(id, _)| *id == token) {
+            found.1 = found.1.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::NodeSpec;
+
+    fn node() -> NodeLease {
+        let registration = Registration {
+            spec: NodeSpec {
+                name: "n".parse().unwrap_or_else(|e| panic!("{e}")),
+                kinds: None,
+                labels: Default::default(),
+                slots: 1,
+                pid: 0,
+                version: String::new(),
+            },
+            status: NodeStatus::default(),
+            joined_at: jiff::Timestamp::UNIX_EPOCH,
+            leases: Vec::new(),
+        };
+        NodeLease::new(registration, 7, Duration::from_secs(15))
+    }
+
+    #[test]
+    fn a_lease_has_room_for_a_bounded_number_of_claims() {
+        let node = node();
+        for _ in 0..CLAIMS_PER_LEASE {
+            assert_eq!(node.room(), Some(7));
+        }
+        assert_eq!((node.room(), node.places_left()), (None, 0));
+        node.freed(7);
+        assert_eq!((node.places_left(), node.room()), (1, Some(7)));
+        node.state().leases.push((8, 0));
+        assert_eq!((node.room(), node.ids()), (Some(8), vec![7, 8]));
+    }
+
+    #[test]
+    fn a_status_is_written_until_the_stored_one_is_true() {
+        let node = node();
+        assert_eq!(node.to_be_told(), None, "the first was stored by the join");
+        let status = NodeStatus {
+            running: 3,
+            ..NodeStatus::default()
+        };
+        node.state().registration.status = status;
+        assert_eq!(node.to_be_told(), Some(status));
+        assert_eq!(
+            node.to_be_told(),
+            Some(status),
+            "no answer: it is written again"
+        );
+        node.state().told = Some(status);
+        assert_eq!(node.to_be_told(), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! The commands of tasks: found by their id, and all of a task.
+
+use etcd_client::{Txn, TxnOp};
+use windlass_statemachine::{CommandId, TaskId};
+
+use super::reader::Reader;
+use crate::store::{
+    Error,
+    etcd::{
+        client::kv,
+        schema::{KeyValue, Stored, json::parse},
+    },
+};
+
+/// What a command id stands for already.
+pub(crate) struct Known {
+    /// The task it was sent to, and what is kept of it.
+    pub(crate) task: Option<TaskId>,
+    pub(crate) stored: Option<Stored>,
+    /// When its pointer was written: one that points to nothing may be written over.
+    pub(crate) revision: i64,
+}
+
+impl Reader {
+    /// Finds a command by its id.
+    pub(crate) async fn known(&self, id: &CommandId) -> Result<Known, Error> {
+        const OPERATION: &str = "find a command";
+        let pointer = self.link.get_key(&self.keys.pointer(id)).await;
+        let pointer = pointer.map_err(|fault| fault.into_error(OPERATION))?;
+        let task = pointer.as_ref().and_then(|kv| parse::<TaskId>(kv).ok());
+        let revision = pointer.as_ref().map_or(0, KeyValue::mod_revision);
+        let Some(task) = task else {
+            let (task, stored) = (None, None);
+            return Ok(Known {
+                task,
+                stored,
+                revision,
+            });
+        };
+        let read = Txn::new().and_then([
+            TxnOp::get(self.keys.queued(&task, id.as_str()), None),
+            TxnOp::get(self.keys.outcome(&task, id.as_str()), None),
+        ]);
+        let read = self.link.txn(read).await;
+        let read = read.map_err(|fault| fault.into_error(OPERATION))?;
+        let mut found = read.op_responses().into_iter();
+        let kv = kv(found.next()).or_else(|| kv(found.next()));
+        let stored = kv.map(|kv| Stored::read(Some(id.as_str()), &kv));
+        Ok(Known {
+            task: stored.as_ref().map(|_| task),
+            stored,
+            revision,
+        })
+    }
+
+    /// The commands of a task, those that have an outcome included, in order.
+    pub(crate) async fn stored_commands(&self, id: &TaskId) -> Result<Vec<Stored>, Error> {
+        const OPERATION: &str = "read the commands of a task";
+        // First those that wait: one that gets its outcome meanwhile is then there twice, not gone.
+        let snapshot = self.found(id, OPERATION).await?;
+        if !snapshot.exists() {
+            return Err(Error::no_task(id));
+        }
+        let prefix = self.keys.outcomes(id);
+        let (settled, _) = self
+            .link
+            .get_all(&prefix)
+            .await
+            .map_err(|f| f.into_error(OPERATION))?;
+        let settled = settled.iter().filter_map(|kv| {
+            let key = std::str::from_utf8(kv.key()).ok()?;
+            Some(Stored::read(Some(key.strip_prefix(&prefix)?), kv))
+        });
+        let mut all: Vec<Stored> = settled.collect();
+        for waiting in snapshot.queue {
+            if all.iter().all(|stored| stored.order != waiting.order) {
+                all.push(waiting);
+            }
+        }
+        all.sort_by_key(|stored| stored.order);
+        Ok(all)
+    }
+}

@@ -1,0 +1,169 @@
+//! [`Reader`]: all that belongs to a task at one revision, of many tasks at once.
+
+use std::sync::Arc;
+
+use etcd_client::{GetOptions, Txn, TxnOp};
+use futures::{StreamExt, stream};
+use windlass_statemachine::TaskId;
+
+use crate::store::{
+    Error,
+    etcd::{
+        client::{Capacity, Fault, Limit, Link, kv, kvs},
+        schema::{
+            Fences, Horizon, Keys, Part, Snapshot, end_of, json::parse, ranges::is_pointer,
+            revision,
+        },
+    },
+};
+
+/// What is read of each task in one transaction, for a claim and otherwise.
+const FOR_CLAIM: usize = 4;
+const EACH: usize = 5;
+/// How many such transactions are under way at once.
+const AT_ONCE: usize = 4;
+
+/// Reads the tasks of a namespace. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    pub(crate) link: Link,
+    pub(crate) keys: Keys,
+    pub(crate) fences: Fences,
+    pub(crate) capacity: Arc<Capacity>,
+}
+
+impl Reader {
+    /// Reads tasks.
+    pub(crate) async fn read_many(&self, ids: &[TaskId]) -> Vec<Result<Snapshot, Fault>> {
+        let read = self.read_chunks(ids, None).await.into_iter();
+        read.map(|read| read.map(|(snapshot, _)| snapshot))
+            .collect()
+    }
+
+    /// Reads tasks that are to be claimed (what has ended is as good as gone), and the lease that
+    /// the key `node` hangs on at the revision of each.
+    pub(crate) async fn read_for_claim(
+        &self,
+        ids: &[TaskId],
+        node: &str,
+    ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
+        self.read_chunks(ids, Some(node)).await
+    }
+
+    async fn read_chunks(
+        &self,
+        ids: &[TaskId],
+        node: Option<&str>,
+    ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
+        let each = node.map_or(EACH, |_| FOR_CLAIM);
+        loop {
+            let operations = self.capacity.operations();
+            let size = (operations.saturating_sub(1) / each).clamp(1, 31);
+            let chunks: Vec<_> = ids
+                .chunks(size)
+                .map(|ids| self.read_chunk(ids, node))
+                .collect();
+            let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(AT_ONCE).collect().await;
+            let refused = chunks.iter().flatten().any(|read| {
+                let limit = Limit::Operations;
+                matches!(read, Err(Fault::OverLimit(of, _)) if *of == limit)
+            });
+            if !refused || size == 1 {
+                return chunks.into_iter().flatten().collect();
+            }
+            self.capacity.learn(Limit::Operations, size * each + 1);
+        }
+    }
+
+    async fn read_chunk(
+        &self,
+        ids: &[TaskId],
+        node: Option<&str>,
+    ) -> Vec<Result<(Snapshot, Option<i64>), Fault>> {
+        let keys = &self.keys;
+        let mut operations = Vec::with_capacity(ids.len() * EACH + 1);
+        for id in ids {
+            let parts = keys.parts(id);
+            let range = GetOptions::new().with_range(end_of(&parts));
+            operations.extend([
+                TxnOp::get(keys.task(id), None),
+                TxnOp::get(parts, Some(range)),
+                TxnOp::get(keys.state(id), None),
+                TxnOp::get(keys.parked(id), None),
+            ]);
+            if node.is_none() {
+                operations.push(TxnOp::get(keys.finished(id), None));
+            }
+        }
+        operations.extend(node.map(|key| TxnOp::get(key, None)));
+        let answer = match self.link.txn(Txn::new().and_then(operations)).await {
+            Ok(answer) => answer,
+            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
+        };
+        let revision = answer.header().map_or(0, |header| header.revision());
+        let mut responses = answer.op_responses().into_iter();
+        let mut snapshots = Vec::with_capacity(ids.len());
+        for _ in ids {
+            let mut snapshot = Snapshot {
+                fences: self.fences.clone(),
+                revision,
+                task: kv(responses.next()),
+                ..Snapshot::default()
+            };
+            for kv in responses.next().map(kvs).unwrap_or_default() {
+                let key = kv.key().to_vec();
+                match keys.split(&key) {
+                    Some((_, Part::Command(_))) if is_pointer(&kv) => snapshot.others.push(key),
+                    Some((_, part)) => snapshot.take(&part, kv),
+                    None => snapshot.others.push(key),
+                }
+            }
+            snapshot.queue.sort_by_key(|stored| stored.order);
+            snapshot.state = kv(responses.next());
+            snapshot.parked = kv(responses.next());
+            if node.is_none() {
+                snapshot.finished = kv(responses.next());
+            }
+            snapshots.push(snapshot);
+        }
+        let lease = kv(responses.next()).map(|kv| kv.lease());
+        let snapshots = snapshots.into_iter();
+        snapshots.map(|snapshot| Ok((snapshot, lease))).collect()
+    }
+
+    pub(crate) async fn read(&self, id: &TaskId) -> Result<Snapshot, Fault> {
+        let mut read = self.read_many(std::slice::from_ref(id)).await;
+        let nothing = || Err(Fault::NotNow("nothing was read".into()));
+        read.pop().unwrap_or_else(nothing)
+    }
+
+    /// As [`read`](Self::read), for an operation that says what failed.
+    pub(crate) async fn found(
+        &self,
+        id: &TaskId,
+        operation: &'static str,
+    ) -> Result<Snapshot, Error> {
+        let read = self.read(id).await;
+        read.map_err(|fault| fault.into_error(operation))
+    }
+
+    /// Reads what is added to revisions to make fences of them. Every node does so when it joins: as
+    /// long as one lives, nothing changes.
+    pub(crate) async fn load_fences(&self) -> Result<(), Fault> {
+        if let Some(kv) = self.link.get_key(&self.keys.fences()).await? {
+            let unreadable = |reason| {
+                let what = self.keys.fences();
+                Fault::Refused(Error::Corrupt { what, reason })
+            };
+            self.fences.load(&kv).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+
+    /// How far back history is told, and when that was written.
+    pub(crate) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
+        let kv = self.link.get_key(&self.keys.horizon()).await?;
+        let horizon = kv.as_ref().and_then(|kv| parse(kv).ok());
+        Ok((horizon.unwrap_or_default(), revision(kv.as_ref())))
+    }
+}

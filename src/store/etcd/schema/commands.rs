@@ -1,0 +1,147 @@
+//! A command as it is stored: while it waits, and with its outcome.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Code, Command, CommandId, Invalid, Outcome, QueuedCommand, TaskId};
+
+use super::{
+    json::{extended, parse, write},
+    kv::KeyValue,
+    numbers::number,
+};
+use crate::store::{CommandRecord, Error};
+
+/// How many bytes of the result of a command to complete are kept with its outcome.
+const RESULT_KEPT: usize = 4096;
+
+/// What is stored with a command beside its message.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Sent {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sent_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "super::json::is_zero")]
+    place: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    became: Option<Outcome>,
+}
+
+/// A command as it waits, or with its outcome.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// The last part of its key; `None` for a Metafora commander's single slot.
+    pub(crate) name: Option<String>,
+    pub(crate) order: u64,
+    pub(crate) revision: i64,
+    pub(crate) text: String,
+    pub(crate) command: Result<Command, String>,
+    pub(crate) sent_at: Timestamp,
+    pub(crate) became: Option<Outcome>,
+}
+
+impl Stored {
+    /// `/NS/tasks/ID/commands/NAME`.
+    pub(crate) fn write(command: &Command, at: Timestamp, place: u32) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(at),
+            place,
+            ..Sent::default()
+        };
+        Ok(extended(
+            write("command", command)?,
+            &write("command", &sent)?,
+        ))
+    }
+
+    /// A command of another store, as it waits or with its outcome, at this place.
+    pub(crate) fn of(command: &CommandRecord) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(command.sent_at),
+            place: 0,
+            order: Some(command.order),
+            became: command.outcome.clone(),
+        };
+        let text = write("command", &command.command)?;
+        Ok(extended(text, &write("command", &sent)?))
+    }
+
+    /// `/NS/outcomes/ID/NAME`. A large result is not in it: a task that has completed by it holds it
+    /// in its state, and twice is more than one write may bring.
+    pub(crate) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
+        let sent = Sent {
+            sent_at: Some(self.sent_at),
+            place: 0,
+            order: Some(self.order),
+            became: Some(outcome),
+        };
+        let text = match &self.command {
+            Ok(Command::Complete { result: Some(json) }) if json.len() > RESULT_KEPT => {
+                write("command", &Command::Complete { result: None })?
+            }
+            Ok(command) => write("command", command)?,
+            Err(_) => write("command", &serde_json::json!({ "malformed": self.text }))?,
+        };
+        Ok(extended(text, &write("command", &sent)?))
+    }
+
+    pub(crate) fn read(name: Option<&str>, kv: &KeyValue) -> Self {
+        let sent: Sent = parse(kv).unwrap_or_default();
+        let first = match name {
+            Some(_) => kv.create_revision(),
+            // The slot is written over and over: each time it is another command.
+            None => kv.mod_revision(),
+        };
+        Self {
+            name: name.map(str::to_owned),
+            order: sent.order.unwrap_or_else(|| number(first, sent.place)),
+            revision: kv.mod_revision(),
+            text: String::from_utf8_lossy(kv.value()).into_owned(),
+            command: parse(kv),
+            sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            became: sent.became,
+        }
+    }
+
+    /// What a client is told of it; `None` for one that cannot be read.
+    pub(crate) fn record(&self, task: &TaskId) -> Option<CommandRecord> {
+        Some(CommandRecord {
+            id: self.id().ok()?,
+            task: task.clone(),
+            order: self.order,
+            command: self.command.clone().ok()?,
+            sent_at: self.sent_at,
+            outcome: self.became.clone(),
+        })
+    }
+
+    /// The name that its outcome is kept by.
+    pub(crate) fn key_name(&self) -> String {
+        let slot = || format!("slot-{}", self.order);
+        self.name.clone().unwrap_or_else(slot)
+    }
+
+    pub(crate) fn id(&self) -> Result<CommandId, Invalid> {
+        CommandId::new(self.key_name())
+    }
+}
+
+/// The commands that can be told; those that cannot be read are not among them.
+pub(crate) fn told(queue: &[Stored]) -> Vec<QueuedCommand> {
+    let readable = queue.iter().filter_map(|stored| {
+        Some(QueuedCommand {
+            order: stored.order,
+            id: stored.id().ok()?,
+            command: stored.command.clone().ok()?,
+        })
+    });
+    let mut commands: Vec<_> = readable.collect();
+    commands.sort_by_key(|c| c.order);
+    commands
+}
+
+/// The outcome of a command whose task has ended.
+pub(crate) fn ended(code: Code) -> Outcome {
+    let reason = format!("the task has ended: it is {code}");
+    Outcome::Rejected { reason }
+}

@@ -1,0 +1,76 @@
+//! The history of a task as it is stored: one key for each write.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Fence, TaskId};
+
+use super::{
+    fences::Fences,
+    json::{is_zero, parse, write},
+    kv::KeyValue,
+    numbers::number,
+};
+use crate::store::{Change, Error, What};
+
+/// `/NS/history/ID/VERSION`: what happened in one write.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    place: u32,
+    /// The place of what came from another store, which has told one thing at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    what: Vec<What>,
+}
+
+impl Entry {
+    pub(crate) fn write(at: Timestamp, place: u32, what: &[What]) -> Result<String, Error> {
+        let (what, seq) = (what.to_vec(), None);
+        write(
+            "history",
+            &Self {
+                at,
+                place,
+                seq,
+                what,
+            },
+        )
+    }
+
+    /// A change of another store.
+    pub(crate) fn of(change: &Change) -> Result<String, Error> {
+        let entry = Self {
+            at: change.at,
+            place: 0,
+            seq: Some(change.seq),
+            what: vec![change.what.clone()],
+        };
+        write("history", &entry)
+    }
+
+    /// The changes that it tells of.
+    pub(crate) fn read(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
+        let Ok(entry) = parse::<Self>(kv) else {
+            return Vec::new();
+        };
+        let revision = kv.mod_revision();
+        let changes = entry.what.into_iter().zip(entry.place..);
+        changes
+            .map(|(mut what, place)| {
+                // The claim that wrote it knew its fence only afterwards.
+                if let What::Claimed { fence, .. } = &mut what
+                    && *fence == Fence(0)
+                {
+                    *fence = fences.of(revision);
+                }
+                Change {
+                    seq: entry.seq.unwrap_or_else(|| number(revision, place)),
+                    at: entry.at,
+                    task: id.clone(),
+                    what,
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,242 @@
+//! Where everything is: the keys of a namespace.
+//!
+//! An id never holds a `/`, and every range ends behind one, so `a` and `ab` never touch.
+
+use std::sync::Arc;
+
+use windlass_statemachine::{CommandId, NodeName, TaskId};
+
+/// The keys of one namespace. Clones share the name.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    /// `/NS/`.
+    root: Arc<str>,
+}
+
+/// One of the keys that a task has once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Task,
+    Finished,
+    State,
+    Parked,
+    Owner,
+    Props,
+}
+
+/// Which key of a task an event is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// The envelope.
+    Task,
+    Owner,
+    Props,
+    /// The single slot of a Metafora commander.
+    Slot,
+    /// A command of our queue.
+    Command(&'a str),
+}
+
+impl Keys {
+    pub(crate) fn new(namespace: &str) -> Self {
+        let root = format!("/{namespace}/").into();
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn tasks(&self) -> String {
+        format!("{}tasks/", self.root)
+    }
+
+    pub(crate) fn task(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}", self.root)
+    }
+
+    pub(crate) fn of(&self, id: &TaskId, of: Of) -> String {
+        match of {
+            Of::Task => self.task(id),
+            Of::Finished => self.finished(id),
+            Of::State => self.state(id),
+            Of::Parked => self.parked(id),
+            Of::Owner => self.owner(id),
+            Of::Props => self.props(id),
+        }
+    }
+
+    /// What belongs to a live task: owner, props, commands.
+    pub(crate) fn parts(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/", self.root)
+    }
+
+    pub(crate) fn owner(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/owner", self.root)
+    }
+
+    pub(crate) fn props(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/props", self.root)
+    }
+
+    /// The single slot of a Metafora commander; with everything up to `commands0` it is the queue.
+    pub(crate) fn slot(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/commands", self.root)
+    }
+
+    /// The commands that wait for a task, without the slot.
+    pub(crate) fn queue(&self, id: &TaskId) -> String {
+        format!("{}tasks/{id}/commands/", self.root)
+    }
+
+    pub(crate) fn queued(&self, id: &TaskId, command: &str) -> String {
+        format!("{}tasks/{id}/commands/{command}", self.root)
+    }
+
+    pub(crate) fn state(&self, id: &TaskId) -> String {
+        format!("{}state/{id}", self.root)
+    }
+
+    pub(crate) fn all_parked(&self) -> String {
+        format!("{}parked/", self.root)
+    }
+
+    pub(crate) fn parked(&self, id: &TaskId) -> String {
+        format!("{}parked/{id}", self.root)
+    }
+
+    pub(crate) fn all_states(&self) -> String {
+        format!("{}state/", self.root)
+    }
+
+    pub(crate) fn all_finished(&self) -> String {
+        format!("{}finished/", self.root)
+    }
+
+    pub(crate) fn finished(&self, id: &TaskId) -> String {
+        format!("{}finished/{id}", self.root)
+    }
+
+    /// The history of a task.
+    pub(crate) fn histories(&self, id: &TaskId) -> String {
+        format!("{}history/{id}/", self.root)
+    }
+
+    pub(crate) fn history(&self, id: &TaskId, version: u64) -> String {
+        format!("{}history/{id}/{version:012}", self.root)
+    }
+
+    /// The commands of a task that have an outcome.
+    pub(crate) fn outcomes(&self, id: &TaskId) -> String {
+        format!("{}outcomes/{id}/", self.root)
+    }
+
+    pub(crate) fn outcome(&self, id: &TaskId, command: &str) -> String {
+        format!("{}outcomes/{id}/{command}", self.root)
+    }
+
+    /// Which task a command was sent to.
+    pub(crate) fn pointer(&self, command: &CommandId) -> String {
+        format!("{}commands/{command}", self.root)
+    }
+
+    pub(crate) fn nodes(&self) -> String {
+        format!("{}nodes/", self.root)
+    }
+
+    pub(crate) fn registration(&self, name: &NodeName) -> String {
+        format!("{}nodes/{name}/_metafora", self.root)
+    }
+
+    pub(crate) fn node_commands(&self, name: &NodeName) -> String {
+        format!("{}nodes/{name}/commands/", self.root)
+    }
+
+    pub(crate) fn answer(&self, order: u64) -> String {
+        format!("{}answers/{order}", self.root)
+    }
+
+    /// Whether a key below the root is one of those that hold facts about the namespace itself.
+    pub(crate) fn is_meta(&self, key: &[u8]) -> bool {
+        let all = [
+            self.fences(),
+            self.identity(),
+            self.places(),
+            self.horizon(),
+            self.compaction(),
+        ];
+        all.iter().any(|known| known.as_bytes() == key)
+    }
+
+    /// What is added to revisions to make fences of them.
+    pub(crate) fn fences(&self) -> String {
+        format!("{}meta/fences", self.root)
+    }
+
+    /// The identity of the namespace.
+    pub(crate) fn identity(&self) -> String {
+        format!("{}meta/identity", self.root)
+    }
+
+    /// What is written only to have a revision of its own.
+    pub(crate) fn places(&self) -> String {
+        format!("{}meta/places", self.root)
+    }
+
+    /// What `maintain` remembers.
+    pub(crate) fn horizon(&self) -> String {
+        format!("{}meta/horizon", self.root)
+    }
+
+    /// Which revision it was at which time, for those who compact.
+    pub(crate) fn compaction(&self) -> String {
+        format!("{}meta/compaction", self.root)
+    }
+
+    /// Takes the key of a task, or of a part of one, apart.
+    pub(crate) fn split<'a>(&self, key: &'a [u8]) -> Option<(&'a str, Part<'a>)> {
+        let rest = self.strip(key, "tasks/")?;
+        let Some((id, part)) = rest.split_once('/') else {
+            return Some((rest, Part::Task));
+        };
+        let part = match part {
+            "owner" => Part::Owner,
+            "props" => Part::Props,
+            "commands" => Part::Slot,
+            // A name holds no `/`: what lies deeper is another namespace's.
+            other => {
+                let name = other.strip_prefix("commands/")?;
+                Part::Command(Some(name).filter(|name| !name.contains('/'))?)
+            }
+        };
+        Some((id, part))
+    }
+
+    /// What follows `folder` in a key of this namespace.
+    pub(crate) fn strip<'a>(&self, key: &'a [u8], folder: &str) -> Option<&'a str> {
+        let key = std::str::from_utf8(key).ok()?;
+        key.strip_prefix(&*self.root)?.strip_prefix(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_apart() {
+        let keys = Keys::new("a/b");
+        for (key, expected) in [
+            ("/a/b/tasks/x", Some(("x", Part::Task))),
+            ("/a/b/tasks/x/owner", Some(("x", Part::Owner))),
+            ("/a/b/tasks/x/props", Some(("x", Part::Props))),
+            ("/a/b/tasks/x/commands", Some(("x", Part::Slot))),
+            ("/a/b/tasks/x/commands/c", Some(("x", Part::Command("c")))),
+            ("/a/b/tasks/x/other", None),
+            ("/a/b/tasks/x/commands/c/owner", None),
+            ("/a/tasks/x", None),
+        ] {
+            assert_eq!(keys.split(key.as_bytes()), expected, "{key}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! [`KeyValue`]: a key with its value, as etcd has it.
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeyValue {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    /// The revisions that made the key, and that wrote it last.
+    pub(crate) created: i64,
+    pub(crate) written: i64,
+    pub(crate) lease: i64,
+}
+
+impl KeyValue {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    pub(crate) fn create_revision(&self) -> i64 {
+        self.created
+    }
+
+    pub(crate) fn mod_revision(&self) -> i64 {
+        self.written
+    }
+
+    pub(crate) fn lease(&self) -> i64 {
+        self.lease
+    }
+
+    /// One without a lease, written once.
+    #[cfg(test)]
+    pub(crate) fn new(key: &str, value: &str, revision: i64) -> Self {
+        Self {
+            key: key.into(),
+            value: value.into(),
+            created: revision,
+            written: revision,
+            lease: 0,
+        }
+    }
+}
+
+/// When a key was last written; 0: there is none.
+pub(crate) fn revision(kv: Option<&KeyValue>) -> i64 {
+    kv.map_or(0, KeyValue::mod_revision)
+}

@@ -1,0 +1,29 @@
+//! What is stored, and where: keys and their values. Pure.
+
+pub(crate) mod checks;
+pub(crate) mod commands;
+pub(crate) mod fences;
+pub(crate) mod foreign;
+pub(crate) mod history;
+pub(crate) mod horizon;
+pub(crate) mod json;
+pub(crate) mod keys;
+pub(crate) mod kv;
+pub(crate) mod namespace;
+pub(crate) mod node_commands;
+pub(crate) mod numbers;
+pub(crate) mod ranges;
+pub(crate) mod records;
+pub(crate) mod registrations;
+pub(crate) mod snapshot;
+
+pub(crate) use commands::{Stored, ended, told};
+pub(crate) use fences::{Fences, Marks};
+pub(crate) use history::Entry;
+pub(crate) use horizon::Horizon;
+pub(crate) use keys::{Keys, Of, Part};
+pub(crate) use kv::{KeyValue, revision};
+pub(crate) use namespace::end_of;
+pub(crate) use records::{Envelope, Hold, Owner, Parked};
+pub(crate) use registrations::{Registration, Told};
+pub(crate) use snapshot::{Snapshot, corrupt};

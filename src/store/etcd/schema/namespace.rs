@@ -1,0 +1,115 @@
+//! The names of namespaces: which folders each has, and which namespaces would share keys.
+
+/// What follows `/NS/` in the keys of a namespace.
+pub(crate) const FOLDERS: [&str; 10] = [
+    "tasks", "state", "parked", "finished", "history", "outcomes", "commands", "nodes", "answers",
+    "meta",
+];
+
+/// The outer namespace whose keys a namespace would share, and the folder of it, if there is one:
+/// `a` and `tasks` for `a/tasks/x`. A namespace without a name is not looked for.
+pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    for (at, _) in namespace.match_indices('/') {
+        if from > 0 && FOLDERS.contains(&&namespace[from..at]) {
+            return Some((&namespace[..from - 1], &namespace[from..at]));
+        }
+        from = at + 1;
+    }
+    (from > 0 && FOLDERS.contains(&&namespace[from..]))
+        .then(|| (&namespace[..from - 1], &namespace[from..]))
+}
+
+/// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not.
+pub(crate) fn is_version(name: &str) -> bool {
+    let digits = name.split('-').next().unwrap_or_default();
+    digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a key of a namespace, without `/NS/`, has the form of one that we write.
+fn is_known(parts: &[&str]) -> bool {
+    match parts {
+        [
+            "tasks" | "state" | "parked" | "finished" | "commands" | "answers" | "meta",
+            _,
+        ] => true,
+        ["tasks", _, "owner" | "props" | "commands"] => true,
+        ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
+        ["history", _, version] => is_version(version) || *version == "quarantined",
+        ["outcomes", _, _] => true,
+        _ => false,
+    }
+}
+
+/// The namespace inside this one that a key belongs to, by its form: `tasks/x` for
+/// `tasks/x/nodes/n/_metafora`. `text` is the key without `/NS/`.
+pub(crate) fn nested(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    if is_known(&parts) || !FOLDERS.contains(parts.first()?) {
+        return None;
+    }
+    let inner = parts.split_last()?.1;
+    let at = inner
+        .iter()
+        .skip(1)
+        .position(|part| FOLDERS.contains(part))?;
+    Some(parts[..=at].join("/"))
+}
+
+/// The end of the range of keys that begin with `prefix`.
+pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_shares_no_keys_with_an_outer_one() {
+        for (namespace, outer) in [
+            ("a", None),
+            ("tasks", None),
+            ("a/b", None),
+            ("tasks/a", None),
+            ("a/mytasks", None),
+            ("a/tasks", Some(("a", "tasks"))),
+            ("a/b/nodes", Some(("a/b", "nodes"))),
+            ("a/history/b/c", Some(("a", "history"))),
+        ] {
+            assert_eq!(outer_of(namespace), outer, "{namespace}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_an_inner_namespace_is_told_from_ours() {
+        for (key, namespace) in [
+            ("tasks/tasks/owner", None),
+            ("tasks/x/commands/tasks", None),
+            ("nodes/tasks/_metafora", None),
+            ("history/tasks/000000000001-ended", None),
+            ("meta/fences", None),
+            ("b/tasks/x", None),
+            ("somebody/else", None),
+            ("tasks/x/else", None),
+            ("tasks/tasks/x", Some("tasks")),
+            ("tasks/x/nodes/n/_metafora", Some("tasks/x")),
+            ("history/tasks/x", Some("history")),
+            ("state/x/y/finished/z", Some("state/x/y")),
+        ] {
+            assert_eq!(nested(key).as_deref(), namespace, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_range_ends_behind_its_slash() {
+        assert_eq!(end_of("/n/tasks/a/"), b"/n/tasks/a0");
+    }
+}

@@ -1,0 +1,66 @@
+//! The commands of nodes, as Metafora writes them.
+
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::TaskId;
+
+use super::{
+    json::{self, parse},
+    kv::KeyValue,
+    numbers::number,
+};
+use crate::store::{Error, NodeCommand, QueuedNodeCommand};
+
+/// `/NS/nodes/NAME/commands/X`, as Metafora writes it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    command: String,
+    #[serde(default)]
+    parameters: Option<Parameters>,
+    /// Its place in the numbers of its revision.
+    #[serde(default)]
+    place: u32,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Parameters {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<TaskId>,
+}
+
+/// Reads a node command; one that cannot be read has its order and the reason.
+pub(crate) fn read(kv: &KeyValue) -> (u64, Result<QueuedNodeCommand, String>) {
+    let stored = match parse::<Stored>(kv) {
+        Ok(stored) => stored,
+        Err(reason) => return (number(kv.create_revision(), 0), Err(reason)),
+    };
+    let order = number(kv.create_revision(), stored.place);
+    let command = match (
+        stored.command.as_str(),
+        stored.parameters.unwrap_or_default().task,
+    ) {
+        ("freeze", _) => NodeCommand::Freeze,
+        ("unfreeze", _) => NodeCommand::Unfreeze,
+        ("balance", _) => NodeCommand::Balance,
+        ("drain", _) => NodeCommand::Drain,
+        ("stop_task", Some(task)) => NodeCommand::StopTask { task },
+        ("stop_task", None) => return (order, Err("stop_task names no task".into())),
+        (other, _) => return (order, Err(format!("'{other}' is no command of a node"))),
+    };
+    (order, Ok(QueuedNodeCommand { order, command }))
+}
+
+pub(crate) fn write(command: NodeCommand, place: u32) -> Result<String, Error> {
+    let (name, task) = match command {
+        NodeCommand::Freeze => ("freeze", None),
+        NodeCommand::Unfreeze => ("unfreeze", None),
+        NodeCommand::Balance => ("balance", None),
+        NodeCommand::Drain => ("drain", None),
+        NodeCommand::StopTask { task } => ("stop_task", Some(task)),
+    };
+    let stored = Stored {
+        command: name.to_owned(),
+        parameters: Some(Parameters { task }),
+        place,
+    };
+    json::write("command", &stored)
+}

@@ -1,0 +1,198 @@
+//! What the keys hold: JSON, in the forms that Metafora knows with fields of our own beside them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{
+    Code, Invalid, Json, Kind, NodeName, Retry, State, Status, Task, TaskId, task::Labels,
+};
+
+use super::{
+    fences::Fences,
+    foreign::endless_sleep,
+    json::{extended, is_false, is_nought, is_zero, parse, write},
+    kv::KeyValue,
+    numbers::number,
+};
+use crate::store::Error;
+
+/// A task without id and props: `/NS/tasks/ID`, and with them `/NS/finished/ID`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    pub(crate) kind: Kind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) start_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_nought")]
+    pub(crate) priority: i32,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub(crate) labels: Labels,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry: Option<Retry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) submitted_at: Option<Timestamp>,
+    /// Its place among what was written at its first revision.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) place: u32,
+    /// Its submit order, once the key is not the one that the submit has made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<u64>,
+    /// Of one that has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) props: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<Code>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_at: Option<Timestamp>,
+}
+
+impl Envelope {
+    pub(crate) fn new(task: &Task, submitted_at: Timestamp, place: u32) -> Self {
+        Self {
+            kind: task.kind.clone(),
+            start_at: task.start_at,
+            priority: task.priority,
+            labels: task.labels.clone(),
+            retry: task.retry.clone(),
+            submitted_at: Some(submitted_at),
+            place,
+            order: None,
+            props: None,
+            state: None,
+            ended_at: None,
+        }
+    }
+
+    /// Reads one. A Metafora client leaves it empty: the task is of the kind `default`.
+    pub(crate) fn read(kv: &KeyValue) -> Result<Self, String> {
+        if kv.value().is_empty() {
+            return Self::foreign();
+        }
+        parse(kv)
+    }
+
+    /// What is told of a task whose own cannot be read.
+    pub(crate) fn foreign() -> Result<Self, String> {
+        let kind: Kind = "default".parse().map_err(|e: Invalid| e.to_string())?;
+        let nobody: TaskId = "x".parse().map_err(|e: Invalid| e.to_string())?;
+        let mut envelope = Self::new(&Task::new(nobody, kind), Timestamp::UNIX_EPOCH, 0);
+        envelope.submitted_at = None;
+        Ok(envelope)
+    }
+
+    /// The record of a task of this order that ended.
+    pub(crate) fn ended(self, order: u64, props: Json, code: Code, at: Timestamp) -> Self {
+        Self {
+            order: Some(order),
+            props: Some(props).filter(|props| !props.is_null()),
+            state: Some(code),
+            ended_at: Some(at),
+            ..self
+        }
+    }
+
+    pub(crate) fn order(&self, kv: &KeyValue) -> u64 {
+        self.order
+            .unwrap_or_else(|| number(kv.create_revision(), self.place))
+    }
+
+    pub(crate) fn submitted_at(&self) -> Timestamp {
+        self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// The state of a task that was never claimed: none is stored for it.
+    pub(crate) fn first_state(&self) -> State {
+        State::submitted(self.start_at, self.submitted_at())
+    }
+
+    pub(crate) fn task(&self, id: &TaskId, props: Json) -> Task {
+        Task {
+            id: id.clone(),
+            kind: self.kind.clone(),
+            props,
+            start_at: self.start_at,
+            priority: self.priority,
+            labels: self.labels.clone(),
+            retry: self.retry.clone(),
+        }
+    }
+}
+
+/// What is stored beside a state while a claim has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    /// The node that has claimed it. Without an owner, the claim was abandoned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) claimed_by: Option<NodeName>,
+    /// It was written by the claim itself: its fence is the revision of this key.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) by_claim: bool,
+    /// The claim before was lost, and the owner has not written since.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) abandoned: bool,
+}
+
+impl Hold {
+    pub(crate) fn of(node: &NodeName) -> Self {
+        let claimed_by = Some(node.clone());
+        Self {
+            claimed_by,
+            ..Self::default()
+        }
+    }
+}
+
+/// `/NS/state/ID`.
+pub(crate) fn write_state(state: &State, hold: &Hold) -> Result<String, Error> {
+    let more = write("claim", hold)?;
+    Ok(extended(write("state", state)?, &more))
+}
+
+pub(crate) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(State, Hold), String> {
+    let mut state: State = parse(kv).or_else(|e| endless_sleep(kv).ok_or(e))?;
+    let hold: Hold = parse(kv)?;
+    if hold.by_claim {
+        state.fence = fences.of(kv.mod_revision());
+    }
+    Ok((state, hold))
+}
+
+/// `/NS/tasks/ID/owner`. Metafora writes the node alone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(crate) node: NodeName,
+    /// The node's lease; the key may hang on a further one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<u64>,
+}
+
+/// The lease that an owner's key tells.
+pub(crate) fn lease_of(kv: &KeyValue) -> u64 {
+    let told = parse::<Owner>(kv).ok().and_then(|owner| owner.lease);
+    told.unwrap_or_else(|| u64::try_from(kv.lease()).unwrap_or(0))
+}
+
+/// Whether a node of Metafora is the owner.
+pub(crate) fn is_foreign(kv: &KeyValue) -> bool {
+    !parse::<Owner>(kv).is_ok_and(|owner| owner.lease.is_some())
+}
+
+/// `/NS/parked/ID`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Parked {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Timestamp>,
+    /// Why the task is set aside, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) aside: Option<String>,
+}
+
+impl Parked {
+    /// The marker of a task that belongs to nobody, if it has to wait in this state.
+    pub(crate) fn of(state: &State) -> Option<Self> {
+        let until = match state.status {
+            Status::Sleeping { until } => Some(until),
+            Status::Paused => None,
+            _ => return None,
+        };
+        Some(Self { until, aside: None })
+    }
+}

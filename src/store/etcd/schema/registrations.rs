@@ -1,0 +1,73 @@
+//! The nodes that live, as they tell of themselves.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::NodeName;
+
+use super::{json::parse, keys::Keys, kv::KeyValue};
+use crate::store::{NodeRecord, NodeSpec, NodeStatus};
+
+/// `/NS/nodes/NAME/_metafora`, on the node's lease.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Registration {
+    #[serde(flatten)]
+    pub(crate) spec: NodeSpec,
+    #[serde(flatten)]
+    pub(crate) status: NodeStatus,
+    pub(crate) joined_at: Timestamp,
+    /// The further leases that claims of this node hang on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) leases: Vec<i64>,
+}
+
+/// What is told as the version of a node that tells none.
+pub(crate) const METAFORA: &str = "metafora";
+
+/// What a node told of itself, and the lease that this hangs on.
+pub(crate) type Told = (i64, Registration);
+
+/// The node that a key below `/NS/nodes/` belongs to, and the rest of the key.
+pub(crate) fn split<'a>(keys: &Keys, key: &'a [u8]) -> Option<(NodeName, &'a str)> {
+    let (name, rest) = keys.strip(key, "nodes/")?.split_once('/')?;
+    Some((NodeName::new(name).ok()?, rest))
+}
+
+/// Reads a registration; `None` for another key.
+pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Told)> {
+    let (name, rest) = split(keys, kv.key())?;
+    if rest != "_metafora" {
+        return None;
+    }
+    // A node of Metafora tells nothing of itself.
+    let told: Registration = parse(kv).unwrap_or_else(|_| Registration {
+        spec: NodeSpec {
+            name: name.clone(),
+            kinds: None,
+            labels: Default::default(),
+            slots: 0,
+            pid: 0,
+            version: METAFORA.to_owned(),
+        },
+        status: NodeStatus::default(),
+        joined_at: Timestamp::UNIX_EPOCH,
+        leases: Vec::new(),
+    });
+    Some((name, (kv.lease(), told)))
+}
+
+/// What a client is told of a node.
+pub(crate) fn record(
+    lease: i64,
+    told: Registration,
+    lease_left_ms: u64,
+    claims: u64,
+) -> NodeRecord {
+    NodeRecord {
+        spec: told.spec,
+        status: told.status,
+        lease: u64::try_from(lease).unwrap_or(0),
+        joined_at: told.joined_at,
+        lease_left_ms,
+        claims,
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Snapshot`]: all that belongs to a task, at one revision.
+
+use windlass_statemachine::{Json, State, Task, TaskId};
+
+use super::{
+    commands::Stored,
+    fences::Fences,
+    json::{parse, text_of},
+    keys::{Of, Part},
+    kv::{KeyValue, revision},
+    records::{Envelope, Hold, Owner, Parked, read_state},
+};
+use crate::store::{Error, TaskRecord};
+
+/// All that belongs to a task.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) fences: Fences,
+    pub(crate) revision: i64,
+    pub(crate) task: Option<KeyValue>,
+    pub(crate) finished: Option<KeyValue>,
+    pub(crate) state: Option<KeyValue>,
+    pub(crate) parked: Option<KeyValue>,
+    pub(crate) owner: Option<KeyValue>,
+    pub(crate) props: Option<KeyValue>,
+    /// The commands that wait, in order, malformed ones too.
+    pub(crate) queue: Vec<Stored>,
+    /// Keys behind that of the task that are no parts of it, in order.
+    pub(crate) others: Vec<Vec<u8>>,
+}
+
+pub(crate) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
+    Error::Corrupt {
+        what: format!("task '{id}'"),
+        reason: reason.into(),
+    }
+}
+
+impl Snapshot {
+    /// Takes in one key below `/NS/tasks/`.
+    pub(crate) fn take(&mut self, part: &Part<'_>, kv: KeyValue) {
+        match part {
+            Part::Task => self.task = Some(kv),
+            Part::Owner => self.owner = Some(kv),
+            Part::Props => self.props = Some(kv),
+            Part::Slot => self.queue.push(Stored::read(None, &kv)),
+            Part::Command(name) => self.queue.push(Stored::read(Some(name), &kv)),
+        }
+    }
+
+    /// When a key of it was last written; 0: there is none.
+    pub(crate) fn revision_of(&self, of: Of) -> i64 {
+        revision(match of {
+            Of::Task => self.task.as_ref(),
+            Of::Finished => self.finished.as_ref(),
+            Of::State => self.state.as_ref(),
+            Of::Parked => self.parked.as_ref(),
+            Of::Owner => self.owner.as_ref(),
+            Of::Props => self.props.as_ref(),
+        })
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.task.is_some() || self.finished.is_some()
+    }
+
+    /// The key that holds the envelope, and what it says.
+    pub(crate) fn envelope(&self) -> Result<(Envelope, u64), String> {
+        let kv = self.task.as_ref().or(self.finished.as_ref());
+        let kv = kv.ok_or("is gone")?;
+        let envelope = Envelope::read(kv).map_err(|e| format!("its envelope: {e}"))?;
+        let order = envelope.order(kv);
+        Ok((envelope, order))
+    }
+
+    /// What takes the place of an envelope that cannot be read, and its order.
+    pub(crate) fn replaced_envelope(
+        &self,
+        id: &TaskId,
+        reason: String,
+    ) -> Result<(Envelope, u64), Error> {
+        let kv = self.task.as_ref().or(self.finished.as_ref());
+        let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
+        let order = kv.map_or(0, |kv| envelope.order(kv));
+        Ok((envelope, order))
+    }
+
+    /// Whether a live task has props that are no JSON.
+    pub(crate) fn has_unreadable_props(&self) -> bool {
+        let props = self.props.as_ref().filter(|_| self.task.is_some());
+        let is_json = |kv| {
+            let text = text_of(kv);
+            text.is_ok_and(|text| Json::parse("props", text).is_ok())
+        };
+        props.is_some_and(|kv| !is_json(kv))
+    }
+
+    pub(crate) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
+        let (mut envelope, _) = self.envelope()?;
+        let props = match (&self.props, envelope.props.take()) {
+            (Some(kv), _) if self.task.is_some() => {
+                let text = text_of(kv).map_err(|e| format!("its props: {e}"))?;
+                Json::parse("props", text).map_err(|e| e.to_string())?
+            }
+            (_, Some(props)) => props,
+            _ => Json::null(),
+        };
+        Ok(envelope.task(id, props))
+    }
+
+    /// The state with what is stored beside it. A task that was never claimed has none stored.
+    pub(crate) fn state(&self) -> Result<(State, Hold), String> {
+        match &self.state {
+            Some(kv) => read_state(kv, &self.fences),
+            None => Ok((self.envelope()?.0.first_state(), Hold::default())),
+        }
+    }
+
+    /// Why it is set aside, if it is.
+    pub(crate) fn aside(&self) -> Option<String> {
+        let parked: Parked = parse(self.parked.as_ref()?).ok()?;
+        parked.aside
+    }
+
+    /// What is wrong with it, if something is.
+    pub(crate) fn fault(&self, id: &TaskId) -> Option<String> {
+        self.whole_task(id).err().or_else(|| self.state().err())
+    }
+
+    pub(crate) fn record(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        let (envelope, order) = match self.envelope() {
+            Ok(read) => read,
+            Err(reason) => self.replaced_envelope(id, reason)?,
+        };
+        let aside = self.aside().or_else(|| self.fault(id));
+        let stored = self.state();
+        let fence = stored.as_ref().map(|(state, _)| state.fence);
+        let owner = self.owner.as_ref();
+        let by_owner = owner.map(|kv| self.fences.of(kv.mod_revision()));
+        Ok(TaskRecord {
+            task: self
+                .whole_task(id)
+                .unwrap_or_else(|_| envelope.task(id, Json::null())),
+            order,
+            submitted_at: envelope.submitted_at(),
+            node: owner
+                .and_then(|kv| parse::<Owner>(kv).ok())
+                .map(|owner| owner.node),
+            fence: by_owner.or(fence.ok()).unwrap_or_default(),
+            commands: self.queue.len() as u64,
+            state: match (aside, stored) {
+                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
+                (None, Ok((state, _))) => Ok(state),
+            },
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! [`EtcdStore`]: the components of a store, connected to one namespace.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    client::{
+        Capacity, Fault, Link,
+        diagnose::diagnose,
+        options::{self, Options},
+    },
+    doctor::Doctor,
+    node::{Adoption, Claimer, Claims, Committer, Leases, NodeCommands, Peers},
+    read::{Access, Reader},
+    schema::{Fences, KeyValue, Keys, namespace},
+    tasks::{Clearing, Commands, Deletes, Imports, Queries, Retries, Submits},
+    upkeep::{Compaction, Members, Purges, Upkeep},
+    watch::{Feed, Watcher},
+    write::Pipeline,
+};
+use crate::{
+    clock::Clock,
+    store::{Error, Limits},
+};
+
+/// A store on etcd. Clones are the same connection.
+///
+/// # Flow
+///
+/// Reads go to etcd as they are asked for. Writes wait in a pipeline, which packs those of many
+/// tasks into one transaction, each with its own comparisons.
+///
+/// # Guarantees
+///
+/// What is acknowledged is on a quorum of the members. A claim is a key on the node's lease; its
+/// fence is the revision at which that key was written, and every write compares it.
+///
+/// # Assumptions
+///
+/// Nobody but windlass and Metafora writes below `/NAMESPACE/`. The members' auto-compaction is on,
+/// or [`Options::compact_after`] is set (without either the history fills their quota).
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] while etcd does not answer; [`Error::Unusable`] for what trying again does
+/// not mend, with what to do.
+///
+/// # Example
+///
+/// ```no_run
+/// use windlass::{clock::SystemClock, store::etcd::{EtcdStore, Options}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let options = Options::parse("etcd://127.0.0.1:2379/demo")?.with_environment()?;
+/// let store = EtcdStore::connect(options, SystemClock::shared()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct EtcdStore(pub(crate) Arc<Components>);
+
+/// What the traits of a store are made of.
+pub(crate) struct Components {
+    pub(crate) leases: Leases,
+    pub(crate) claimer: Claimer,
+    pub(crate) committer: Committer,
+    pub(crate) node_commands: NodeCommands,
+    pub(crate) peers: Peers,
+    pub(crate) watcher: Watcher,
+    pub(crate) feed: Feed,
+    pub(crate) submits: Submits,
+    pub(crate) commands: Commands,
+    pub(crate) deletes: Deletes,
+    pub(crate) retries: Retries,
+    pub(crate) queries: Queries,
+    pub(crate) imports: Imports,
+    pub(crate) purges: Purges,
+    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) doctor: Doctor,
+    access: Access,
+    limits: Limits,
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.0.doctor.members.options;
+        f.debug_tuple("EtcdStore").field(options).finish()
+    }
+}
+
+impl EtcdStore {
+    /// Connects to the namespace and looks whether it can be read. `clock` tells the times that are
+    /// recorded and when tasks are due; leases have the servers' clocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when no etcd answers in time; [`Error::Unusable`] with what to do.
+    pub async fn connect(options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        options::check_namespace(&options.namespace)?;
+        let link = match Link::connect(&options).await {
+            Ok(link) => link,
+            Err(fault) => return Err(unconnected(&options, fault).await),
+        };
+        let reader = Reader {
+            keys: Keys::new(&options.namespace),
+            fences: Fences::default(),
+            capacity: Arc::new(Capacity::new(&options)),
+            link,
+        };
+        let mut failed = None;
+        for _ in 0..reader.link.members() {
+            match reader.load_fences().await {
+                Ok(()) => {
+                    check_version(reader.link.version().await.as_deref())?;
+                    check_unnamed(&reader.link, &options.namespace).await?;
+                    reader.link.accepted();
+                    let components = Components::new(reader, options, clock);
+                    return Ok(Self(Arc::new(components)));
+                }
+                Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => {
+                    // That one of them lives and has no quorum says more than that another is gone.
+                    if failed.is_none() || fault.is_without_quorum() {
+                        failed = Some(fault);
+                    }
+                }
+                Err(fault) => return Err(unconnected(&options, fault).await),
+            }
+        }
+        let failed = failed.unwrap_or(Fault::NotNow("no endpoint is given".into()));
+        Err(unconnected(&options, failed).await)
+    }
+
+    /// What a state store needs.
+    pub(crate) fn for_states(&self) -> (Access, usize) {
+        (self.0.access.clone(), self.0.limits.max_bytes)
+    }
+}
+
+impl Components {
+    fn new(reader: Reader, options: Options, clock: Arc<dyn Clock>) -> Self {
+        let (link, capacity) = (reader.link.clone(), reader.capacity.clone());
+        let access = Access {
+            pipeline: Pipeline::start(link, capacity, options.in_flight),
+            reader,
+            clock,
+        };
+        let claims = Arc::new(Claims::default());
+        let limits = options.limits;
+        let max_bytes = limits.max_bytes;
+        let leases = Leases::new(access.clone(), claims.clone());
+        let adoption = Adoption::new(access.clone());
+        let peers = Peers::new(access.reader.clone());
+        let node_commands = NodeCommands::new(access.clone());
+        let deletes = Deletes::new(Clearing::new(access.clone()));
+        let members = Members::new(options.clone(), access.clone());
+        let (after, every) = (options.compact_after, options.look_every);
+        let compaction = Compaction::new(access.clone(), after);
+        Self {
+            claimer: Claimer::new(leases.clone(), adoption.clone()),
+            committer: Committer::new(access.clone(), claims.clone(), max_bytes),
+            watcher: Watcher {
+                reader: access.reader.clone(),
+                claims,
+                peers: peers.clone(),
+                adoption,
+                commands: node_commands.clone(),
+            },
+            feed: Feed::new(access.clone()),
+            submits: Submits::new(Clearing::new(access.clone()), max_bytes),
+            commands: Commands::new(access.clone(), max_bytes),
+            retries: Retries::new(access.clone()),
+            queries: Queries::new(access.reader.clone()),
+            imports: Imports::new(Clearing::new(access.clone()), max_bytes),
+            purges: Purges::new(deletes.clone()),
+            upkeep: Arc::new(Upkeep::new(compaction, members.clone(), every)),
+            doctor: Doctor::new(access.clone(), members),
+            leases,
+            node_commands,
+            peers,
+            deletes,
+            access,
+            limits,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        let settled = self.access.pipeline.capacity.settled_at_once();
+        Limits {
+            max_outcomes: settled.min(self.limits.max_outcomes),
+            ..self.limits
+        }
+    }
+}
+
+/// Refuses servers that lack what the store is made of.
+fn check_version(version: Option<&str>) -> Result<(), Error> {
+    let Some(version) = version else {
+        return Ok(());
+    };
+    let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) < (3, 4) => Err(Error::Unusable(format!(
+            "etcd {version} is too old: windlass needs 3.4 or newer (update its members one after the other)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Why there is no connection, with what is to be done where that can be found out.
+async fn unconnected(options: &Options, fault: Fault) -> Error {
+    if let Fault::Unknown(reason) = &fault {
+        return match diagnose(options, reason).await {
+            Some(advice) => Error::Unusable(format!("etcd: {reason}; {advice}")),
+            None => {
+                let members = options.endpoints.join(", ");
+                Error::unavailable("connect to etcd", format!("{members}: {reason}"))
+            }
+        };
+    }
+    fault.into_error("connect to etcd")
+}
+
+/// Refuses a namespace in the folder of one without a name, which Metafora takes and which has a
+/// node that lives.
+async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
+    let folder = namespace.split('/').next().unwrap_or_default();
+    if !namespace::FOLDERS.contains(&folder) {
+        return Ok(());
+    }
+    let mut has_node = false;
+    let mut look = |kv: KeyValue| {
+        let key = String::from_utf8_lossy(kv.key()).into_owned();
+        let name = key.strip_prefix("/nodes/");
+        let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
+        has_node |= name.is_some_and(|name| !name.contains('/'));
+    };
+    // Whoever may not read those keys has no such namespace either.
+    let _ = link.scan_keys(0, "/nodes/", &mut look).await;
+    if has_node {
+        return Err(options::inside(namespace, "/", folder));
+    }
+    Ok(())
+}

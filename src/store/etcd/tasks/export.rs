@@ -1,0 +1,119 @@
+//! Tasks on their way to another store.
+
+use etcd_client::{GetOptions, Txn, TxnOp};
+use futures::{StreamExt, stream};
+use windlass_statemachine::TaskId;
+
+use super::query::Queries;
+use crate::store::{
+    CommandRecord, Error, Exported,
+    etcd::{
+        client::kvs,
+        schema::{Entry, Envelope, KeyValue, Snapshot, Stored, end_of},
+    },
+};
+
+const EXPORT: &str = "export a task";
+/// Of how many tasks the further keys are read in one transaction.
+const TASKS_AT_ONCE: usize = 25;
+
+impl Queries {
+    /// Every task, in submit order.
+    pub(crate) async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        let mut tasks: Vec<(u64, TaskId)> = Vec::new();
+        for folder in ["tasks/", "finished/"] {
+            let from = format!("{}{folder}", self.reader.keys.root());
+            let mut take = |kv: KeyValue| {
+                let id = self.reader.keys.strip(kv.key(), folder);
+                let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
+                    return;
+                };
+                let envelope = Envelope::read(&kv).or_else(|_| Envelope::foreign());
+                tasks.push((envelope.map_or(0, |envelope| envelope.order(&kv)), id));
+            };
+            let scanned = (self.reader.link)
+                .scan(0, &from, &end_of(&from), &mut take)
+                .await;
+            scanned.map_err(|fault| fault.into_error("list the tasks"))?;
+        }
+        tasks.sort();
+        tasks.dedup_by(|a, b| a.1 == b.1);
+        Ok(tasks.into_iter().map(|(_, id)| id).collect())
+    }
+
+    pub(crate) async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let size =
+            (self.reader.capacity.operations().saturating_sub(1) / 2).clamp(1, TASKS_AT_ONCE);
+        let chunks: Vec<_> = ids.chunks(size).map(|ids| self.export_some(ids)).collect();
+        let chunks: Vec<Vec<_>> = stream::iter(chunks).buffered(4).collect().await;
+        chunks.into_iter().flatten().collect()
+    }
+
+    async fn export_some(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let all = self.reader.read_many(ids).await;
+        let range = |from: String| {
+            let options = GetOptions::new().with_range(end_of(&from));
+            TxnOp::get(from, Some(options))
+        };
+        let further = ids.iter().flat_map(|id| {
+            let (outcomes, histories) = (
+                self.reader.keys.outcomes(id),
+                self.reader.keys.histories(id),
+            );
+            [range(outcomes), range(histories)]
+        });
+        let read = Txn::new().and_then(further.collect::<Vec<_>>());
+        let mut further = match self.reader.link.txn(read).await {
+            Ok(answer) => answer.op_responses().into_iter(),
+            Err(fault) => {
+                return ids
+                    .iter()
+                    .map(|_| Err(fault.clone().into_error(EXPORT)))
+                    .collect();
+            }
+        };
+        let mut exported = Vec::with_capacity(ids.len());
+        for (id, read) in ids.iter().zip(all) {
+            let outcomes = further.next().map(kvs).unwrap_or_default();
+            let entries = further.next().map(kvs).unwrap_or_default();
+            let read = read.map_err(|fault| fault.into_error(EXPORT));
+            exported.push(read.and_then(|found| self.exported(id, &found, &outcomes, &entries)));
+        }
+        exported
+    }
+
+    fn exported(
+        &self,
+        id: &TaskId,
+        found: &Snapshot,
+        outcomes: &[KeyValue],
+        entries: &[KeyValue],
+    ) -> Result<Exported, Error> {
+        if !found.exists() {
+            return Err(Error::no_task(id));
+        }
+        let record = found.record(id)?;
+        let prefix = self.reader.keys.outcomes(id);
+        let settled = outcomes.iter().filter_map(|kv| {
+            let name = std::str::from_utf8(kv.key()).ok()?.strip_prefix(&prefix)?;
+            Some(Stored::read(Some(name), kv))
+        });
+        let mut commands: Vec<CommandRecord> = settled
+            .chain(found.queue.iter().cloned())
+            .filter_map(|stored| stored.record(id))
+            .collect();
+        commands.sort_by_key(|command| command.order);
+        commands.dedup_by(|a, b| a.order == b.order);
+        let mut history: Vec<_> = entries
+            .iter()
+            .flat_map(|kv| Entry::read(id, kv, &self.reader.fences))
+            .collect();
+        history.sort_by_key(|change| change.seq);
+        // A task that has ended was lost by nobody, whatever a Metafora node has left behind.
+        let hold = found.state().map(|(_, hold)| hold).unwrap_or_default();
+        let lost_by = hold
+            .claimed_by
+            .filter(|_| found.owner.is_none() && found.task.is_some());
+        Exported::new(record, lost_by, commands, history)
+    }
+}

@@ -1,0 +1,52 @@
+//! The history of one task: what its writes have told, its submit and its commands.
+
+use windlass_statemachine::TaskId;
+
+use super::query::Queries;
+use crate::store::{Change, Error, What, etcd::schema::Entry};
+
+impl Queries {
+    pub(crate) async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
+        const OPERATION: &str = "read the history of a task";
+        let found = self.reader.found(id, OPERATION).await?;
+        if !found.exists() {
+            return Err(Error::no_task(id));
+        }
+        let mut changes = Vec::new();
+        if let Ok((envelope, order)) = found.envelope() {
+            changes.push(Change {
+                seq: order,
+                at: envelope.submitted_at(),
+                task: id.clone(),
+                what: What::Submitted {
+                    state: envelope.first_state().code(),
+                },
+            });
+        }
+        let prefix = self.reader.keys.histories(id);
+        let read = self.reader.link.get_all(&prefix).await;
+        let (entries, _) = read.map_err(|fault| fault.into_error(OPERATION))?;
+        changes.extend(
+            entries
+                .iter()
+                .flat_map(|kv| Entry::read(id, kv, &self.reader.fences)),
+        );
+        for stored in self.reader.stored_commands(id).await? {
+            changes.push(Change {
+                seq: stored.order,
+                at: stored.sent_at,
+                task: id.clone(),
+                what: What::Commanded {
+                    command: stored.order,
+                },
+            });
+        }
+        // What is older than the submit is of an earlier task, which a Metafora node has ended.
+        let first = found.envelope().map_or(0, |(_, order)| order);
+        changes.retain(|change| change.seq >= first);
+        changes.sort_by_key(|change| change.seq);
+        let over = changes.len().saturating_sub(limit as usize);
+        changes.drain(..over);
+        Ok(changes)
+    }
+}

@@ -1,0 +1,145 @@
+//! What operators ask for: one task, lists, counts. Lists read all that there is.
+
+use std::collections::{BTreeMap, HashMap};
+
+use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+
+use crate::store::{
+    Count, Error, Filter, Page, TaskRecord,
+    etcd::{
+        client::Fault,
+        read::Reader,
+        schema::{Snapshot, end_of},
+    },
+};
+
+/// The largest page of a list.
+const MAX_PAGE: u32 = 10_000;
+/// How often a list is begun anew when the history is compacted under it.
+const ROUNDS: usize = 3;
+
+/// The folders of all tasks, and of those that live.
+const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/"];
+const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
+
+/// Answers what operators ask for.
+pub(crate) struct Queries {
+    pub(crate) reader: Reader,
+}
+
+impl Queries {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self { reader }
+    }
+
+    pub(crate) async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        let found = self.reader.found(id, "read a task").await?;
+        if !found.exists() {
+            return Err(Error::no_task(id));
+        }
+        found.record(id)
+    }
+
+    pub(crate) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        if page.limit == 0 || page.limit > MAX_PAGE {
+            let reason = format!("is {}; give 1 to {MAX_PAGE}", page.limit);
+            return Err(Invalid::new("limit", reason).into());
+        }
+        let prefix = filter.id_prefix.as_deref().unwrap_or("");
+        let mut meant = Vec::new();
+        // What has ended is below a folder of its own.
+        let folders = match filter.is_live_only() {
+            true => LIVE,
+            false => ALL,
+        };
+        for (id, found) in self.all(prefix, folders).await? {
+            let record = found.record(&id)?;
+            if record.order > page.after && filter.matches(&record) {
+                meant.push(record);
+            }
+        }
+        meant.sort_by_key(|record| record.order);
+        meant.truncate(page.limit as usize);
+        Ok(meant)
+    }
+
+    pub(crate) async fn counts(&self) -> Result<Vec<Count>, Error> {
+        let mut counts = BTreeMap::<(Kind, Option<Code>), (u64, u64)>::new();
+        for (id, found) in self.all("", ALL).await? {
+            let record = found.record(&id)?;
+            let state = record.state.ok().map(|state| state.code());
+            let (tasks, claimed) = counts.entry((record.task.kind, state)).or_default();
+            *tasks += 1;
+            *claimed += u64::from(found.owner.is_some());
+        }
+        let counts = counts.into_iter();
+        let count = |((kind, state), (tasks, claimed))| Count {
+            kind,
+            state,
+            tasks,
+            claimed,
+        };
+        Ok(counts.map(count).collect())
+    }
+
+    /// Every task whose id begins so, with all that belongs to it at one revision.
+    async fn all(
+        &self,
+        prefix: &str,
+        folders: &[&str],
+    ) -> Result<HashMap<TaskId, Snapshot>, Error> {
+        let mut round = 1;
+        loop {
+            match self.try_all(prefix, folders).await {
+                Ok(all) => return Ok(all),
+                Err(Fault::Compacted) if round < ROUNDS => round += 1,
+                Err(fault) => return Err(fault.into_error("list the tasks")),
+            }
+        }
+    }
+
+    async fn try_all(
+        &self,
+        prefix: &str,
+        folders: &[&str],
+    ) -> Result<HashMap<TaskId, Snapshot>, Fault> {
+        let mut all: HashMap<TaskId, Snapshot> = HashMap::new();
+        let mut revision = 0;
+        let new = || Snapshot {
+            fences: self.reader.fences.clone(),
+            ..Snapshot::default()
+        };
+        for folder in folders.iter().copied() {
+            let from = format!("{}{folder}{prefix}", self.reader.keys.root());
+            let end = end_of(&from);
+            revision = (self.reader.link)
+                .scan(revision, &from, &end, &mut |kv| {
+                    let key = kv.key().to_vec();
+                    if folder == "tasks/" {
+                        let Some((id, part)) = self.reader.keys.split(&key) else {
+                            return;
+                        };
+                        let Ok(id) = TaskId::new(id) else { return };
+                        all.entry(id).or_insert_with(new).take(&part, kv);
+                        return;
+                    }
+                    let id = self.reader.keys.strip(&key, folder);
+                    let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
+                        return;
+                    };
+                    match folder {
+                        "finished/" => all.entry(id).or_insert_with(new).finished = Some(kv),
+                        "state/" => {
+                            all.entry(id).and_modify(|b| b.state = Some(kv));
+                        }
+                        _ => {
+                            all.entry(id).and_modify(|b| b.parked = Some(kv));
+                        }
+                    }
+                })
+                .await?;
+        }
+        all.retain(|_, found| found.exists());
+        Ok(all)
+    }
+}

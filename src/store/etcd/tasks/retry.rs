@@ -1,0 +1,155 @@
+//! How a task comes back: the next incarnation of one that has ended, or that cannot be read.
+
+use jiff::Timestamp;
+use windlass_statemachine::{State, TaskId, errors::MAX_KEPT};
+
+use crate::store::{
+    Error, What,
+    etcd::{
+        read::Access,
+        schema::{Envelope, Hold, Of, Snapshot, corrupt},
+        write::{Change, Edit, Item, Step},
+    },
+};
+
+/// Retries tasks.
+pub(crate) struct Retries {
+    pub(crate) access: Access,
+}
+
+impl Retries {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access }
+    }
+
+    pub(crate) async fn retry(&self, id: &TaskId) -> Result<(), Error> {
+        let mut start = Start {
+            by: self,
+            id,
+            tried: None,
+            last: (0, 0),
+        };
+        self.access.pipeline.attempt(&mut start).await
+    }
+
+    fn item(
+        &self,
+        id: &TaskId,
+        found: &Snapshot,
+        state: &State,
+        now: Timestamp,
+    ) -> Result<Item, Error> {
+        let read = found.envelope();
+        let is_repaired = read.is_err();
+        let (mut envelope, order) = match read {
+            Ok(read) => read,
+            Err(reason) => found.replaced_envelope(id, reason)?,
+        };
+        let mut item = self.access.item(id, 1);
+        let mut edit = Edit::new(&self.access.keys(), id, &mut item);
+        edit.when_as_found(found, &[Of::Task, Of::Finished, Of::State, Of::Owner]);
+        if found.task.is_none() || is_repaired {
+            let props = envelope.props.take();
+            let live = Envelope {
+                order: Some(order),
+                state: None,
+                ended_at: None,
+                ..envelope
+            };
+            edit.delete(Of::Finished);
+            edit.put_envelope(Of::Task, &live)?;
+            if let Some(props) = props {
+                edit.put_props(&props);
+            }
+        }
+        if found.has_unreadable_props() {
+            edit.delete(Of::Props);
+        }
+        if found.owner.is_some() {
+            edit.delete(Of::Owner);
+        }
+        edit.put_state(state, &Hold::default())?;
+        if !edit.put_parked(state)? {
+            edit.delete(Of::Parked);
+        }
+        edit.put_history(state.version, &[What::Retried], now)?;
+        Ok(item)
+    }
+}
+
+struct Start<'a> {
+    by: &'a Retries,
+    id: &'a TaskId,
+    /// The incarnation and version that a try without an answer has written, if it has; and those of
+    /// the last try.
+    tried: Option<(u32, u64)>,
+    last: (u32, u64),
+}
+
+impl Change for Start<'_> {
+    type Found = Snapshot;
+    type Output = ();
+    const OPERATION: &'static str = "retry a task";
+
+    async fn read(&mut self) -> Result<Snapshot, Error> {
+        let found = self
+            .by
+            .access
+            .reader
+            .found(self.id, Self::OPERATION)
+            .await?;
+        match found.exists() {
+            true => Ok(found),
+            false => Err(Error::no_task(self.id)),
+        }
+    }
+
+    /// A try without an answer may have started it; it may even have ended again.
+    fn already_done(&mut self, found: &Snapshot) -> Option<()> {
+        let tried = self.tried?;
+        let (state, _) = found.state().ok()?;
+        ((state.incarnation, state.version) >= tried).then_some(())
+    }
+
+    async fn build(&mut self, found: Snapshot) -> Result<Step<()>, Error> {
+        let now = self.by.access.now();
+        let state = retried(self.id, &found, now)?;
+        self.last = (state.incarnation, state.version);
+        let item = self.by.item(self.id, &found, &state, now)?;
+        Ok(Step::Write(item))
+    }
+
+    fn written(&mut self, _: i64) -> Option<()> {
+        Some(())
+    }
+
+    fn lost(&mut self) {
+        self.tried = Some(self.last);
+    }
+}
+
+/// The state that a retry starts a task with.
+fn retried(id: &TaskId, found: &Snapshot, now: Timestamp) -> Result<State, Error> {
+    let aside = found.aside();
+    match (found.state(), found.whole_task(id)) {
+        (Ok((state, _)), _) if state.code().is_terminal() => Ok(state.retried(now)),
+        // What cannot be read of the task is replaced: it starts again, with the reason.
+        (Ok((mut state, _)), Err(reason)) => {
+            let error = corrupt(id, reason);
+            state.errors.push(now, error.to_string(), MAX_KEPT);
+            Ok(state.retried(now))
+        }
+        // It can be read again: it goes on from where it was.
+        (Ok((mut state, _)), Ok(_)) if aside.is_some() => {
+            state.version += 1;
+            Ok(state)
+        }
+        (Ok((state, _)), Ok(_)) => Err(Error::not_retried(state.code())),
+        (Err(reason), _) => {
+            let mut state = State::new(now);
+            let error = corrupt(id, aside.unwrap_or(reason));
+            state.errors.push(now, error.to_string(), MAX_KEPT);
+            Ok(state)
+        }
+    }
+}

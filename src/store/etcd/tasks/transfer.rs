@@ -1,0 +1,237 @@
+//! Tasks on their way from other stores.
+//!
+//! What belongs to a task is written first, and the task itself last: until then nobody sees it, and
+//! what an interrupted import has left over is written over by the next one. A task that takes the place
+//! of another one is swapped with it in one write (`swap`).
+
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
+use futures::future::join_all;
+use windlass_statemachine::{Fence, Invalid, TaskId};
+
+use super::{
+    clear::Clearing,
+    swap::{Swap, Swaps},
+};
+use crate::store::{
+    Error, Exported,
+    etcd::{
+        client::{Fault, kv},
+        read::Reader,
+        schema::{
+            Marks, Of,
+            checks::other_command,
+            end_of,
+            json::{parse, write},
+            numbers::{PLACES, number},
+            revision,
+        },
+        write::{
+            Edit, Item,
+            imported::{core_of, parts_of},
+        },
+    },
+    export::There,
+};
+
+const IMPORT: &str = "import a task";
+/// How many operations one item has at the most.
+const OPERATIONS: usize = 60;
+
+/// What makes an imported task be there.
+enum Prepared {
+    New(TaskId, Item),
+    Swap(Box<Swap>),
+}
+
+/// Imports tasks.
+pub(crate) struct Imports {
+    pub(crate) swaps: Swaps,
+    pub(crate) max_bytes: usize,
+}
+
+impl Imports {
+    pub(crate) fn new(clearing: Clearing, max_bytes: usize) -> Self {
+        let swaps = Swaps { clearing };
+        Self { swaps, max_bytes }
+    }
+
+    fn reader(&self) -> &Reader {
+        &self.swaps.clearing.access.reader
+    }
+
+    pub(crate) async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let fence = tasks
+            .iter()
+            .map(|task| task.fence)
+            .max()
+            .unwrap_or(Fence(0));
+        let places: u64 = tasks.iter().map(Exported::len).sum();
+        let first = match self.fences_above(fence).await {
+            Ok(()) => self.reserve(places).await,
+            Err(error) => Err(error),
+        };
+        let mut first = match first {
+            Ok(first) => first,
+            Err(error) => return tasks.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let imports = tasks.into_iter().map(|task| {
+            let count = task.len();
+            let task = task.renumbered(first);
+            first += count;
+            self.prepare(task)
+        });
+        let prepared = join_all(imports.collect::<Vec<_>>()).await;
+        // One after the other: where this ends early, those that are there are the first ones.
+        let writes = prepared.into_iter().map(|prepared| async {
+            match prepared? {
+                Prepared::New(id, item) => self.swaps.write_part(item, &id).await.map(|_| ()),
+                Prepared::Swap(swap) => self.swaps.swap(*swap).await,
+            }
+        });
+        join_all(writes.collect::<Vec<_>>()).await
+    }
+
+    /// Reserves so many places in a row, which nothing else has or will have: those of revisions that
+    /// write nothing else.
+    async fn reserve(&self, places: u64) -> Result<u64, Error> {
+        let failed = |fault: Fault| fault.into_error(IMPORT);
+        let key = self.reader().keys.places();
+        let mut run: Option<(i64, i64)> = None;
+        // Somebody else's write in between begins a new row.
+        loop {
+            let mut client = self.reader().link.kv();
+            let put = client.put(&*key, "", None::<PutOptions>);
+            let put = self.reader().link.call(put).await.map_err(failed)?;
+            let at = put.header().map_or(0, |header| header.revision());
+            let (from, upto) = match run {
+                Some((from, last)) if last + 1 == at => (from, at),
+                _ => (at, at),
+            };
+            run = Some((from, upto));
+            let have = (upto - from + 1).unsigned_abs() * u64::from(PLACES);
+            if have >= places {
+                return Ok(number(from, 0));
+            }
+        }
+    }
+
+    /// Writes everything but the task itself; answers the write that makes it be there.
+    async fn prepare(&self, exported: Exported) -> Result<Prepared, Error> {
+        exported.check_size(self.max_bytes)?;
+        let id = &exported.task.id;
+        let found = self.reader().found(id, IMPORT).await?;
+        if found.exists() {
+            exported.check_room(&There {
+                order: found.record(id)?.order,
+                has_ended: found.task.is_none(),
+                is_claimed: found.owner.is_some(),
+            })?;
+        }
+        for command in &exported.commands {
+            let known = self.reader().known(&command.id).await?;
+            if let Some(task) = known.task.filter(|task| task != id) {
+                return Err(other_command(&command.id, &task));
+            }
+        }
+        if found.exists() {
+            let swap = self.swaps.prepare_swap(&exported, &found).await?;
+            return Ok(Prepared::Swap(Box::new(swap)));
+        }
+        // What an import that was interrupted, or a Metafora node, has left behind goes.
+        let mut item = self.unseen(id);
+        Edit::new(&self.reader().keys, id, &mut item).delete_parts(&found);
+        self.swaps.clearing.delete_history(&mut item, id).await?;
+        self.swaps.clearing.delete_outcomes(&mut item, id).await?;
+        self.swaps.write_part(item, id).await?;
+        let most = OPERATIONS.min(
+            self.swaps
+                .clearing
+                .access
+                .pipeline
+                .capacity
+                .operations()
+                .saturating_sub(2)
+                .max(2),
+        );
+        let mut item = self.unseen(id);
+        for (key, value) in parts_of(&self.reader().keys, &exported)? {
+            let bytes = item.bytes + key.len() + value.len();
+            if item.operations() >= most
+                || bytes > self.swaps.clearing.access.pipeline.capacity.bytes()
+            {
+                let full = std::mem::replace(&mut item, self.unseen(id));
+                self.swaps.write_part(full, id).await?;
+            }
+            item.put(&key, value);
+        }
+        self.swaps.write_part(item, id).await?;
+        let mut item = self.whole(&exported)?;
+        item.in_order = true;
+        Ok(Prepared::New(id.clone(), item))
+    }
+
+    /// A write that happens only as long as there is no such task.
+    fn unseen(&self, id: &TaskId) -> Item {
+        let mut item = Item::of(id);
+        let mut edit = Edit::new(&self.reader().keys, id, &mut item);
+        edit.when(Of::Task, 0);
+        edit.when(Of::Finished, 0);
+        item
+    }
+
+    /// The write that makes the task be there.
+    fn whole(&self, exported: &Exported) -> Result<Item, Error> {
+        let mut item = self.unseen(&exported.task.id);
+        for (key, value) in core_of(&self.reader().keys, exported)? {
+            match value {
+                Some(value) => item.put(&key, value),
+                None => item.delete(&key),
+            }
+        }
+        Ok(item)
+    }
+
+    /// Makes sure that every claim from now on has a greater fence than this one.
+    pub(crate) async fn fences_above(&self, fence: Fence) -> Result<(), Error> {
+        const OPERATION: &str = "raise the fences";
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let key = self.reader().keys.fences();
+        for _ in 0..5 {
+            let read = Txn::new().and_then([TxnOp::get(&*key, None)]);
+            let read = self.reader().link.txn(read).await.map_err(failed)?;
+            let now = read.header().map_or(0, |header| header.revision());
+            let stored = kv(read.op_responses().into_iter().next());
+            let marks = stored.as_ref().map(parse::<Marks>).transpose();
+            let mut marks = marks.map_err(|reason| Error::Corrupt {
+                what: key.clone(),
+                reason,
+            })?;
+            let mut marks = marks.take().unwrap_or_default();
+            if marks.raise(now + 1, fence) {
+                self.reader().fences.set(marks);
+                return Ok(());
+            }
+            let nodes = self.reader().keys.nodes();
+            let unchanged =
+                Compare::mod_revision(&*key, CompareOp::Equal, revision(stored.as_ref()));
+            // A node has read what was there when it joined.
+            let no_node = Compare::create_revision(&*nodes, CompareOp::Equal, 0);
+            let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);
+            let txn = Txn::new()
+                .when([unchanged, no_node.with_range(end_of(&nodes))])
+                .and_then([TxnOp::put(&*key, write("fences", &marks)?, None)])
+                .or_else([TxnOp::get(&*nodes, Some(any))]);
+            let done = self.reader().link.txn(txn).await.map_err(failed)?;
+            if done.succeeded() {
+                self.reader().fences.set(marks);
+                return Ok(());
+            }
+            if kv(done.op_responses().into_iter().next()).is_some() {
+                let reason = "has nodes that live, and they would go on with lesser fences than \
+                              those of the tasks that come; stop them first";
+                return Err(Invalid::new("namespace", reason).into());
+            }
+        }
+        Err(Error::unavailable(OPERATION, "they change too often"))
+    }
+}

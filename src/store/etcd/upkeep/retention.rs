@@ -1,0 +1,334 @@
+//! Purging and retention: what ended long ago goes, and the history before it is not told any more.
+//!
+//! What has ended is listed by its keys alone: when a record was written tells how old it is, and
+//! only one that may be either has to be read. What is found is gone through in steps, so that the
+//! list is made once and not for each of them.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use etcd_client::{Txn, TxnOp};
+use futures::future::join_all;
+use jiff::Timestamp;
+use tokio::{sync::OnceCell, time::Instant};
+use windlass_statemachine::{Code, TaskId};
+
+use crate::store::{
+    Error,
+    etcd::{
+        client::{Fault, Limit, kv},
+        read::Access,
+        schema::{
+            Envelope, Horizon, KeyValue, Snapshot,
+            json::{parse, write},
+            revision,
+        },
+        tasks::Deletes,
+        write::Item,
+    },
+    retention::PruneClock,
+};
+
+const OPERATION: &str = "purge what has ended";
+/// How many tasks one call of `maintain` removes at the most.
+const TASKS_PER_STEP: u32 = 5000;
+/// How many are read, or deleted, at once.
+const CHUNK: usize = 500;
+/// How many records one transaction reads.
+const READ_AT_ONCE: usize = 100;
+/// A list that nobody went on with for so long is made again.
+const STALE: Duration = Duration::from_secs(600);
+const ALL: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+
+/// Lists that are being gone through: what an operator purges, and what is past its retention.
+#[derive(Default)]
+struct Lists {
+    asked: Mutex<Option<Ended>>,
+    retention: Mutex<Option<Ended>>,
+}
+
+/// Deletes what ended long ago.
+pub(crate) struct Purges {
+    deletes: Deletes,
+    lists: Lists,
+    prune_clock: OnceCell<PruneClock>,
+}
+
+fn take(list: &Mutex<Option<Ended>>, fits: impl Fn(&Ended) -> bool) -> Option<Ended> {
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    list.take()
+        .filter(|ended| ended.used.elapsed() < STALE && fits(ended))
+}
+
+fn keep(list: &Mutex<Option<Ended>>, mut ended: Ended) {
+    ended.used = Instant::now();
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    *list = Some(ended).filter(|ended| !ended.records.is_empty());
+}
+
+/// What has ended and may have to go.
+struct Ended {
+    states: Vec<Code>,
+    before: Timestamp,
+    /// What was written up to this revision ended before that time.
+    old: i64,
+    /// When each record was written, and of which task; oldest first.
+    records: VecDeque<(i64, TaskId)>,
+    used: Instant,
+}
+
+/// Whether this is the record that was listed, of what is to go.
+fn is_meant(record: &KeyValue, written: i64, states: &[Code], before: Timestamp) -> bool {
+    record.mod_revision() == written
+        && Envelope::read(record).is_ok_and(|envelope| {
+            envelope.state.is_some_and(|code| states.contains(&code))
+                && envelope.ended_at.is_some_and(|at| at < before)
+        })
+}
+
+impl Purges {
+    pub(crate) fn new(deletes: Deletes) -> Self {
+        Self {
+            deletes,
+            lists: Lists::default(),
+            prune_clock: OnceCell::new(),
+        }
+    }
+
+    fn access(&self) -> &Access {
+        &self.deletes.clearing.access
+    }
+
+    /// Deletes what ended in one of `states` before `before`, oldest first.
+    pub(crate) async fn purge(
+        &self,
+        states: &[Code],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let list = &self.lists.asked;
+        let same = |ended: &Ended| ended.states == states && ended.before == before;
+        let mut ended = match take(list, same) {
+            Some(ended) => ended,
+            // What was copied here was written later than it ended: every record counts.
+            None => self.ended(states, before, (0, i64::MAX)).await?,
+        };
+        let gone = self.purge_some(&mut ended, limit).await?;
+        keep(list, ended);
+        Ok(gone)
+    }
+
+    /// The records of what has ended that were written up to the second revision; those up to the
+    /// first need not be read to know that they are old.
+    async fn ended(
+        &self,
+        states: &[Code],
+        before: Timestamp,
+        (old, last): (i64, i64),
+    ) -> Result<Ended, Error> {
+        let mut records = Vec::new();
+        let mut take = |kv: KeyValue| {
+            let id = self.access().keys().strip(kv.key(), "finished/");
+            let id = id.and_then(|id| TaskId::new(id).ok());
+            let written = kv.mod_revision();
+            records.extend(id.filter(|_| written <= last).map(|id| (written, id)));
+        };
+        let finished = self.access().keys().all_finished();
+        let scanned = self
+            .access()
+            .reader
+            .link
+            .scan_keys(0, &finished, &mut take)
+            .await;
+        scanned.map_err(|fault| fault.into_error(OPERATION))?;
+        records.sort_unstable();
+        Ok(Ended {
+            states: states.to_vec(),
+            before,
+            old,
+            records: records.into(),
+            used: Instant::now(),
+        })
+    }
+
+    async fn purge_some(&self, ended: &mut Ended, limit: u32) -> Result<u64, Error> {
+        let mut gone = 0;
+        while gone < u64::from(limit) && !ended.records.is_empty() {
+            let most = (limit as usize).saturating_sub(gone as usize).min(CHUNK);
+            let count = ended.records.len().min(most);
+            let some: Vec<(i64, TaskId)> = ended.records.drain(..count).collect();
+            let meant = self.meant(ended, some).await?;
+            let (states, before) = (&ended.states, ended.before);
+            let delete = |(written, id): (i64, TaskId)| async move {
+                // One that was retried meanwhile lives; what cannot be read is for an operator.
+                let as_it_was = |found: &Snapshot| {
+                    let record = found.finished.as_ref();
+                    found.task.is_none()
+                        && record.is_some_and(|kv| is_meant(kv, written, states, before))
+                };
+                self.deletes.delete_if(&id, as_it_was).await
+            };
+            for deleted in join_all(meant.into_iter().map(delete)).await {
+                gone += u64::from(deleted?);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Which of these are to go, as far as it is known without reading each of their keys: a record
+    /// that may be young is looked at. What is deleted is looked at once more with all that it has.
+    async fn meant(
+        &self,
+        ended: &Ended,
+        some: Vec<(i64, TaskId)>,
+    ) -> Result<Vec<(i64, TaskId)>, Error> {
+        let is_known = |written: &i64| *written <= ended.old && ended.states == ALL;
+        let (mut meant, open): (Vec<_>, Vec<_>) =
+            some.into_iter().partition(|(written, _)| is_known(written));
+        let mut rest = open.as_slice();
+        while !rest.is_empty() {
+            let before = self.access().reader.capacity.operations();
+            let at_once = before.clamp(1, READ_AT_ONCE);
+            let (chunk, later) = rest.split_at(at_once.min(rest.len()));
+            let read = chunk
+                .iter()
+                .map(|(_, id)| TxnOp::get(self.access().keys().finished(id), None));
+            let answer = self
+                .access()
+                .reader
+                .link
+                .txn(Txn::new().and_then(read.collect::<Vec<_>>()));
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(fault) => {
+                    if matches!(fault, Fault::OverLimit(Limit::Operations, _)) {
+                        self.access()
+                            .reader
+                            .capacity
+                            .learn(Limit::Operations, chunk.len());
+                    }
+                    if self.access().reader.capacity.has_shrunk(before, &fault) {
+                        continue;
+                    }
+                    return Err(fault.into_error(OPERATION));
+                }
+            };
+            for ((written, id), got) in chunk.iter().zip(answer.op_responses()) {
+                let (states, before) = (&ended.states, ended.before);
+                if kv(Some(got)).is_some_and(|kv| is_meant(&kv, *written, states, before)) {
+                    meant.push((*written, id.clone()));
+                }
+            }
+            rest = later;
+        }
+        Ok(meant)
+    }
+
+    pub(crate) async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
+        if let Some(retention) = retention {
+            self.prune_clock().await?.check(retention);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        let Some(retention) = retention else {
+            return Ok(0);
+        };
+        let clock = self.prune_clock().await?;
+        let Some(before) = clock.before(retention) else {
+            return Ok(0);
+        };
+        let now = self.access().now();
+        let list = &self.lists.retention;
+        let mut ended = match take(list, |ended| ended.before <= before) {
+            Some(ended) => ended,
+            None => {
+                let read = self.access().reader.horizon().await;
+                let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
+                // To look for what is old is to read the keys of all that has ended: one node does
+                // it now and then.
+                if !horizon.is_time(now, before) {
+                    return Ok(0);
+                }
+                self.ended(&ALL, before, horizon.around(before)).await?
+            }
+        };
+        let gone = self.purge_some(&mut ended, TASKS_PER_STEP).await?;
+        if ended.records.is_empty() {
+            self.advance_horizon(before).await?;
+        }
+        keep(list, ended);
+        Ok(gone)
+    }
+
+    /// Which time it is for what is pruned. The first call, before a node joins, asks the store for its
+    /// newest record: the last mark, which this process has not made, or else the end of the task that ended last.
+    async fn prune_clock(&self) -> Result<&PruneClock, Error> {
+        let make = async {
+            let failed = |fault: Fault| fault.into_error("prune the history");
+            let (horizon, _) = self.access().reader.horizon().await.map_err(failed)?;
+            let now = self.access().now();
+            let mut marks = horizon.marks.iter().rev().map(|(at, _)| *at);
+            let mark = marks.find(|at| *at <= now);
+            let newest = match mark {
+                Some(mark) => Some(mark),
+                None => self.last_end().await?,
+            };
+            Ok(PruneClock::new(self.access().clock.clone(), newest))
+        };
+        self.prune_clock.get_or_try_init(|| make).await
+    }
+
+    /// When the task ended whose record was written last.
+    async fn last_end(&self) -> Result<Option<Timestamp>, Error> {
+        let ended = self.ended(&ALL, Timestamp::MAX, (0, i64::MAX)).await?;
+        let Some((_, id)) = ended.records.back() else {
+            return Ok(None);
+        };
+        let record = self
+            .access()
+            .reader
+            .link
+            .get_key(&self.access().keys().finished(id))
+            .await;
+        let record = record.map_err(|fault| fault.into_error(OPERATION))?;
+        let envelope = record.and_then(|kv| Envelope::read(&kv).ok());
+        Ok(envelope.and_then(|envelope| envelope.ended_at))
+    }
+
+    /// Notes which revision it is now, and forgets the history before the revision of back then.
+    async fn advance_horizon(&self, before: Timestamp) -> Result<(), Error> {
+        const OPERATION: &str = "prune the history";
+        let read = self
+            .access()
+            .reader
+            .link
+            .get_all(&self.access().keys().horizon())
+            .await;
+        let (kvs, revision_now) = read.map_err(|fault| fault.into_error(OPERATION))?;
+        // After the revision was read: what was written up to it is older than this.
+        let now = self.access().now();
+        let mut horizon: Horizon = kvs
+            .first()
+            .and_then(|kv| parse(kv).ok())
+            .unwrap_or_default();
+        let passed = horizon.marks.iter().rev().find(|(at, _)| *at < before);
+        let passed = passed.copied();
+        if let Some((_, revision)) = passed {
+            horizon.pruned = horizon.pruned.max(revision);
+        }
+        horizon.drop_outdated(before, now);
+        horizon.marks.push((now, revision_now));
+        let mut item = Item::new("horizon");
+        item.when_at(&self.access().keys().horizon(), revision(kvs.first()));
+        item.put(&self.access().keys().horizon(), write("horizon", &horizon)?);
+        // Another node may have been first: it noted the same.
+        let done = self.deletes.clearing.access.pipeline.write(item).await;
+        done.map(|_| ())
+            .map_err(|fault| fault.into_error(OPERATION))
+    }
+}

@@ -1,0 +1,307 @@
+//! The stream of changes: the history of etcd itself, read by a watch on the namespace.
+//!
+//! It goes back as far as etcd keeps its history (until the next compaction) and no further than
+//! the retention. Nothing is written for it that is not written anyway.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
+
+use etcd_client::{Event, EventType, GetOptions, WatchOptions, WatchStream};
+use futures::stream;
+use jiff::Timestamp;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+use windlass_statemachine::{Invalid, TaskId};
+
+use crate::store::{
+    Change, ChangeStream, Error, What,
+    etcd::{
+        client::Fault,
+        read::Access,
+        schema::{
+            Entry, Envelope, Fences, KeyValue, Keys, Part, Stored, end_of,
+            numbers::{PLACES, number, revision_of},
+        },
+    },
+};
+
+const OPERATION: &str = "follow the changes";
+const SILENCE: Duration = Duration::from_secs(5);
+
+fn pruned(after: u64) -> Error {
+    let reason = format!(
+        "is {after}, and the history from there on is not kept any more; list the tasks, then go on from now"
+    );
+    Invalid::new("after", reason).into()
+}
+
+/// The stream of changes of a namespace. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    pub(crate) access: Access,
+}
+
+/// One who follows it.
+struct Following {
+    feed: Feed,
+    stream: Option<WatchStream>,
+    asked: bool,
+    /// The connection that it is on.
+    turn: usize,
+    /// The last revision that was read, and the last change that was told.
+    seen: i64,
+    told: u64,
+}
+
+impl Feed {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access }
+    }
+
+    pub(crate) async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
+        let failed = |fault: Fault| fault.into_error(OPERATION);
+        let (horizon, _) = self.access.reader.horizon().await.map_err(failed)?;
+        let (_, newest) = self
+            .access
+            .reader
+            .link
+            .get_all(&self.access.keys().horizon())
+            .await
+            .map_err(failed)?;
+        let (seen, told) = match after {
+            None => (newest, 0),
+            Some(after) => {
+                let revision = revision_of(after);
+                if revision > newest {
+                    let last = number(newest, PLACES - 1);
+                    let reason = format!("is {after}, but no change has a number above {last} yet");
+                    return Err(Invalid::new("after", reason).into());
+                }
+                // To etcd a revision of 0 means now.
+                let revision = revision.max(1);
+                // A revision that is compacted cannot be read at.
+                let options = GetOptions::new().with_count_only().with_revision(revision);
+                let mut client = self.access.reader.link.kv();
+                let read = client.get(self.access.keys().horizon(), Some(options));
+                match self.access.reader.link.call(read).await {
+                    Err(Fault::Compacted) => return Err(pruned(after)),
+                    Err(fault) => return Err(failed(fault)),
+                    Ok(_) if revision < horizon.pruned => return Err(pruned(after)),
+                    // What else was written at that revision comes with it.
+                    Ok(_) => (revision - 1, after),
+                }
+            }
+        };
+        let mut following = Following {
+            feed: self.clone(),
+            stream: None,
+            asked: false,
+            turn: self.access.reader.link.turn(),
+            seen,
+            told,
+        };
+        // Opened here: from now on nothing is missed.
+        following.stream = following.open().await.ok();
+        let changes: ChangeStream =
+            Box::pin(stream::unfold(following, |mut following| async move {
+                let changes = following.next().await;
+                Some((changes, following))
+            }));
+        Ok(changes)
+    }
+}
+
+impl Following {
+    async fn open(&self) -> Result<WatchStream, Fault> {
+        let root = self.feed.access.keys().root();
+        let options = WatchOptions::new()
+            .with_range(end_of(root))
+            .with_start_revision(self.seen + 1)
+            .with_progress_notify();
+        let mut client = self.feed.access.reader.link.watcher();
+        self.feed
+            .access
+            .reader
+            .link
+            .call(client.watch(root, Some(options)))
+            .await
+    }
+
+    async fn next(&mut self) -> Result<Vec<Change>, Error> {
+        let mut wait = Duration::from_millis(50);
+        loop {
+            match self.try_next().await {
+                Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
+                Ok(changes) => return Ok(changes),
+                Err(Fault::Compacted) => return Err(pruned(self.told)),
+                Err(fault) => {
+                    self.stream = None;
+                    let reason = fault.into_error(OPERATION);
+                    warn!(%reason, "the stream of changes broke; going on from the last one told");
+                    sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                    wait = (wait * 2).min(Duration::from_secs(5));
+                }
+            }
+        }
+    }
+
+    async fn try_next(&mut self) -> Result<Vec<Change>, Fault> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                // A call first: it renews a token that has expired, which a watch cannot.
+                self.feed
+                    .access
+                    .reader
+                    .link
+                    .get_key(&self.feed.access.keys().horizon())
+                    .await?;
+                (self.turn, self.asked) = (self.feed.access.reader.link.turn(), false);
+                self.open().await?
+            }
+        };
+        let Ok(message) = timeout(SILENCE, stream.message()).await else {
+            if self.asked {
+                self.feed.access.reader.link.leave(self.turn).await;
+                return Err(Fault::Unknown("the stream is silent".into()));
+            }
+            self.feed
+                .access
+                .reader
+                .link
+                .call(stream.request_progress())
+                .await?;
+            self.asked = true;
+            self.stream = Some(stream);
+            return Ok(Vec::new());
+        };
+        self.asked = false;
+        let ended = || Fault::Unknown("the stream has ended".into());
+        let response = message?.ok_or_else(ended)?;
+        if response.canceled() {
+            if response.compact_revision() > 0 {
+                // Said once: it goes on with what is left.
+                self.seen = response.compact_revision() - 1;
+                return Err(Fault::Compacted);
+            }
+            return Err(Fault::Unknown(response.cancel_reason().to_owned()));
+        }
+        self.stream = Some(stream);
+        if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
+            // Told by itself for this watch: nothing before it is on its way, and what is compacted
+            // up to there was not missed. What was asked for is told for the stream (-1), and may
+            // come before the changes.
+            let at = response.header().map_or(0, |header| header.revision());
+            self.seen = self.seen.max(at);
+        }
+        let mut changes = Vec::new();
+        let mut events: VecDeque<&Event> = response.events().iter().collect();
+        let at = |event: &Event| event.kv().map_or(0, |kv| kv.mod_revision());
+        while let Some(first) = events.front() {
+            let revision = at(first);
+            let count = events
+                .iter()
+                .take_while(|event| at(event) == revision)
+                .count();
+            let of_one: Vec<&Event> = events.drain(..count).collect();
+            changes.extend(changes_of(
+                (&self.feed.access.keys(), &self.feed.access.reader.fences),
+                revision,
+                &of_one,
+                self.feed.access.now(),
+            ));
+            self.seen = self.seen.max(revision);
+        }
+        changes.retain(|change| change.seq > self.told);
+        if let Some(last) = changes.last() {
+            self.told = last.seq;
+        }
+        Ok(changes)
+    }
+}
+
+/// What happened at one revision.
+fn changes_of(
+    (keys, fences): (&Keys, &Fences),
+    revision: i64,
+    events: &[&Event],
+    now: Timestamp,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut deleted: Vec<TaskId> = Vec::new();
+    // The end of a task and its retry move its envelope: that is no deletion.
+    let mut moved: HashSet<TaskId> = HashSet::new();
+    for event in events {
+        let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
+            continue;
+        };
+        let kv = &kv;
+        let put = event.event_type() == EventType::Put;
+        let mut tell = |task: &TaskId, seq, at, what| {
+            let task = task.clone();
+            changes.push(Change {
+                seq,
+                at,
+                task,
+                what,
+            });
+        };
+        if let Some((id, part)) = keys.split(kv.key()) {
+            let Ok(id) = TaskId::new(id) else { continue };
+            match part {
+                Part::Task if put => {
+                    moved.insert(id.clone());
+                    let is_new = kv.create_revision() == revision;
+                    let envelope = Envelope::read(kv).or_else(|_| Envelope::foreign());
+                    if let (Ok(envelope), true) = (envelope, is_new)
+                        && envelope.order.is_none()
+                    {
+                        let state = envelope.first_state().code();
+                        let what = What::Submitted { state };
+                        tell(&id, envelope.order(kv), envelope.submitted_at(), what);
+                    }
+                }
+                Part::Task => deleted.push(id),
+                Part::Slot | Part::Command(_) if put => {
+                    let name = match part {
+                        Part::Command(name) => Some(name),
+                        _ => None,
+                    };
+                    let sent = Stored::read(name, kv);
+                    let command = sent.order;
+                    tell(&id, command, sent.sent_at, What::Commanded { command });
+                }
+                _ => {}
+            }
+        } else if let Some(id) = keys.strip(kv.key(), "finished/") {
+            let Ok(id) = TaskId::new(id) else { continue };
+            if put {
+                moved.insert(id);
+            } else {
+                deleted.push(id);
+            }
+        } else if let Some(rest) = keys.strip(kv.key(), "history/")
+            && put
+            && let Some((id, _)) = rest.split_once('/')
+            && let Ok(id) = TaskId::new(id)
+        {
+            changes.extend(Entry::read(&id, kv, fences));
+        }
+    }
+    deleted.retain(|id| !moved.contains(id));
+    deleted.sort();
+    deleted.dedup();
+    for (id, back) in deleted.into_iter().zip(1..PLACES) {
+        changes.push(Change {
+            seq: number(revision, PLACES - back),
+            // A key that is gone tells no time.
+            at: now,
+            task: id,
+            what: What::Deleted,
+        });
+    }
+    changes.sort_by_key(|change| change.seq);
+    changes
+}

@@ -1,0 +1,399 @@
+//! The watch of a node: one list, then one stream of changes, whatever happens to etcd.
+//!
+//! Three prefixes are watched on one stream: the tasks, what is parked, and the nodes. A
+//! stream that breaks, or is silent although it was asked, is opened anew after the last revision
+//! that was seen of each; if that is compacted, the list is made again.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
+use futures::stream;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tracing::{info, warn};
+use windlass_statemachine::Kind;
+
+use super::{
+    list::{Listed, list},
+    mirror::Mirror,
+};
+use crate::store::{
+    Error, Event, EventStream, Lease,
+    etcd::{
+        client::Fault,
+        node::{Adoption, Claims, NodeCommands, Peers, fenced, number},
+        read::Reader,
+        schema::{KeyValue, end_of, node_commands, ranges::is_pointer, registrations},
+    },
+};
+
+/// How many tasks one batch tells of at the most.
+const BATCH: usize = 1000;
+/// A stream that says nothing for so long is asked; one that does not answer for so long is dead.
+const SILENCE: Duration = Duration::from_secs(5);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// The prefixes that are watched; their watch ids begin with 1.
+const TASKS: usize = 0;
+const PARKED: usize = 1;
+const NODE: usize = 2;
+
+/// Why a stream was left.
+enum Left {
+    Broken(String),
+    Compacted,
+    /// The lease is over, or nobody reads any more.
+    Over,
+}
+
+impl From<Fault> for Left {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Compacted => Self::Compacted,
+            fault => Self::Broken(fault.into_error("watch").to_string()),
+        }
+    }
+}
+
+/// Opens the watches of the nodes of this process. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Watcher {
+    pub(crate) reader: Reader,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) peers: Peers,
+    pub(crate) adoption: Adoption,
+    pub(crate) commands: NodeCommands,
+}
+
+struct Watching {
+    by: Watcher,
+    lease: Lease,
+    mirror: Mirror,
+    kinds: Option<Vec<Kind>>,
+    /// The last revision that was seen of each prefix.
+    seen: [i64; 3],
+    events: mpsc::Sender<Vec<Event>>,
+    told_node_command: u64,
+}
+
+impl Watcher {
+    async fn lives(&self, lease: &Lease) -> Result<bool, Fault> {
+        let kv = self
+            .reader
+            .link
+            .get_key(&self.reader.keys.registration(&lease.node))
+            .await?;
+        Ok(kv.is_some_and(|kv| kv.lease() == number(lease.id)))
+    }
+
+    pub(crate) async fn watch(
+        &self,
+        lease: &Lease,
+        kinds: Option<Vec<Kind>>,
+    ) -> Result<EventStream, Error> {
+        let lives = self.lives(lease).await;
+        if !lives.map_err(|fault| fault.into_error("watch"))? {
+            return Err(fenced(&lease.node));
+        }
+        let (events, from_watch) = mpsc::channel(16);
+        let watching = Watching {
+            by: self.clone(),
+            lease: lease.clone(),
+            mirror: Mirror::new(
+                self.reader.keys.clone(),
+                self.reader.fences.clone(),
+                lease.id,
+                kinds.clone(),
+            ),
+            kinds,
+            seen: [0; 3],
+            events,
+            told_node_command: 0,
+        };
+        tokio::spawn(watching.run());
+        let events = stream::unfold(from_watch, |mut from_watch| async move {
+            let events = from_watch.recv().await?;
+            Some((events, from_watch))
+        });
+        let events: EventStream = Box::pin(events);
+        Ok(events)
+    }
+}
+
+impl Watching {
+    async fn run(mut self) {
+        let node = self.lease.node.clone();
+        let mut wait = Duration::from_millis(50);
+        let (mut listed, mut told) = (false, false);
+        loop {
+            let before = self.seen;
+            let left = match self.follow(&mut listed, &mut told).await {
+                Ok(never) => match never {},
+                Err(left) => left,
+            };
+            self.by.peers.follows(self.lease.id, false);
+            match left {
+                Left::Over => break,
+                Left::Compacted => {
+                    info!(%node, "the history that the watch goes on from was compacted: listing again");
+                    listed = false;
+                }
+                Left::Broken(reason) => {
+                    if !told {
+                        warn!(%node, reason, "the watch broke; going on from the last revision seen");
+                        told = true;
+                    }
+                    if self.seen != before {
+                        wait = Duration::from_millis(50);
+                    }
+                    let pause = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+                    wait = (wait * 2).min(LONGEST_BACKOFF);
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = self.events.closed() => break,
+                    }
+                }
+            }
+        }
+        self.by.peers.forget(self.lease.id);
+    }
+
+    async fn tell(&self, events: Vec<Event>) -> Result<(), Left> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.events.send(events).await.map_err(|_| Left::Over)
+    }
+
+    /// Lists if need be, and follows until the stream has to be left.
+    async fn follow(
+        &mut self,
+        listed: &mut bool,
+        told: &mut bool,
+    ) -> Result<std::convert::Infallible, Left> {
+        if !self.by.lives(&self.lease).await? {
+            return Err(Left::Over);
+        }
+        if !*listed {
+            self.list().await?;
+            *listed = true;
+        }
+        let turn = self.by.reader.link.turn();
+        let mut stream = self.open().await?;
+        self.by.peers.follows(self.lease.id, true);
+        if *told {
+            info!(node = %self.lease.node, "the watch goes on");
+            *told = false;
+        }
+        let mut asked = false;
+        let mut silent_at = Instant::now() + SILENCE;
+        loop {
+            let wait = self.mirror.next().map_or(silent_at, |at| at.min(silent_at));
+            let message = tokio::select! {
+                biased;
+                message = stream.message() => Some(message),
+                () = sleep_until(wait) => None,
+                () = self.events.closed() => return Err(Left::Over),
+            };
+            match message {
+                Some(Ok(Some(response))) => {
+                    asked = false;
+                    silent_at = Instant::now() + SILENCE;
+                    self.take(&response).await?;
+                }
+                Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
+                Some(Err(e)) => return Err(Fault::from(e).into()),
+                // A mark is awaited no longer.
+                None if Instant::now() < silent_at => {}
+                None if asked => {
+                    self.by.reader.link.leave(turn).await;
+                    return Err(Left::Broken("the stream is silent".into()));
+                }
+                None => {
+                    silent_at = Instant::now() + SILENCE;
+                    let asking = timeout(self.by.reader.link.timeout(), stream.request_progress());
+                    match asking.await {
+                        Ok(Ok(())) => asked = true,
+                        _ => {
+                            self.by.reader.link.leave(turn).await;
+                            return Err(Left::Broken("the stream takes no request".into()));
+                        }
+                    }
+                }
+            }
+            self.drop_stale();
+            let events = self.mirror.take(Instant::now());
+            self.tell(events).await?;
+        }
+    }
+
+    async fn list(&mut self) -> Result<(), Left> {
+        let Listed {
+            mut mirror,
+            missing,
+            outdated,
+            nodes,
+            seen,
+        } = list(&self.by.reader, &self.by.claims, self.lease.id, &self.kinds).await?;
+        let keys = &self.by.reader.keys;
+        let told = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
+        self.by.peers.listed(self.lease.id, told.collect());
+        self.tell(vec![Event::Reset]).await?;
+        for (id, (_, fence)) in &missing {
+            self.by.claims.forget(id, *fence);
+        }
+        let gone = missing.into_iter().map(|(id, (order, fence))| Event::Gone {
+            id,
+            order,
+            fence: Some(fence),
+        });
+        self.tell(gone.collect()).await?;
+        for some in mirror.listed().chunks(BATCH) {
+            self.tell(mirror.views(some)).await?;
+        }
+        self.tell(vec![Event::Listed]).await?;
+        self.mirror = mirror;
+        self.drop_stale();
+        if !outdated.is_empty() {
+            tokio::spawn(self.by.adoption.clone().drop_outdated(outdated));
+        }
+        self.seen = seen;
+        for kv in &nodes {
+            self.node_key(EventType::Put, kv).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the marks of tasks that a node of Metafora has.
+    fn drop_stale(&mut self) {
+        for (id, marked) in self.mirror.take_stale() {
+            tokio::spawn(self.by.adoption.clone().drop_stale(id, marked));
+        }
+    }
+
+    async fn open(&self) -> Result<WatchStream, Left> {
+        let keys = &self.by.reader.keys;
+        let prefixes = [keys.tasks(), keys.all_parked(), keys.nodes()];
+        let options = |n: usize| {
+            WatchOptions::new()
+                .with_range(end_of(&prefixes[n]))
+                .with_start_revision(self.seen[n] + 1)
+                .with_progress_notify()
+                .with_watch_id(n as i64 + 1)
+        };
+        let mut client = self.by.reader.link.watcher();
+        let opened = client.watch(prefixes[TASKS].clone(), Some(options(TASKS)));
+        let mut stream = self.by.reader.link.call(opened).await?;
+        for n in [PARKED, NODE] {
+            let asked = stream.watch(prefixes[n].clone(), Some(options(n)));
+            self.by.reader.link.call(asked).await?;
+        }
+        Ok(stream)
+    }
+
+    /// Takes in one message.
+    async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
+        if response.canceled() {
+            if response.compact_revision() > 0 {
+                return Err(Left::Compacted);
+            }
+            let reason = response.cancel_reason();
+            return Err(Left::Broken(format!("the server ended it: {reason}")));
+        }
+        let Ok(which) = usize::try_from(response.watch_id() - 1) else {
+            return Ok(());
+        };
+        if which > NODE || response.created() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut last = self.seen[which];
+        for event in response.events() {
+            let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
+                continue;
+            };
+            let kv = &kv;
+            last = last.max(kv.mod_revision());
+            match which {
+                TASKS => {
+                    let news = self.mirror.task_key(event.event_type(), kv, now);
+                    if let Some((id, at)) = news.unowned {
+                        self.by.claims.deleted(&id, self.by.reader.fences.of(at));
+                    }
+                    if let Some((id, stored)) = news.ours {
+                        self.by.claims.learn(&id, &stored);
+                        if stored.command.is_err() {
+                            self.by.adoption.reject(id, stored);
+                        }
+                    }
+                }
+                PARKED => self.mirror.parked_key(event.event_type(), kv, false),
+                _ => self.node_key(event.event_type(), kv).await?,
+            }
+        }
+        if response.events().is_empty() {
+            // Told by itself for one watch: nothing before it is on its way.
+            last = last.max(response.header().map_or(0, |header| header.revision()));
+        }
+        self.seen[which] = last;
+        match which {
+            TASKS => self.mirror.tasks_are_at(last),
+            PARKED => self.mirror.marks_are_at(last),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in a key below `/NS/nodes/`: who is there, and the commands to this node.
+    async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
+        let keys = &self.by.reader.keys;
+        let Some((node, rest)) = registrations::split(keys, kv.key()) else {
+            return Ok(());
+        };
+        let ours = node == self.lease.node;
+        if rest == "_metafora" {
+            let told = match event {
+                EventType::Put => registrations::read(keys, kv).map(|(_, told)| told),
+                EventType::Delete => None,
+            };
+            self.by.peers.changed(self.lease.id, node, told);
+            let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
+            return match ours {
+                true if gone => Err(Left::Over),
+                true => Ok(()),
+                false => self.tell(vec![Event::Peers]).await,
+            };
+        }
+        let name = rest.strip_prefix("commands/");
+        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
+        if ours && name.is_some() && event == EventType::Put {
+            return self.node_command(kv).await;
+        }
+        Ok(())
+    }
+
+    async fn node_command(&mut self, kv: &KeyValue) -> Result<(), Left> {
+        let (order, read) = node_commands::read(kv);
+        if order <= self.told_node_command {
+            return Ok(());
+        }
+        self.told_node_command = order;
+        match read {
+            Ok(command) => self.tell(vec![Event::Node(command)]).await,
+            Err(reason) => {
+                let node = &self.lease.node;
+                warn!(%node, reason, "a node command cannot be read: it is rejected");
+                let outcome = format!("rejected: it cannot be read: {reason}");
+                // If it is not answered now, the next watch does it.
+                let _ = self
+                    .by
+                    .commands
+                    .acknowledge(&self.lease, order, &outcome)
+                    .await;
+                Ok(())
+            }
+        }
+    }
+}

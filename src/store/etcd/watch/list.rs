@@ -1,0 +1,76 @@
+//! The list that a watch begins with: all tasks at one revision, and the nodes.
+
+use std::collections::HashMap;
+
+use etcd_client::EventType;
+use tokio::time::Instant;
+use windlass_statemachine::{Fence, Kind, TaskId};
+
+use super::mirror::Mirror;
+use crate::store::etcd::{
+    client::Fault,
+    node::Claims,
+    read::Reader,
+    schema::{KeyValue, Part, end_of},
+};
+
+/// What was listed.
+pub(crate) struct Listed {
+    pub(crate) mirror: Mirror,
+    /// Claims of this process that are over: the orders of their tasks, and their fences.
+    pub(crate) missing: HashMap<TaskId, (u64, Fence)>,
+    /// Marks of tasks that have gone on: when they were set, and when the state was written.
+    pub(crate) outdated: Vec<(TaskId, i64, i64)>,
+    /// The keys of nodes, in the order of their first revisions.
+    pub(crate) nodes: Vec<KeyValue>,
+    /// The revisions that tasks, marks and nodes were read at.
+    pub(crate) seen: [i64; 3],
+}
+
+/// Lists what the watch of a lease follows from then on.
+pub(crate) async fn list(
+    reader: &Reader,
+    claims: &Claims,
+    lease: u64,
+    kinds: &Option<Vec<Kind>>,
+) -> Result<Listed, Fault> {
+    let (keys, fences) = (reader.keys.clone(), reader.fences.clone());
+    let mut mirror = Mirror::new(keys.clone(), fences.clone(), lease, kinds.clone());
+    // A claim whose own key of an owner is not listed is over: its task was deleted, and another one
+    // may have the id. The event of it is in no history.
+    let mut missing = claims.of_lease(lease);
+    let mut take = |kv: KeyValue| {
+        if !missing.is_empty()
+            && let Some((id, Part::Owner)) = keys.split(kv.key())
+            && let Some((_, fence)) = missing.get(id)
+            && fences.revision(*fence) == kv.mod_revision()
+        {
+            missing.remove(id);
+        }
+        mirror.task_key(EventType::Put, &kv, Instant::now());
+    };
+    let (tasks, parked) = (keys.tasks(), keys.all_parked());
+    let at = (reader.link)
+        .scan(0, &tasks, &end_of(&tasks), &mut take)
+        .await?;
+    let mut take = |kv: KeyValue| mirror.parked_key(EventType::Put, &kv, true);
+    (reader.link)
+        .scan(at, &parked, &end_of(&parked), &mut take)
+        .await?;
+    let mut outdated = Vec::new();
+    if mirror.has_marks() {
+        let mut take = |kv: KeyValue| outdated.extend(mirror.outdated_by(&kv));
+        let states = keys.all_states();
+        reader.link.scan_keys(at, &states, &mut take).await?;
+    }
+    let (mut nodes, node_at) = reader.link.get_all(&keys.nodes()).await?;
+    // Commands are told in their order, and what is older than the last one was told before.
+    nodes.sort_by_key(KeyValue::create_revision);
+    Ok(Listed {
+        mirror,
+        missing,
+        outdated,
+        nodes,
+        seen: [at, at, node_at],
+    })
+}

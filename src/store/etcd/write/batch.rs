@@ -1,0 +1,237 @@
+//! [`Queue`]: the items that wait, and how many of them fit into one combined write. Pure.
+
+use std::collections::{HashSet, VecDeque};
+
+use tokio::sync::oneshot;
+
+use super::item::Item;
+use crate::store::etcd::client::{Fault, Limit};
+
+/// How many waiting items are looked at for one outer: more would cost time, not fill it better.
+const LOOK: usize = 1000;
+
+/// What became of an item.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// Its comparisons held, and it was written at this revision.
+    pub(crate) written: Option<i64>,
+}
+
+pub(crate) type Answer = oneshot::Sender<Result<Done, Fault>>;
+
+/// An item, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) item: Item,
+    pub(crate) answer: Answer,
+    /// It is not to be combined: the servers refused a batch that it was in.
+    pub(crate) alone: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(item: Item, answer: Answer) -> Self {
+        let alone = false;
+        Self {
+            item,
+            answer,
+            alone,
+        }
+    }
+}
+
+/// What waits, and what the outers that are under way touch.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Waiting>,
+    busy: HashSet<String>,
+    /// One of the outers holds items that have to be in order.
+    ordered: bool,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// One that is urgent goes before all but what it has to come after.
+    pub(crate) fn push(&mut self, came: Waiting) {
+        if !came.item.urgent {
+            return self.waiting.push_back(came);
+        }
+        let shares = |other: &Waiting| {
+            let mut touches = came.item.touches.iter();
+            touches.any(|touched| other.item.touches.contains(touched))
+        };
+        let at = self.waiting.iter().rposition(shares);
+        self.waiting.insert(at.map_or(0, |at| at + 1), came);
+    }
+
+    /// Puts items back in front of all others: what they were packed with was not written.
+    pub(crate) fn put_back(&mut self, items: Vec<Waiting>) {
+        for waiting in items.into_iter().rev() {
+            self.waiting.push_front(waiting);
+        }
+    }
+
+    /// Takes from what waits as much as one outer holds.
+    pub(crate) fn pack(&mut self, max_operations: usize, max_bytes: usize) -> Vec<Waiting> {
+        let mut packed: Vec<Waiting> = Vec::new();
+        let mut touched: HashSet<String> = HashSet::new();
+        let (mut most, mut bytes, mut place) = (0, 0, 0);
+        let (mut in_order, mut held_order) = (false, self.ordered);
+        let mut index = 0;
+        while index < self.waiting.len().min(LOOK) {
+            let item = &self.waiting[index].item;
+            let is_free = |t: &String| !self.busy.contains(t) && !touched.contains(t);
+            let fits = packed.is_empty()
+                || (!self.waiting[index].alone
+                    && packed.len() + 1 + most.max(item.operations()) <= max_operations
+                    && bytes + item.bytes <= max_bytes
+                    && (item.places == 0 || item.place >= place));
+            let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
+            touched.extend(item.touches.iter().cloned());
+            if !may {
+                // Those that come behind it and have to be in order wait with it.
+                held_order |= item.in_order;
+                index += 1;
+                continue;
+            }
+            most = most.max(item.operations());
+            bytes += item.bytes;
+            if item.places > 0 {
+                place = item.place + item.places;
+            }
+            in_order |= item.in_order;
+            if let Some(taken) = self.waiting.remove(index) {
+                packed.push(taken);
+            }
+            let alone = packed.last().is_some_and(|w| w.alone);
+            if alone || packed.len() + 1 + most > max_operations {
+                break;
+            }
+        }
+        for taken in &packed {
+            self.busy.extend(taken.item.touches.iter().cloned());
+        }
+        self.ordered |= in_order;
+        packed
+    }
+
+    /// An outer of these items is under way no longer.
+    pub(crate) fn finished(&mut self, items: &[Waiting]) {
+        for waiting in items {
+            for touched in &waiting.item.touches {
+                self.busy.remove(touched);
+            }
+            self.ordered &= !waiting.item.in_order;
+        }
+    }
+}
+
+/// How much of a limit one outer of these items uses.
+pub(crate) fn used(limit: Limit, items: &[Waiting]) -> usize {
+    let items = items.iter().map(|waiting| &waiting.item);
+    match limit {
+        Limit::Operations => items.len() + items.map(Item::operations).max().unwrap_or(0),
+        Limit::Bytes => items.map(|item| item.bytes).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(touches: &str) -> Item {
+        let mut item = Item::new(touches);
+        item.put(touches, "v".to_owned());
+        item
+    }
+
+    fn queue(items: impl IntoIterator<Item = Item>) -> Queue {
+        let mut queue = Queue::default();
+        for item in items {
+            queue.push(Waiting::new(item, oneshot::channel().0));
+        }
+        queue
+    }
+
+    fn names(packed: &[Waiting]) -> Vec<&str> {
+        packed.iter().map(|w| w.item.touches[0].as_str()).collect()
+    }
+
+    #[test]
+    fn a_batch_holds_what_the_servers_take() {
+        let mut by_operations = queue(["a", "b", "c", "d"].map(item));
+        // One operation for each nested transaction, and those of the largest one.
+        assert_eq!(names(&by_operations.pack(4, 10_000)), ["a", "b", "c"]);
+        assert_eq!(names(&by_operations.pack(4, 10_000)), ["d"]);
+        let size = item("a").bytes;
+        let mut by_bytes = queue(["a", "b", "c"].map(item));
+        assert_eq!(names(&by_bytes.pack(128, 2 * size)), ["a", "b"]);
+        let mut large = queue([item("a")]);
+        assert_eq!(names(&large.pack(1, 1)), ["a"], "one alone is always sent");
+    }
+
+    #[test]
+    fn a_task_is_in_one_write_at_a_time_and_its_items_keep_their_order() {
+        let mut queue = queue(["a", "a", "b", "a"].map(item));
+        let first = queue.pack(128, 10_000);
+        assert_eq!(names(&first), ["a", "b"]);
+        assert!(queue.pack(128, 10_000).is_empty(), "both of 'a' wait");
+        queue.finished(&first);
+        let second = queue.pack(128, 10_000);
+        assert_eq!(names(&second), ["a"]);
+        queue.finished(&second);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn submits_are_written_in_the_order_they_came() {
+        let submit = |name: &str| {
+            let mut item = item(name);
+            item.in_order = true;
+            item
+        };
+        let mut queue = queue([submit("a"), submit("b"), item("c"), submit("d")]);
+        let first = queue.pack(3, 10_000);
+        assert_eq!(names(&first), ["a", "b"]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["c"], "'d' waits");
+        queue.finished(&first);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["d"]);
+    }
+
+    #[test]
+    fn places_of_one_write_grow() {
+        let mut queue = queue([item("a").at(5, 2), item("b").at(6, 1), item("c").at(7, 1)]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "c"]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
+    }
+
+    #[test]
+    fn what_is_urgent_goes_first_but_behind_its_own_task() {
+        let urgent = |name: &str| {
+            let mut item = item(name);
+            item.urgent = true;
+            item
+        };
+        let mut queue = queue([item("a"), item("b"), urgent("n"), urgent("a")]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["n", "a", "b"]);
+    }
+
+    #[test]
+    fn what_was_refused_in_a_batch_goes_alone_and_first() {
+        let mut queue = queue(["a", "b", "c"].map(item));
+        let mut refused = queue.pack(3, 10_000);
+        assert_eq!(names(&refused), ["a", "b"]);
+        assert_eq!(used(Limit::Operations, &refused), 3);
+        queue.finished(&refused);
+        for waiting in &mut refused {
+            waiting.alone = true;
+        }
+        queue.put_back(refused);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a"]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["c"]);
+    }
+}

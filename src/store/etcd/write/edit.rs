@@ -1,0 +1,286 @@
+//! [`Edit`]: what changes of a task put into a write. Pure: keys, values and an item.
+
+use jiff::Timestamp;
+use windlass_statemachine::{
+    Code, Command, CommandId, Json, NodeName, Outcome, State, Task, TaskId,
+};
+
+use super::item::Item;
+use crate::store::{
+    Error, What,
+    etcd::schema::{
+        Entry, Envelope, Hold, Keys, Of, Owner, Parked, Snapshot, Stored, ended, json::write,
+        ranges::ranges, records::write_state,
+    },
+};
+
+/// How many writes of a task its history goes back, at the least.
+pub(crate) const HISTORY: u64 = 64;
+/// With every so many writes what is over is cut off: with each, it would be an operation of every
+/// transition.
+const CUT_EVERY: u64 = 16;
+/// Up to so many commands are deleted by their names when a task ends; more by their range.
+const FEW: usize = 8;
+
+/// The part of a write that is about one task.
+pub(crate) struct Edit<'a> {
+    keys: &'a Keys,
+    id: &'a TaskId,
+    item: &'a mut Item,
+}
+
+/// A command that is sent.
+pub(crate) struct Sent<'a> {
+    pub(crate) id: &'a CommandId,
+    pub(crate) command: &'a Command,
+    pub(crate) at: Timestamp,
+    /// Its place in the numbers of the revision.
+    pub(crate) place: u32,
+    /// When the pointer to it was written; 0: there is none.
+    pub(crate) pointer: i64,
+}
+
+impl<'a> Edit<'a> {
+    pub(crate) fn new(keys: &'a Keys, id: &'a TaskId, item: &'a mut Item) -> Self {
+        Self { keys, id, item }
+    }
+
+    /// Only if a key was last written at this revision; 0: if there is none.
+    pub(crate) fn when(&mut self, of: Of, revision: i64) {
+        self.item.when_at(&self.keys.of(self.id, of), revision);
+    }
+
+    /// Only if there is such a key.
+    pub(crate) fn when_there(&mut self, of: Of) {
+        self.item.when_there(&self.keys.of(self.id, of));
+    }
+
+    /// Only if these keys are as they were found.
+    pub(crate) fn when_as_found(&mut self, found: &Snapshot, keys: &[Of]) {
+        for of in keys {
+            self.when(*of, found.revision_of(*of));
+        }
+    }
+
+    /// Only if no command was sent after this revision.
+    pub(crate) fn when_no_command_since(&mut self, revision: i64) {
+        let slot = self.keys.slot(self.id);
+        self.item
+            .when_not_after(&slot, &format!("{slot}0"), revision);
+    }
+
+    pub(crate) fn delete(&mut self, of: Of) {
+        self.item.delete(&self.keys.of(self.id, of));
+    }
+
+    pub(crate) fn put_state(&mut self, state: &State, hold: &Hold) -> Result<(), Error> {
+        let key = self.keys.state(self.id);
+        self.item.put(&key, write_state(state, hold)?);
+        Ok(())
+    }
+
+    /// Puts the owner of the task on the lease `token`, which is one of the node's.
+    pub(crate) fn put_owner(
+        &mut self,
+        node: &NodeName,
+        lease: u64,
+        token: i64,
+    ) -> Result<(), Error> {
+        let owner = Owner {
+            node: node.clone(),
+            lease: Some(lease),
+        };
+        let key = self.keys.owner(self.id);
+        self.item.put_on(&key, write("owner", &owner)?, token);
+        Ok(())
+    }
+
+    /// Puts the marker of a task that waits and that nobody has; answers whether it does.
+    pub(crate) fn put_parked(&mut self, state: &State) -> Result<bool, Error> {
+        let parked = Parked::of(state);
+        if let Some(parked) = &parked {
+            let key = self.keys.parked(self.id);
+            self.item.put(&key, write("parked", parked)?);
+        }
+        Ok(parked.is_some())
+    }
+
+    /// Puts the marker of a task that cannot be read.
+    pub(crate) fn put_aside(&mut self, reason: &str) -> Result<(), Error> {
+        let (until, aside) = (None, Some(reason.to_owned()));
+        let key = self.keys.parked(self.id);
+        (self.item).put(&key, write("parked", &Parked { until, aside })?);
+        Ok(())
+    }
+
+    /// Puts the envelope of a live task, or of one that has ended.
+    pub(crate) fn put_envelope(&mut self, of: Of, envelope: &Envelope) -> Result<(), Error> {
+        let key = self.keys.of(self.id, of);
+        self.item.put(&key, write("task", envelope)?);
+        Ok(())
+    }
+
+    pub(crate) fn put_props(&mut self, props: &Json) {
+        let key = self.keys.props(self.id);
+        self.item.put(&key, props.as_str().to_owned());
+    }
+
+    /// Adds a line to the history of the task, and cuts off what is over.
+    pub(crate) fn put_history(
+        &mut self,
+        version: u64,
+        what: &[What],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let key = self.keys.history(self.id, version);
+        self.item
+            .put(&key, Entry::write(now, self.item.place, what)?);
+        if let Some(old) = version.checked_sub(HISTORY)
+            && version.is_multiple_of(CUT_EVERY)
+        {
+            let old = self.keys.history(self.id, old);
+            let all = self.keys.histories(self.id);
+            self.item.delete_range(&all, format!("{old}~"));
+        }
+        Ok(())
+    }
+
+    /// Adds a line to the history that is beside those of the task's writes, by this name.
+    pub(crate) fn put_line(&mut self, name: &str, what: What, now: Timestamp) -> Result<(), Error> {
+        let key = format!("{}{name}", self.keys.histories(self.id));
+        let line = Entry::write(now, self.item.place, &[what])?;
+        self.item.put(&key, line);
+        Ok(())
+    }
+
+    /// Adds the keys of a new task. That its id is free is compared by the caller.
+    pub(crate) fn put_task(
+        &mut self,
+        task: &Task,
+        place: u32,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.put_envelope(Of::Task, &Envelope::new(task, now, place))?;
+        if !task.props.is_null() {
+            self.put_props(&task.props);
+        }
+        let state = State::submitted(task.start_at, now);
+        if self.put_parked(&state)? {
+            // A node of Metafora knows nothing of `start_at`: it sleeps by the state.
+            return self.put_state(&state, &Hold::default());
+        }
+        // A Metafora node leaves the state of what it has done behind, and our mark.
+        self.delete(Of::Parked);
+        self.delete(Of::State);
+        Ok(())
+    }
+
+    /// Adds a command to the queue of the task.
+    pub(crate) fn put_command(&mut self, sent: &Sent<'_>) -> Result<(), Error> {
+        let key = self.keys.pointer(sent.id);
+        self.item.touch_command(sent.id.as_str());
+        self.item.when_at(&key, sent.pointer);
+        let text = Stored::write(sent.command, sent.at, sent.place)?;
+        let queued = self.keys.queued(self.id, sent.id.as_str());
+        self.item.put(&queued, text);
+        let names_it = Json::new("task", self.id)?;
+        self.item.put(&key, names_it.as_str().to_owned());
+        Ok(())
+    }
+
+    /// Records outcomes, and at the `end` of the task rejects what else waits. The queue is left to
+    /// [`end`](Self::end) then.
+    pub(crate) fn settle(
+        &mut self,
+        queue: &[Stored],
+        outcomes: &[(u64, Outcome)],
+        end: Option<Code>,
+    ) -> Result<(), Error> {
+        for stored in queue {
+            let told = outcomes.iter().find(|(order, _)| *order == stored.order);
+            match (told, end) {
+                (Some((_, outcome)), _) => self.put_outcome(stored, outcome.clone())?,
+                (None, Some(code)) => self.put_outcome(stored, ended(code))?,
+                (None, None) => continue,
+            }
+            if end.is_none() {
+                self.dequeue(stored);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_outcome(&mut self, stored: &Stored, outcome: Outcome) -> Result<(), Error> {
+        let key = self.keys.outcome(self.id, &stored.key_name());
+        self.item.put(&key, stored.write_outcome(outcome)?);
+        Ok(())
+    }
+
+    /// Only if a command waits, as it was read.
+    pub(crate) fn when_waits(&mut self, stored: &Stored) {
+        let key = self.key_of(stored);
+        self.item.when_at(&key, stored.revision);
+    }
+
+    fn key_of(&self, stored: &Stored) -> String {
+        match &stored.name {
+            Some(name) => self.keys.queued(self.id, name),
+            None => self.keys.slot(self.id),
+        }
+    }
+
+    /// Takes a command out of the queue; of the slot, if there is no other one in it by now.
+    pub(crate) fn dequeue(&mut self, stored: &Stored) {
+        let key = self.key_of(stored);
+        match stored.name {
+            Some(_) => self.item.delete(&key),
+            None => self.item.delete_at(&key, stored.revision),
+        }
+    }
+
+    /// Replaces a live task by the record of its end. `queue` is all of its commands, as compared;
+    /// `room` is how many of them can be deleted one by one.
+    pub(crate) fn end(
+        &mut self,
+        queue: &[Stored],
+        room: usize,
+        envelope: &Envelope,
+    ) -> Result<(), Error> {
+        self.delete(Of::Task);
+        self.delete(Of::Owner);
+        self.delete(Of::Props);
+        let is_many = queue.len() > FEW.min(room);
+        for stored in queue {
+            if stored.name.is_none() || !is_many {
+                self.item.delete(&self.key_of(stored));
+            }
+        }
+        if is_many {
+            self.item.delete_all(&self.keys.queue(self.id));
+        }
+        self.put_envelope(Of::Finished, envelope)
+    }
+
+    /// Deletes what a live task has beside its envelope. It was found so, and the item compares that
+    /// no command was sent since.
+    pub(crate) fn delete_parts(&mut self, found: &Snapshot) {
+        self.delete(Of::Owner);
+        self.delete(Of::Props);
+        if found.queue.iter().any(|stored| stored.name.is_none()) {
+            self.item.delete(&self.keys.slot(self.id));
+        }
+        let prefix = self.keys.queue(self.id);
+        let own = found.queue.iter().filter_map(|stored| {
+            let name = stored.name.as_deref()?;
+            Some((self.keys.queued(self.id, name).into_bytes(), true))
+        });
+        let mut all: Vec<_> = own.collect();
+        if all.is_empty() {
+            return;
+        }
+        let others = found.others.iter().map(|key| (key.clone(), false));
+        all.extend(others.filter(|(key, _)| key.starts_with(prefix.as_bytes())));
+        all.sort();
+        self.item.delete_ranges(ranges(&prefix, &all));
+    }
+}

@@ -1,0 +1,216 @@
+//! [`Item`]: one task's write, with its own comparisons; the smallest thing that happens or not.
+
+use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
+use windlass_statemachine::{NodeName, TaskId};
+
+use crate::store::etcd::schema::end_of;
+
+/// What a write compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// The key was last written at this revision; 0: there is none.
+    At(String, i64),
+    There(String),
+    /// No key from the first to before the second was written after this revision.
+    NotAfter(String, String, i64),
+}
+
+/// What a write does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Op {
+    Put(String, String),
+    /// Puts a key that goes with this lease.
+    PutOn(String, String, i64),
+    Delete(String),
+    /// Deletes the keys from the first to before the second.
+    DeleteRange(String, Vec<u8>),
+    /// Deletes a key if it was last written at this revision, and goes on if not.
+    DeleteAt(String, i64),
+    /// Deletes a key if it has this value and was not written after this revision, and goes on if not.
+    DeleteIf(String, String, i64),
+}
+
+/// What the wire adds to each key and value, about.
+const OVERHEAD: usize = 24;
+
+/// One nested transaction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Item {
+    pub(crate) when: Vec<Guard>,
+    pub(crate) then: Vec<Op>,
+    /// The tasks and commands that it writes: two items of one combined write share none.
+    pub(crate) touches: Vec<String>,
+    /// The places in its revision's numbers that it uses: the first, and how many.
+    pub(crate) place: u32,
+    pub(crate) places: u32,
+    pub(crate) bytes: usize,
+    pub(crate) lease: Option<i64>,
+    /// It has to be written after the items before it that are so too: a submit.
+    pub(crate) in_order: bool,
+    /// It goes before all that waits: others wait for what it tells.
+    pub(crate) urgent: bool,
+    inner: usize,
+}
+
+impl Item {
+    pub(crate) fn new(touches: impl Into<String>) -> Self {
+        Self {
+            touches: vec![touches.into()],
+            ..Self::default()
+        }
+    }
+
+    /// A write of a task.
+    pub(crate) fn of(id: &TaskId) -> Self {
+        Self::new(format!("t{id}"))
+    }
+
+    /// A write of what a node has.
+    pub(crate) fn of_node(name: &NodeName) -> Self {
+        Self::new(format!("n{name}"))
+    }
+
+    pub(crate) fn at(mut self, place: u32, places: u32) -> Self {
+        (self.place, self.places) = (place, places);
+        self
+    }
+
+    /// It writes this task too.
+    pub(crate) fn touch(&mut self, id: &TaskId) {
+        self.touches.push(format!("t{id}"));
+    }
+
+    /// It writes the pointer to this command.
+    pub(crate) fn touch_command(&mut self, id: &str) {
+        self.touches.push(format!("c{id}"));
+    }
+
+    fn weigh(&mut self, key: &str, value: usize) {
+        self.bytes += key.len() + value + OVERHEAD;
+    }
+
+    /// Only if the key was last written at this revision; 0: if there is none.
+    pub(crate) fn when_at(&mut self, key: &str, revision: i64) {
+        self.weigh(key, 0);
+        self.when.push(Guard::At(key.to_owned(), revision));
+    }
+
+    /// Only if the key is there.
+    pub(crate) fn when_there(&mut self, key: &str) {
+        self.weigh(key, 0);
+        self.when.push(Guard::There(key.to_owned()));
+    }
+
+    /// Only if no key from `from` to before `to` was written after this revision.
+    pub(crate) fn when_not_after(&mut self, from: &str, to: &str, revision: i64) {
+        self.weigh(from, to.len());
+        let guard = Guard::NotAfter(from.to_owned(), to.to_owned(), revision);
+        self.when.push(guard);
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: String) {
+        self.weigh(key, value.len());
+        self.then.push(Op::Put(key.to_owned(), value));
+    }
+
+    /// Puts a key that goes with this lease.
+    pub(crate) fn put_on(&mut self, key: &str, value: String, lease: i64) {
+        self.weigh(key, value.len());
+        self.lease = Some(lease);
+        self.then.push(Op::PutOn(key.to_owned(), value, lease));
+    }
+
+    pub(crate) fn delete(&mut self, key: &str) {
+        self.weigh(key, 0);
+        self.then.push(Op::Delete(key.to_owned()));
+    }
+
+    pub(crate) fn delete_range(&mut self, from: &str, to: impl Into<Vec<u8>>) {
+        self.weigh(from, from.len());
+        self.then.push(Op::DeleteRange(from.to_owned(), to.into()));
+    }
+
+    pub(crate) fn delete_all(&mut self, prefix: &str) {
+        self.delete_range(prefix, end_of(prefix));
+    }
+
+    /// Deletes ranges of keys ([`ranges`](crate::store::etcd::schema::ranges::ranges)).
+    pub(crate) fn delete_ranges(&mut self, ranges: Vec<(Vec<u8>, Vec<u8>)>) {
+        for (from, to) in ranges {
+            self.delete_range(&String::from_utf8_lossy(&from), to);
+        }
+    }
+
+    /// Deletes a key if it was last written at this revision, and goes on if not.
+    pub(crate) fn delete_at(&mut self, key: &str, revision: i64) {
+        self.weigh(key, key.len());
+        self.inner = 2;
+        self.then.push(Op::DeleteAt(key.to_owned(), revision));
+    }
+
+    /// Deletes a key if it has this value and was not written after this revision, and goes on if
+    /// not.
+    pub(crate) fn delete_if(&mut self, key: &str, value: &str, revision: i64) {
+        self.weigh(key, key.len() + value.len());
+        self.inner = 2;
+        let op = Op::DeleteIf(key.to_owned(), value.to_owned(), revision);
+        self.then.push(op);
+    }
+
+    /// How much of the server's limit of operations it takes as one of several.
+    pub(crate) fn operations(&self) -> usize {
+        self.when.len().max(self.then.len()) + self.inner
+    }
+
+    /// As a request to etcd.
+    pub(crate) fn to_txn(&self) -> Txn {
+        let when: Vec<Compare> = self.when.iter().map(Guard::to_compare).collect();
+        let then: Vec<TxnOp> = self.then.iter().map(Op::to_txn_op).collect();
+        Txn::new().when(when).and_then(then)
+    }
+}
+
+/// Not written after this revision.
+fn until(key: &str, revision: i64) -> Compare {
+    Compare::mod_revision(key, CompareOp::Less, revision + 1)
+}
+
+impl Guard {
+    fn to_compare(&self) -> Compare {
+        match self {
+            Self::At(key, revision) => {
+                Compare::mod_revision(key.as_str(), CompareOp::Equal, *revision)
+            }
+            Self::There(key) => Compare::create_revision(key.as_str(), CompareOp::Greater, 0),
+            Self::NotAfter(from, to, revision) => until(from, *revision).with_range(to.as_str()),
+        }
+    }
+}
+
+impl Op {
+    fn to_txn_op(&self) -> TxnOp {
+        let delete_when = |key: &str, when: Vec<Compare>| {
+            let delete = TxnOp::delete(key, None);
+            TxnOp::txn(Txn::new().when(when).and_then([delete]))
+        };
+        match self {
+            Self::Put(key, value) => TxnOp::put(key.as_str(), value.as_str(), None),
+            Self::PutOn(key, value, lease) => {
+                let options = PutOptions::new().with_lease(*lease);
+                TxnOp::put(key.as_str(), value.as_str(), Some(options))
+            }
+            Self::Delete(key) => TxnOp::delete(key.as_str(), None),
+            Self::DeleteRange(from, to) => {
+                let options = DeleteOptions::new().with_range(to.clone());
+                TxnOp::delete(from.as_str(), Some(options))
+            }
+            Self::DeleteAt(key, revision) => {
+                delete_when(key, vec![Guard::At(key.clone(), *revision).to_compare()])
+            }
+            Self::DeleteIf(key, value, revision) => {
+                let same = Compare::value(key.as_str(), CompareOp::Equal, value.as_str());
+                delete_when(key, vec![same, until(key, *revision)])
+            }
+        }
+    }
+}
