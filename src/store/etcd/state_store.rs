@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use windlass_statemachine::{State, Status, TaskId};
+use windlass_statemachine::{State, TaskId};
 
 use super::{
     read::Access,
@@ -12,7 +12,7 @@ use super::{
     store::EtcdStore,
     write::{Change, Item, Step, in_order},
 };
-use crate::store::{Error, StateRemoval, StateStore, StateWrite};
+use crate::store::{Error, StateRemoval, StateStore, StateWrite, rules};
 
 /// States in `/NAMESPACE/state/ID`, where Metafora keeps them too.
 ///
@@ -59,28 +59,8 @@ impl EtcdStates {
             .await;
         let kv = kv.map_err(|fault| fault.into_error("load a state"))?;
         let state = kv.as_ref().map(json::parse::<State>).transpose();
-        let corrupt = |reason| Error::Corrupt {
-            what: format!("the state of task '{id}'"),
-            reason,
-        };
+        let corrupt = |reason| Error::corrupt_state(id, reason);
         Ok((state.map_err(corrupt), revision(kv.as_ref())))
-    }
-
-    fn check_size(&self, state: &State) -> Result<(), Error> {
-        let data = state.data.as_ref().map_or(0, |d| d.len());
-        let result = match &state.status {
-            Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-            _ => 0,
-        };
-        let limit = self.max_bytes;
-        if data + result <= limit {
-            return Ok(());
-        }
-        Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes: data + result,
-            limit,
-        })
     }
 
     /// A write of the state of a task that was written at this revision.
@@ -120,7 +100,7 @@ impl Change for Storing<'_> {
         if stored?.is_some_and(|stored| place(state) < place(&stored)) {
             return Err(Error::fenced(task));
         }
-        states.check_size(state)?;
+        rules::size::check_state(state, states.max_bytes)?;
         let text = json::write("state", state)?;
         Ok(Step::Write(states.item(task, found_at, Some(text))))
     }

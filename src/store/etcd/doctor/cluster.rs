@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use etcd_client::{AlarmAction, AlarmType, WatchOptions};
 use tokio::time::timeout;
 
-use super::examine::{Doctor, OPERATION};
+use super::{examine::Doctor, keys::OPERATION};
 use crate::store::{
     etcd::{
         client::Fault,

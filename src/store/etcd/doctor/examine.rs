@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use etcd_client::PutOptions;
 
-use super::keys::Namespace;
+use super::keys::{KeyCheck, Namespace, OPERATION};
 use crate::store::{
     Error,
     etcd::{
@@ -16,7 +16,6 @@ use crate::store::{
     examine::{Examination, Finding, Latency, Strays, Verdict},
 };
 
-pub(crate) const OPERATION: &str = "examine the store";
 const CALLS: usize = 10;
 /// More keys than this on one lease, and etcd stands still when it ends.
 const MANY_KEYS: usize = 5000;
@@ -25,20 +24,26 @@ const MANY_KEYS: usize = 5000;
 pub(crate) struct Doctor {
     pub(crate) access: Access,
     pub(crate) members: Members,
+    keys: KeyCheck,
 }
 
 impl Doctor {
     pub(crate) fn new(access: Access, members: Members) -> Self {
-        Self { access, members }
+        let reader = access.reader.clone();
+        Self {
+            access,
+            members,
+            keys: KeyCheck { reader },
+        }
     }
 
     pub(crate) async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let mut findings = vec![self.latency().await?];
         findings.extend(self.examine_cluster(how).await);
         findings.push(self.history_kept(how).await);
-        let namespace = self.read_namespace().await?;
+        let namespace = self.keys.read_namespace().await?;
         findings.extend(self.examine_nodes(&namespace).await?);
-        findings.extend(self.examine_keys(&namespace, how.repair).await?);
+        findings.extend(self.keys.examine_keys(&namespace, how.repair).await?);
         Ok(findings)
     }
 

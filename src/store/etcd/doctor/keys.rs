@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use windlass_statemachine::{CommandId, NodeName, TaskId};
 
-use super::examine::{Doctor, OPERATION};
 use crate::store::{
     Error,
-    etcd::schema::{
-        Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
-        json::parse,
-        namespace::{FOLDERS, nested},
-        ranges::is_pointer,
-        records::read_state,
+    etcd::{
+        read::Reader,
+        schema::{
+            Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
+            json::parse,
+            namespace::{FOLDERS, nested},
+            ranges::is_pointer,
+            records::read_state,
+        },
     },
     examine::{Finding, Strays, Verdict},
 };
+
+pub(crate) const OPERATION: &str = "examine the store";
 
 /// What is known of a namespace after reading all of it.
 #[derive(Default)]
@@ -59,12 +63,17 @@ impl Belongs {
     }
 }
 
-impl Doctor {
+/// Examines the keys of a namespace.
+pub(crate) struct KeyCheck {
+    pub(crate) reader: Reader,
+}
+
+impl KeyCheck {
     pub(crate) async fn read_namespace(&self) -> Result<Namespace, Error> {
-        let root = self.access.keys().root().to_owned();
+        let root = self.reader.keys.root().to_owned();
         let mut namespace = Namespace::default();
         let mut take = |kv| self.sort_in(&mut namespace, kv);
-        let scanned = (self.access.reader.link)
+        let scanned = (self.reader.link)
             .scan(0, &root, &end_of(&root), &mut take)
             .await;
         scanned.map_err(|fault| fault.into_error("list the tasks"))?;
@@ -73,7 +82,7 @@ impl Doctor {
 
     fn sort_in(&self, to: &mut Namespace, kv: KeyValue) {
         let key = kv.key().to_vec();
-        let text = self.access.keys().strip(&key, "").unwrap_or_default();
+        let text = self.reader.keys.strip(&key, "").unwrap_or_default();
         let (folder, rest) = text.split_once('/').unwrap_or((text, ""));
         // `ID`, or `ID/…`.
         let (name, more) = rest.split_once('/').unwrap_or((rest, ""));
@@ -105,7 +114,7 @@ impl Doctor {
                 true
             }
             ("state", Some(id)) if more.is_empty() => {
-                if let Err(reason) = read_state(&kv, &self.access.reader.fences) {
+                if let Err(reason) = read_state(&kv, &self.reader.fences) {
                     to.aside.push((id.clone(), reason));
                 }
                 to.states.push(id);
@@ -141,7 +150,7 @@ impl Doctor {
                     && (more == "_metafora" || more.starts_with("commands/"))
             }
             ("answers", _) => name.parse::<u64>().is_ok(),
-            ("meta", _) => self.access.keys().is_meta(&key),
+            ("meta", _) => self.reader.keys.is_meta(&key),
             _ => false,
         };
         if !known {
@@ -151,7 +160,7 @@ impl Doctor {
 
     fn sort_task(&self, to: &mut Namespace, id: TaskId, kv: KeyValue) {
         let key = kv.key().to_vec();
-        match self.access.keys().split(&key).map(|(_, part)| part) {
+        match self.reader.keys.split(&key).map(|(_, part)| part) {
             Some(Part::Task) => {
                 if let Err(reason) = Envelope::read(&kv) {
                     to.quarantined.add(format!("{id} ({reason})"));
@@ -215,7 +224,7 @@ impl Doctor {
         let warning = |what| (Verdict::Warning, what);
         let nested = namespace.nested.iter();
         let nested: Strays = nested
-            .map(|(name, keys)| format!("{}{name} ({keys} keys)", self.access.keys().root()))
+            .map(|(name, keys)| format!("{}{name} ({keys} keys)", self.reader.keys.root()))
             .collect();
         Ok(vec![
             Finding::none_of(
@@ -288,8 +297,7 @@ impl Doctor {
             .registrations
             .iter()
             .filter_map(|kv| {
-                self.access
-                    .reader
+                self.reader
                     .keys
                     .strip(kv.key(), "nodes/")?
                     .strip_suffix("/_metafora")
@@ -298,7 +306,6 @@ impl Doctor {
         let (mut orphans, mut ghosts) = (Vec::new(), Vec::new());
         for kv in &namespace.owners {
             let id = self
-                .access
                 .reader
                 .keys
                 .split(kv.key())
@@ -325,17 +332,15 @@ impl Doctor {
         let mut deleted = 0;
         for (id, keys) in of_task {
             let size = self
-                .access
                 .reader
                 .capacity
                 .operations()
                 .saturating_sub(2)
                 .clamp(1, 100);
             for keys in keys.chunks(size) {
-                let task =
-                    Compare::create_revision(self.access.keys().task(id), CompareOp::Equal, 0);
+                let task = Compare::create_revision(self.reader.keys.task(id), CompareOp::Equal, 0);
                 // What only a live task has is left over also when its task has ended.
-                let finished = self.access.keys().finished(id);
+                let finished = self.reader.keys.finished(id);
                 let mut when = vec![task];
                 if !ended.contains(id) {
                     when.push(Compare::create_revision(finished, CompareOp::Equal, 0));
@@ -347,7 +352,7 @@ impl Doctor {
                 );
                 let deletes = keys.iter().map(|of| TxnOp::delete(of.key.clone(), None));
                 let txn = Txn::new().when(when).and_then(deletes.collect::<Vec<_>>());
-                let done = self.access.reader.link.txn(txn).await;
+                let done = self.reader.link.txn(txn).await;
                 let done = done.map_err(|fault| fault.into_error(OPERATION))?;
                 deleted += if done.succeeded() {
                     keys.len() as u64
@@ -365,14 +370,14 @@ impl Doctor {
         for kv in owners {
             let same = Compare::mod_revision(kv.key(), CompareOp::Equal, kv.mod_revision());
             let mut when = vec![same];
-            if no_task && let Some((id, _)) = self.access.keys().split(kv.key()) {
-                let task = format!("{}{id}", self.access.keys().tasks());
+            if no_task && let Some((id, _)) = self.reader.keys.split(kv.key()) {
+                let task = format!("{}{id}", self.reader.keys.tasks());
                 when.push(Compare::create_revision(task, CompareOp::Equal, 0));
             }
             let txn = Txn::new()
                 .when(when)
                 .and_then([TxnOp::delete(kv.key(), None)]);
-            let done = self.access.reader.link.txn(txn).await;
+            let done = self.reader.link.txn(txn).await;
             let done = done.map_err(|fault| fault.into_error(OPERATION))?;
             deleted += u64::from(done.succeeded());
         }

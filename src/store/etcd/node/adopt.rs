@@ -5,16 +5,17 @@
 
 use jiff::Timestamp;
 use tracing::{info, warn};
-use windlass_statemachine::{Outcome, State, TaskId};
+use windlass_statemachine::{State, TaskId};
 
 use crate::store::{
     Error, What,
     etcd::{
         client::Fault,
         read::Access,
-        schema::{Of, Parked, Snapshot, Stored, corrupt, ended, foreign::step_to},
+        schema::{Of, Parked, Snapshot, Stored, foreign::step_to, namespace::QUARANTINED},
         write::{Done, Edit},
     },
+    rules,
 };
 
 /// Puts right what is found. Clones are the same.
@@ -69,7 +70,9 @@ impl Adoption {
                 edit.delete(Of::Owner);
             }
             edit.put_aside(reason)?;
-            edit.put_line("quarantined", What::Quarantined, now)
+            // A retry writes the state, so the next quarantine has another key.
+            let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::State));
+            edit.put_line(&name, What::Quarantined, now)
         };
         if self.write(id, aside, "set a task aside").await? {
             warn!(task = %id, reason, "a task cannot be read: it is set aside");
@@ -124,7 +127,7 @@ impl Adoption {
             edit.when_no_command_since(found.revision);
             let some = &found.queue[..found.queue.len().min(at_once)];
             for stored in some {
-                edit.put_outcome(stored, ended(state.code()))?;
+                edit.put_outcome(stored, rules::command::ended(state.code()))?;
             }
             if found.queue.len() > at_once {
                 // These first; that they are gone makes the task be looked at again.
@@ -152,11 +155,10 @@ impl Adoption {
         tokio::spawn(async move {
             let Err(reason) = &stored.command else { return };
             warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
-            let reason = format!("it cannot be read: {reason}");
             let rejected = |edit: &mut Edit<'_>| {
                 edit.when_waits(&stored);
                 edit.dequeue(&stored);
-                edit.put_outcome(&stored, Outcome::Rejected { reason })
+                edit.put_outcome(&stored, rules::command::unreadable(reason))
             };
             let _ = adoption.write(&id, rejected, "reject a command").await;
         });
@@ -170,8 +172,10 @@ fn put_ended(
     (id, state): (&TaskId, &State),
     now: Timestamp,
 ) -> Result<(), Error> {
-    let task = found.whole_task(id).map_err(|e| corrupt(id, e))?;
-    let (envelope, order) = found.envelope().map_err(|e| corrupt(id, e))?;
+    let task = found
+        .whole_task(id)
+        .map_err(|e| Error::corrupt_task(id, e))?;
+    let (envelope, order) = found.envelope().map_err(|e| Error::corrupt_task(id, e))?;
     let ended = envelope.ended(order, task.props, state.code(), now);
     edit.put_envelope(Of::Finished, &ended)?;
     let name = format!("{:012}-ended", state.version);

@@ -9,15 +9,16 @@ use windlass_statemachine::{Fence, NodeName, State, Task, TaskId};
 use super::{
     adopt::Adoption,
     claims::Held,
-    lease::{Leases, fenced, number},
+    lease::{Leases, number},
 };
 use crate::store::{
     Claim, Claimed, Error, Lease, What,
     etcd::{
         client::Fault,
-        schema::{Hold, Of, Snapshot, corrupt, records, told},
+        schema::{Hold, Of, Snapshot, records, told},
         write::{Edit, Item, Tried},
     },
+    rules,
 };
 
 const OPERATION: &str = "claim a task";
@@ -100,7 +101,7 @@ impl Claimer {
     ) -> Option<Answer> {
         let found = match read {
             Ok((found, Some(node))) if node == number(lease.id) => found,
-            Ok(_) => return Some(Err(fenced(&lease.node))),
+            Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
         let claimable = match self.claimable(lease, id, found).await {
@@ -123,7 +124,7 @@ impl Claimer {
             Tried::Written(revision) => Some(Ok(Some(self.won(lease, id, claimable, revision)))),
             Tried::Failed(Fault::LeaseGone) => {
                 claims.lost(lease.id);
-                Some(Err(fenced(&lease.node)))
+                Some(Err(Error::lease_fenced(&lease.node)))
             }
             Tried::Failed(fault) => {
                 freed();
@@ -159,7 +160,7 @@ impl Claimer {
         };
         if let Some(reason) = found.fault(id) {
             Box::pin(self.adoption.set_aside(id, &found, &reason)).await?;
-            return Err(corrupt(id, reason));
+            return Err(Error::corrupt_task(id, reason));
         }
         let read = (found.state(), found.whole_task(id), found.envelope());
         let (Ok((state, hold)), Ok(task), Ok((envelope, order))) = read else {
@@ -172,7 +173,7 @@ impl Claimer {
             return Ok(None);
         }
         let at = self.leases.access.now();
-        if !ours && !state.is_due(at) && found.queue.is_empty() {
+        if !ours && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at) {
             Box::pin(self.adoption.park(id, &found, &state)).await;
             return Ok(None);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_statemachine::NodeName;
 
-use super::lease::{fenced, number as lease_number};
+use super::lease::number as lease_number;
 use crate::store::{
     Error, Lease, NodeCommand,
     etcd::{
@@ -28,13 +28,6 @@ pub(crate) struct NodeCommands {
     pub(crate) access: Access,
 }
 
-fn unknown(order: u64) -> Error {
-    Error::NotFound {
-        what: "node command",
-        name: order.to_string(),
-    }
-}
-
 impl NodeCommands {
     pub(crate) fn new(access: Access) -> Self {
         Self { access }
@@ -46,14 +39,10 @@ impl NodeCommands {
         command: NodeCommand,
     ) -> Result<u64, Error> {
         const OPERATION: &str = "send a command to a node";
-        let no_node = || Error::NotFound {
-            what: "node",
-            name: node.to_string(),
-        };
         let registration = self.access.keys().registration(node);
         let found = self.access.reader.link.get_key(&registration).await;
         let found = found.map_err(|fault| fault.into_error(OPERATION))?;
-        let lease = found.ok_or_else(no_node)?.lease();
+        let lease = found.ok_or_else(|| Error::no_node(node))?.lease();
         let mut item = Item::of_node(node).at(self.access.pipeline.places(1), 1);
         let place = item.place;
         item.when_there(&registration);
@@ -62,8 +51,11 @@ impl NodeCommands {
         // On the node's lease: a command that waits goes with its node.
         item.put_on(&key, node_commands::write(command, place)?, lease);
         match self.access.pipeline.write(item).await {
-            Ok(done) => done.written.map(|at| number(at, place)).ok_or_else(no_node),
-            Err(Fault::LeaseGone) => Err(no_node()),
+            Ok(done) => done
+                .written
+                .map(|at| number(at, place))
+                .ok_or_else(|| Error::no_node(node)),
+            Err(Fault::LeaseGone) => Err(Error::no_node(node)),
             Err(Fault::Unknown(reason)) => match self.access.reader.link.get_key(&key).await {
                 Ok(Some(kv)) => Ok(read(&kv).0),
                 _ => Err(Error::unavailable(OPERATION, reason)),
@@ -88,7 +80,7 @@ impl NodeCommands {
             .await;
         let registration = registration.map_err(failed)?;
         if registration.is_none_or(|kv| kv.lease() != lease_number(lease.id)) {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         }
         let prefix = self.access.keys().node_commands(&lease.node);
         let (waiting, _) = self
@@ -108,7 +100,9 @@ impl NodeCommands {
                 .get_key(&answer)
                 .await
                 .map_err(failed)?;
-            return answered.map(|_| ()).ok_or_else(|| unknown(order));
+            return answered
+                .map(|_| ())
+                .ok_or_else(|| Error::no_node_command(order));
         };
         let kept = self
             .access
@@ -151,7 +145,7 @@ impl NodeCommands {
         match answer {
             Some(kv) => Ok(parse(&kv).ok()),
             None if waits => Ok(None),
-            None => Err(unknown(order)),
+            None => Err(Error::no_node_command(order)),
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{State, Status, machine::Write};
+use windlass_statemachine::{State, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
     effects::Effects,
 };
 use crate::store::{
-    Claim, Commit, Error, What,
+    Claim, Commit, Error,
     etcd::{
         read::Access,
-        schema::{Envelope, Hold, Of, Owner, Snapshot, Stored, ended, json::parse},
+        schema::{Envelope, Hold, Of, Owner, Snapshot, Stored, json::parse},
         write::{Change, Edit, Item, Step},
     },
+    rules,
 };
 
 /// How many operations the end of a task has, beside two for each command.
@@ -101,7 +102,7 @@ impl Change for Transition<'_> {
 
     fn already_done(&mut self, found: &Self::Found) -> Option<()> {
         let is_done = found.is_none();
-        if is_done && self.releases() {
+        if is_done && rules::history::ends_claim(self.write) {
             self.by.claims.forget(&self.claim.task, self.claim.fence);
         }
         is_done.then_some(())
@@ -113,7 +114,11 @@ impl Change for Transition<'_> {
         };
         let (write, claim) = (self.write, self.claim);
         self.tried = true;
-        let item = match self.check_size(&held) {
+        let item = match rules::size::check(
+            Size::of(&write.state),
+            held.task.props.len(),
+            self.by.max_bytes,
+        ) {
             Ok(()) => self.item(&held).await,
             Err(error) => Err(error),
         };
@@ -157,7 +162,7 @@ impl Change for Transition<'_> {
                 self.known = Some(*held);
                 return None;
             }
-            _ if self.releases() => claims.forget(id, fence),
+            _ if rules::history::ends_claim(self.write) => claims.forget(id, fence),
             _ => {
                 let settled = self.write.outcomes.iter().map(|(order, _)| *order);
                 claims.wrote(id, fence, at, &settled.collect::<Vec<_>>());
@@ -170,11 +175,6 @@ impl Change for Transition<'_> {
 impl Transition<'_> {
     fn ends(&self) -> bool {
         self.write.state.code().is_terminal()
-    }
-
-    /// Whether nobody has the task once this is written.
-    fn releases(&self) -> bool {
-        self.write.drop_claim || self.ends()
     }
 
     /// Reads how the claim stands: `None` when the transition was written before.
@@ -198,30 +198,11 @@ impl Transition<'_> {
         !hold.by_claim && stored.fence == self.claim.fence && stored.version == version
     }
 
-    fn check_size(&self, held: &Held) -> Result<(), Error> {
-        let state = &self.write.state;
-        let props = held.task.props.len();
-        let data = state.data.as_ref().map_or(0, |d| d.len());
-        let result = match &state.status {
-            Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-            _ => 0,
-        };
-        let (bytes, limit) = (props + data + result, self.by.max_bytes);
-        if bytes <= limit || data + result == 0 {
-            return Ok(());
-        }
-        Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes,
-            limit,
-        })
-    }
-
     /// The write of the transition.
     async fn item(&self, held: &Held) -> Result<Item, Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let (state, now, ends) = (&write.state, by.access.now(), self.ends());
-        let what = what(self.claim, write, ends);
+        let what = rules::history::lines(self.claim.fence, write);
         let effects = write.effects.submit.len() + write.effects.send.len();
         let lines = what.len() as u32;
         let places = lines + u32::try_from(effects).unwrap_or(u32::MAX / 2);
@@ -235,7 +216,7 @@ impl Transition<'_> {
         if ends {
             edit.when_no_command_since(held.queue_revision);
         }
-        let hold = match self.releases() {
+        let hold = match rules::history::ends_claim(self.write) {
             true => Hold::default(),
             false => Hold::of(&held.node),
         };
@@ -282,33 +263,13 @@ impl Transition<'_> {
         edit.when(Of::State, held.state_revision);
         let mut gone = Vec::new();
         for stored in some {
-            edit.put_outcome(stored, ended(write.state.code()))?;
+            edit.put_outcome(stored, rules::command::ended(write.state.code()))?;
             edit.dequeue(stored);
             gone.push(stored.order);
         }
         self.sent = Sent::Rejections(gone, held);
         Ok(item)
     }
-}
-
-/// What a commit tells of in the history.
-fn what(claim: &Claim, write: &Write, ends: bool) -> Vec<What> {
-    let fence = claim.fence;
-    let steps = write.steps.iter().map(|step| What::Moved {
-        message: step.message,
-        from: step.from,
-        to: step.to,
-        fence,
-        command: step.command,
-    });
-    let mut what: Vec<What> = steps.collect();
-    if what.is_empty() && !write.drop_claim && !ends {
-        what.push(What::Checkpointed { fence });
-    }
-    if write.drop_claim && !ends {
-        what.push(What::Dropped { fence });
-    }
-    what
 }
 
 /// What is known of a claim after reading its task.

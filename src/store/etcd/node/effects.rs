@@ -3,18 +3,16 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, Task, TaskId};
+use windlass_statemachine::{CommandId, TaskId};
 
 use crate::store::{
     Error,
     etcd::{
-        read::Reader,
-        schema::{
-            Of, Snapshot,
-            checks::{check_command, check_task, exists, other_command},
-        },
+        read::{self, Reader},
+        schema::{Of, Snapshot},
         write::{Edit, Item, edit::Sent},
     },
+    rules::plan::{self, Bounds, Facts, Known, Step},
 };
 
 /// The effects of one transition.
@@ -46,69 +44,73 @@ impl Effects<'_> {
             let read = read.map_err(|fault| fault.into_error("read what effects are for"))?;
             found.insert(id.clone(), read);
         }
-        let none = Snapshot::default();
-        let of = |id: &TaskId| found.get(id).unwrap_or(&none);
-        let has_ended = |id: &TaskId| match of(id) {
-            _ if id == owner => Some(self.ends),
-            found if found.task.is_some() => Some(false),
-            found => found.finished.as_ref().map(|_| true),
-        };
-
-        let mut new: HashMap<&TaskId, &Task> = HashMap::new();
-        for task in &effects.submit {
-            check_task(task, self.max_bytes)?;
-            match has_ended(&task.id) {
-                Some(true) => return Err(Error::AlreadyFinished(task.id.clone())),
-                Some(false) => return Err(exists(&task.id)),
-                None if new.insert(&task.id, task).is_some() => return Err(exists(&task.id)),
-                None => {}
-            }
-            item.touch(&task.id);
-            let mut edit = Edit::new(keys, &task.id, item);
-            edit.when(Of::Task, 0);
-            edit.when(Of::Finished, 0);
-            edit.put_task(task, place, self.now)?;
-            place += 1;
-        }
-        let mut sent: HashMap<&CommandId, &TaskId> = HashMap::new();
-        let mut compared: Vec<&TaskId> = vec![owner];
+        let mut commands = HashMap::new();
         for send in &effects.send {
-            let known = self.reader.known(&send.id).await?;
-            let (known, pointer) = (known.task, known.revision);
-            match known.as_ref().or_else(|| sent.get(&send.id).copied()) {
-                Some(task) if *task == send.task => continue,
-                Some(task) => return Err(other_command(&send.id, task)),
-                None => {}
+            if !commands.contains_key(&send.id) {
+                commands.insert(send.id.clone(), self.reader.known(&send.id).await?);
             }
-            sent.insert(&send.id, &send.task);
-            let props = match (has_ended(&send.task), new.get(&send.task)) {
-                (Some(true), _) => return Err(Error::AlreadyFinished(send.task.clone())),
-                (Some(false), _) => {
-                    let task = of(&send.task).whole_task(&send.task);
-                    task.map_or(0, |task| task.props.len())
+        }
+        let (max_bytes, now) = (self.max_bytes, self.now);
+        let before = Before {
+            effects: self,
+            found,
+            commands,
+        };
+        let mut compared: Vec<&TaskId> = vec![owner];
+        for step in plan::effects(effects, &before, Bounds { max_bytes, now })? {
+            match step {
+                Step::Submit(task) => {
+                    compared.push(&task.id);
+                    item.touch(&task.id);
+                    let mut edit = Edit::new(keys, &task.id, item);
+                    edit.when(Of::Task, 0);
+                    edit.when(Of::Finished, 0);
+                    edit.put_task(task, place, now)?;
                 }
-                (None, Some(task)) => task.props.len(),
-                (None, None) => return Err(Error::no_task(&send.task)),
-            };
-            check_command(&send.command, props, self.max_bytes, self.now)?;
-            let is_compared = new.contains_key(&send.task) || compared.contains(&&send.task);
-            if !is_compared {
-                compared.push(&send.task);
-                item.touch(&send.task);
+                Step::Send(send) => {
+                    let id = &send.task;
+                    if !compared.contains(&id) {
+                        compared.push(id);
+                        item.touch(id);
+                        let found = before.found.get(id);
+                        let at = found.map_or(0, |found| found.revision_of(Of::Task));
+                        Edit::new(keys, id, item).when(Of::Task, at);
+                    }
+                    let pointer = before.commands.get(&send.id);
+                    Edit::new(keys, id, item).put_command(&Sent {
+                        id: &send.id,
+                        command: &send.command,
+                        at: now,
+                        place,
+                        pointer: pointer.map_or(0, |known| known.revision),
+                    })?;
+                }
             }
-            let mut edit = Edit::new(keys, &send.task, item);
-            if !is_compared {
-                edit.when_as_found(of(&send.task), &[Of::Task]);
-            }
-            edit.put_command(&Sent {
-                id: &send.id,
-                command: &send.command,
-                at: self.now,
-                place,
-                pointer,
-            })?;
             place += 1;
         }
         Ok(())
+    }
+}
+
+/// What is known when a transition has its effects.
+struct Before<'a> {
+    effects: &'a Effects<'a>,
+    found: HashMap<TaskId, Snapshot>,
+    commands: HashMap<CommandId, read::Known>,
+}
+
+impl Facts for Before<'_> {
+    fn task(&self, id: &TaskId) -> Option<Known> {
+        let found = self.found.get(id).filter(|found| found.exists())?;
+        let has_ended = match id == self.effects.owner {
+            true => self.effects.ends,
+            false => found.task.is_none(),
+        };
+        let props = found.whole_task(id).map_or(0, |task| task.props.len());
+        Some(Known { has_ended, props })
+    }
+
+    fn command(&self, id: &CommandId) -> Option<TaskId> {
+        self.commands.get(id)?.task.clone()
     }
 }

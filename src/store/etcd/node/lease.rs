@@ -32,10 +32,6 @@ pub(crate) struct Leases {
     pub(crate) claims: Arc<Claims>,
 }
 
-pub(crate) fn fenced(node: &NodeName) -> Error {
-    Error::Fenced(format!("the lease of node '{node}'"))
-}
-
 pub(crate) fn number(lease: u64) -> i64 {
     i64::try_from(lease).unwrap_or(0)
 }
@@ -73,8 +69,7 @@ impl Leases {
         if !joined {
             // If that fails it ends by itself: nothing hangs on it.
             let _ = self.access.reader.link.revoke(id).await;
-            let name = spec.name.to_string();
-            return Err(Error::AlreadyExists { what: "node", name });
+            return Err(Error::node_exists(&spec.name));
         }
         // From now on they stay as they are, for as long as this node lives.
         if let Err(fault) = self.access.reader.load_fences().await {
@@ -93,7 +88,7 @@ impl Leases {
 
     pub(crate) async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
         let Some(node) = self.claims.node(lease.id) else {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         };
         self.tell_status(lease, &node, status);
         self.renew_all(lease, &node).await
@@ -116,7 +111,7 @@ impl Leases {
                 Err(Fault::LeaseGone) => {
                     drop(streams);
                     self.claims.lost(lease.id);
-                    return Err(fenced(&lease.node));
+                    return Err(Error::lease_fenced(&lease.node));
                 }
                 Err(fault) => failed = Some(fault),
             }
@@ -200,7 +195,7 @@ impl Leases {
             Ok(done) if done.written.is_some() => Ok(()),
             Ok(_) | Err(Fault::LeaseGone) => {
                 self.claims.lost(lease.id);
-                Err(fenced(&lease.node))
+                Err(Error::lease_fenced(&lease.node))
             }
             Err(fault) => Err(fault.into_error("tell how the node is")),
         }
@@ -220,7 +215,7 @@ impl Leases {
     pub(crate) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
         const OPERATION: &str = "grant a further lease";
         let node = self.claims.node(lease.id);
-        let node = node.ok_or_else(|| fenced(&lease.node))?;
+        let node = node.ok_or_else(|| Error::lease_fenced(&lease.node))?;
         while node.places_left() < claims {
             let _one = node.growing.lock().await;
             if node.places_left() >= claims {

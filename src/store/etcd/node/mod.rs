@@ -16,5 +16,5 @@ pub(crate) use claim::Claimer;
 pub(crate) use claims::Claims;
 pub(crate) use command::NodeCommands;
 pub(crate) use commit::Committer;
-pub(crate) use lease::{Leases, fenced, number};
+pub(crate) use lease::{Leases, number};
 pub(crate) use peers::Peers;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Code, Command, CommandId, Invalid, Outcome, QueuedCommand, TaskId};
+use windlass_statemachine::{Command, CommandId, Invalid, Outcome, QueuedCommand, TaskId};
 
 use super::{
     json::{extended, parse, write},
@@ -138,10 +138,4 @@ pub(crate) fn told(queue: &[Stored]) -> Vec<QueuedCommand> {
     let mut commands: Vec<_> = readable.collect();
     commands.sort_by_key(|c| c.order);
     commands
-}
-
-/// The outcome of a command whose task has ended.
-pub(crate) fn ended(code: Code) -> Outcome {
-    let reason = format!("the task has ended: it is {code}");
-    Outcome::Rejected { reason }
 }

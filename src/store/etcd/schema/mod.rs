@@ -1,6 +1,5 @@
 //! What is stored, and where: keys and their values. Pure.
 
-pub(crate) mod checks;
 pub(crate) mod commands;
 pub(crate) mod fences;
 pub(crate) mod foreign;
@@ -17,7 +16,7 @@ pub(crate) mod records;
 pub(crate) mod registrations;
 pub(crate) mod snapshot;
 
-pub(crate) use commands::{Stored, ended, told};
+pub(crate) use commands::{Stored, told};
 pub(crate) use fences::{Fences, Marks};
 pub(crate) use history::Entry;
 pub(crate) use horizon::Horizon;
@@ -26,4 +25,4 @@ pub(crate) use kv::{KeyValue, revision};
 pub(crate) use namespace::end_of;
 pub(crate) use records::{Envelope, Hold, Owner, Parked};
 pub(crate) use registrations::{Registration, Told};
-pub(crate) use snapshot::{Snapshot, corrupt};
+pub(crate) use snapshot::Snapshot;

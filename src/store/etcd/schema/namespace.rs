@@ -20,10 +20,20 @@ pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
         .then(|| (&namespace[..from - 1], &namespace[from..]))
 }
 
-/// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not.
-pub(crate) fn is_version(name: &str) -> bool {
+/// How the last part of the key of a quarantine begins. Earlier versions wrote it alone.
+pub(crate) const QUARANTINED: &str = "quarantined";
+
+/// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not, or
+/// a quarantine.
+pub(crate) fn is_history(name: &str) -> bool {
+    version_of(name).is_some() || name.starts_with(QUARANTINED)
+}
+
+/// The version in the last part of a key of a history.
+pub(crate) fn version_of(name: &str) -> Option<u64> {
     let digits = name.split('-').next().unwrap_or_default();
-    digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit())
+    let is_version = digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit());
+    is_version.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// Whether a key of a namespace, without `/NS/`, has the form of one that we write.
@@ -35,7 +45,7 @@ fn is_known(parts: &[&str]) -> bool {
         ] => true,
         ["tasks", _, "owner" | "props" | "commands"] => true,
         ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
-        ["history", _, version] => is_version(version) || *version == "quarantined",
+        ["history", _, version] => is_history(version),
         ["outcomes", _, _] => true,
         _ => false,
     }

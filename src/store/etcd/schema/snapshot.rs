@@ -29,13 +29,6 @@ pub(crate) struct Snapshot {
     pub(crate) others: Vec<Vec<u8>>,
 }
 
-pub(crate) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
-    Error::Corrupt {
-        what: format!("task '{id}'"),
-        reason: reason.into(),
-    }
-}
-
 impl Snapshot {
     /// Takes in one key below `/NS/tasks/`.
     pub(crate) fn take(&mut self, part: &Part<'_>, kv: KeyValue) {
@@ -80,7 +73,7 @@ impl Snapshot {
         reason: String,
     ) -> Result<(Envelope, u64), Error> {
         let kv = self.task.as_ref().or(self.finished.as_ref());
-        let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
+        let envelope = Envelope::foreign().map_err(|_| Error::corrupt_task(id, reason))?;
         let order = kv.map_or(0, |kv| envelope.order(kv));
         Ok((envelope, order))
     }
@@ -149,7 +142,7 @@ impl Snapshot {
             fence: by_owner.or(fence.ok()).unwrap_or_default(),
             commands: self.queue.len() as u64,
             state: match (aside, stored) {
-                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
+                (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
                 (None, Ok((state, _))) => Ok(state),
             },
         })

@@ -9,7 +9,7 @@ use crate::store::{
         read::Access,
         schema::{
             Entry, KeyValue, Of, Snapshot, Stored, json,
-            namespace::is_version,
+            namespace::{QUARANTINED, is_history},
             ranges::{is_folder, name_of, ranges},
         },
         write::{Edit, Item, Tried},
@@ -130,17 +130,18 @@ impl Clearing {
     /// Adds that the history of a task goes.
     pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.access.keys().histories(id);
-        item.delete(&format!("{prefix}quarantined"));
         if !is_folder(id.as_str()) {
-            // Versions are numbers, and no folder begins with a digit.
+            // Versions are numbers, and no folder begins with a digit or is a quarantine.
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
+            let quarantines = format!("{prefix}{QUARANTINED}");
+            item.delete_range(&quarantines, format!("{quarantines}~"));
             return Ok(());
         }
         // In a namespace `history` inside this one, `history/tasks/ID` is a task.
         let read = self.access.reader.link.get_all(&prefix).await;
         let (kvs, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
         let own = |kv: &KeyValue| {
-            name_of(kv, &prefix).is_some_and(is_version) && json::parse::<Entry>(kv).is_ok()
+            name_of(kv, &prefix).is_some_and(is_history) && json::parse::<Entry>(kv).is_ok()
         };
         let all: Vec<_> = kvs.iter().map(|kv| (kv.key().to_vec(), own(kv))).collect();
         item.delete_ranges(ranges(&prefix, &all));

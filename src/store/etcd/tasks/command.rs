@@ -6,13 +6,10 @@ use crate::store::{
     CommandRecord, Error, Send,
     etcd::{
         read::{Access, Known},
-        schema::{
-            Of, Snapshot,
-            checks::{check_command, other_command},
-            numbers::number,
-        },
+        schema::{Of, Snapshot, numbers::number},
         write::{Change, Edit, Step, edit},
     },
+    rules,
 };
 
 /// Sends commands, and finds them.
@@ -42,10 +39,7 @@ impl Commands {
         let known = self.access.reader.known(id).await?;
         let found = known.task.zip(known.stored);
         let found = found.and_then(|(task, stored)| stored.record(&task));
-        found.ok_or_else(|| Error::NotFound {
-            what: "command",
-            name: id.to_string(),
-        })
+        found.ok_or_else(|| Error::no_command(id))
     }
 
     pub(crate) async fn commands(&self, id: &TaskId) -> Result<Vec<CommandRecord>, Error> {
@@ -93,15 +87,16 @@ impl Change for Sending<'_> {
         let mut pointer = 0;
         if let Some((known, found)) = &found {
             if let Some(task) = &known.task {
-                return Err(other_command(&send.id, task));
+                return Err(Error::other_command(&send.id, task));
             }
             match (&found.task, &found.finished) {
                 (Some(_), _) => {}
                 (None, Some(_)) => return Err(Error::AlreadyFinished(send.task.clone())),
                 (None, None) => return Err(Error::no_task(&send.task)),
             }
-            let props = found.props.as_ref().map_or(0, |kv| kv.value().len());
-            check_command(&send.command, props, by.max_bytes, now)?;
+            let task = found.whole_task(&send.task);
+            let props = task.map_or(0, |task| task.props.len());
+            rules::command::check(&send.command, props, by.max_bytes, now)?;
             pointer = known.revision;
         }
         let mut item = by.access.item(&send.task, 1);

@@ -1,14 +1,18 @@
 //! How a task comes back: the next incarnation of one that has ended, or that cannot be read.
 
 use jiff::Timestamp;
-use windlass_statemachine::{State, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{State, TaskId};
 
 use crate::store::{
     Error, What,
     etcd::{
         read::Access,
-        schema::{Envelope, Hold, Of, Snapshot, corrupt},
+        schema::{Entry, Envelope, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
         write::{Change, Edit, Item, Step},
+    },
+    rules::{
+        self,
+        retry::{Counted, Record},
     },
 };
 
@@ -30,6 +34,39 @@ impl Retries {
             last: (0, 0),
         };
         self.access.pipeline.attempt(&mut start).await
+    }
+
+    /// The state that a retry starts a task with.
+    async fn state(&self, id: &TaskId, found: &Snapshot, now: Timestamp) -> Result<State, Error> {
+        let state = found.state().map(|(state, _)| state);
+        let last = match &state {
+            Ok(_) => Counted::default(),
+            Err(_) => self.counted(id).await?,
+        };
+        let record = Record {
+            id,
+            state,
+            envelope: found.whole_task(id).err(),
+            is_quarantined: found.aside().is_some(),
+            last,
+        };
+        rules::retry::state(record, now)
+    }
+
+    /// What the last write of a task has counted to, by its history: that is named by version.
+    async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
+        let prefix = self.access.keys().histories(id);
+        let read = self.access.reader.link.get_all(&prefix).await;
+        let (entries, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
+        let mut last = Counted::default();
+        for kv in &entries {
+            let version = name_of(kv, &prefix).and_then(version_of);
+            last.version = last.version.max(version.unwrap_or(0));
+            for change in Entry::read(id, kv, &self.access.reader.fences) {
+                last.fence = last.fence.max(change.what.fence().unwrap_or_default());
+            }
+        }
+        Ok(last)
     }
 
     fn item(
@@ -113,7 +150,7 @@ impl Change for Start<'_> {
 
     async fn build(&mut self, found: Snapshot) -> Result<Step<()>, Error> {
         let now = self.by.access.now();
-        let state = retried(self.id, &found, now)?;
+        let state = self.by.state(self.id, &found, now).await?;
         self.last = (state.incarnation, state.version);
         let item = self.by.item(self.id, &found, &state, now)?;
         Ok(Step::Write(item))
@@ -125,31 +162,5 @@ impl Change for Start<'_> {
 
     fn lost(&mut self) {
         self.tried = Some(self.last);
-    }
-}
-
-/// The state that a retry starts a task with.
-fn retried(id: &TaskId, found: &Snapshot, now: Timestamp) -> Result<State, Error> {
-    let aside = found.aside();
-    match (found.state(), found.whole_task(id)) {
-        (Ok((state, _)), _) if state.code().is_terminal() => Ok(state.retried(now)),
-        // What cannot be read of the task is replaced: it starts again, with the reason.
-        (Ok((mut state, _)), Err(reason)) => {
-            let error = corrupt(id, reason);
-            state.errors.push(now, error.to_string(), MAX_KEPT);
-            Ok(state.retried(now))
-        }
-        // It can be read again: it goes on from where it was.
-        (Ok((mut state, _)), Ok(_)) if aside.is_some() => {
-            state.version += 1;
-            Ok(state)
-        }
-        (Ok((state, _)), Ok(_)) => Err(Error::not_retried(state.code())),
-        (Err(reason), _) => {
-            let mut state = State::new(now);
-            let error = corrupt(id, aside.unwrap_or(reason));
-            state.errors.push(now, error.to_string(), MAX_KEPT);
-            Ok(state)
-        }
     }
 }

@@ -1,19 +1,17 @@
 //! Submits: new tasks, and those that take the place of one that has ended.
 
 use jiff::Timestamp;
-use windlass_statemachine::{State, Task};
 
 use super::clear::{Clearing, Leftover};
 use crate::store::{
-    Error, IfExists, Submit, Submitted,
+    Error, Submit, Submitted,
     etcd::{
-        schema::{
-            Of, Snapshot,
-            checks::{check_task, exists},
-            corrupt,
-            numbers::place_of,
-        },
+        schema::{Of, Snapshot, numbers::place_of},
         write::{Change, Edit, Step},
+    },
+    rules::{
+        self,
+        submit::{Taken, Verdict},
     },
 };
 
@@ -32,12 +30,11 @@ impl Submits {
     }
 
     pub(crate) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let Submit { task, if_exists } = submit;
-        check_task(&task, self.max_bytes)?;
+        let task = &submit.task;
+        rules::size::check_task(task, self.max_bytes)?;
         let mut new = NewTask {
             by: self,
-            task: &task,
-            if_exists,
+            submit: &submit,
             is_first: true,
             tried: Vec::new(),
             last: (self.clearing.access.now(), 0),
@@ -53,8 +50,7 @@ impl Submits {
 
 struct NewTask<'a> {
     by: &'a Submits,
-    task: &'a Task,
-    if_exists: IfExists,
+    submit: &'a Submit,
     is_first: bool,
     /// The tries without an answer: when, and at which place. The task keeps both to its end, which
     /// may have come before it is looked for.
@@ -79,7 +75,7 @@ impl Change for NewTask<'_> {
             .clearing
             .access
             .reader
-            .found(&self.task.id, Self::OPERATION);
+            .found(&self.submit.task.id, Self::OPERATION);
         found.await.map(Some)
     }
 
@@ -93,12 +89,12 @@ impl Change for NewTask<'_> {
     }
 
     async fn build(&mut self, found: Self::Found) -> Result<Step<Submitted>, Error> {
-        let (by, task) = (self.by, self.task);
+        let (by, task) = (self.by, &self.submit.task);
         self.left = None;
-        if let Some(found) = &found
-            && let Some(there) = there(task, self.if_exists, found)
+        if let Some(found) = found.as_ref().filter(|found| found.exists())
+            && let Verdict::Existing(code) = there(self.submit, found)?
         {
-            return there.map(Step::Done);
+            return Ok(Step::Done(Submitted::Existing(code)));
         }
         let clearing = &by.clearing;
         let mut item = clearing.access.item(&task.id, 1);
@@ -125,22 +121,18 @@ impl Change for NewTask<'_> {
     }
 }
 
-/// What a submit comes to when something has its id; `None` when it can go on.
-fn there(task: &Task, if_exists: IfExists, found: &Snapshot) -> Option<Result<Submitted, Error>> {
-    let id = &task.id;
-    if !found.exists() {
-        return None;
-    }
-    let live = found.task.is_some();
-    let old = found.whole_task(id);
-    let same = if_exists == IfExists::Same && old.is_ok_and(|old| old.is_same_work(task));
-    Some(match if_exists {
-        IfExists::Same if same => match (found.aside(), found.state()) {
-            (None, Ok((state, _))) => Ok(Submitted::Existing(State::code(&state))),
-            (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
-        },
-        IfExists::ReplaceFinished if !live => return None,
-        _ if live => Err(exists(id)),
-        _ => Err(Error::AlreadyFinished(id.clone())),
-    })
+/// Decides a submit whose id is taken by what was found.
+fn there(submit: &Submit, found: &Snapshot) -> Result<Verdict, Error> {
+    let id = &submit.task.id;
+    let task = found.whole_task(id).ok();
+    let code = match (found.aside(), found.state()) {
+        (None, Ok((state, _))) => Ok(state.code()),
+        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
+    };
+    let taken = Taken {
+        has_ended: found.task.is_none(),
+        task: task.as_ref(),
+        code,
+    };
+    rules::submit::decide(submit, taken)
 }

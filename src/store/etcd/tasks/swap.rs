@@ -19,7 +19,7 @@ use crate::store::{
     Error, Exported,
     etcd::{
         read::Reader,
-        schema::{Of, Snapshot, checks::exists},
+        schema::{Of, Snapshot},
         write::{
             Edit, Item,
             imported::{core_of, parts_of},
@@ -61,7 +61,7 @@ impl Swaps {
     pub(crate) async fn write_part(&self, item: Item, id: &TaskId) -> Result<i64, Error> {
         let done = self.clearing.access.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(IMPORT))?;
-        done.written.ok_or_else(|| exists(id))
+        done.written.ok_or_else(|| Error::task_exists(id))
     }
 
     /// Writes what goes before the swap; answers the swap of what was found with `exported`.

@@ -18,9 +18,7 @@ use crate::store::{
         client::{Fault, kv},
         read::Reader,
         schema::{
-            Marks, Of,
-            checks::other_command,
-            end_of,
+            Marks, Of, end_of,
             json::{parse, write},
             numbers::{PLACES, number},
             revision,
@@ -130,7 +128,7 @@ impl Imports {
         for command in &exported.commands {
             let known = self.reader().known(&command.id).await?;
             if let Some(task) = known.task.filter(|task| task != id) {
-                return Err(other_command(&command.id, &task));
+                return Err(Error::other_command(&command.id, &task));
             }
         }
         if found.exists() {

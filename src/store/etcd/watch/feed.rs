@@ -13,7 +13,7 @@ use futures::stream;
 use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
-use windlass_statemachine::{Invalid, TaskId};
+use windlass_statemachine::TaskId;
 
 use crate::store::{
     Change, ChangeStream, Error, What,
@@ -25,17 +25,11 @@ use crate::store::{
             numbers::{PLACES, number, revision_of},
         },
     },
+    rules,
 };
 
 const OPERATION: &str = "follow the changes";
 const SILENCE: Duration = Duration::from_secs(5);
-
-fn pruned(after: u64) -> Error {
-    let reason = format!(
-        "is {after}, and the history from there on is not kept any more; list the tasks, then go on from now"
-    );
-    Invalid::new("after", reason).into()
-}
 
 /// The stream of changes of a namespace. Clones are the same.
 #[derive(Clone)]
@@ -76,8 +70,7 @@ impl Feed {
                 let revision = revision_of(after);
                 if revision > newest {
                     let last = number(newest, PLACES - 1);
-                    let reason = format!("is {after}, but no change has a number above {last} yet");
-                    return Err(Invalid::new("after", reason).into());
+                    return Err(rules::page::beyond(after, last));
                 }
                 // To etcd a revision of 0 means now.
                 let revision = revision.max(1);
@@ -86,9 +79,9 @@ impl Feed {
                 let mut client = self.access.reader.link.kv();
                 let read = client.get(self.access.keys().horizon(), Some(options));
                 match self.access.reader.link.call(read).await {
-                    Err(Fault::Compacted) => return Err(pruned(after)),
+                    Err(Fault::Compacted) => return Err(rules::page::pruned(after)),
                     Err(fault) => return Err(failed(fault)),
-                    Ok(_) if revision < horizon.pruned => return Err(pruned(after)),
+                    Ok(_) if revision < horizon.pruned => return Err(rules::page::pruned(after)),
                     // What else was written at that revision comes with it.
                     Ok(_) => (revision - 1, after),
                 }
@@ -135,7 +128,7 @@ impl Following {
             match self.try_next().await {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
-                Err(Fault::Compacted) => return Err(pruned(self.told)),
+                Err(Fault::Compacted) => return Err(rules::page::pruned(self.told)),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);

@@ -23,7 +23,7 @@ use crate::store::{
     Error, Event, EventStream, Lease,
     etcd::{
         client::Fault,
-        node::{Adoption, Claims, NodeCommands, Peers, fenced, number},
+        node::{Adoption, Claims, NodeCommands, Peers, number},
         read::Reader,
         schema::{KeyValue, end_of, node_commands, ranges::is_pointer, registrations},
     },
@@ -95,7 +95,7 @@ impl Watcher {
     ) -> Result<EventStream, Error> {
         let lives = self.lives(lease).await;
         if !lives.map_err(|fault| fault.into_error("watch"))? {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         }
         let (events, from_watch) = mpsc::channel(16);
         let watching = Watching {

@@ -6,6 +6,8 @@ mod follow;
 mod list;
 mod mirror;
 mod releases;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use feed::Feed;
 pub(crate) use follow::Watcher;

@@ -140,3 +140,157 @@ async fn attempt<C: Change, F: Future<Output = Result<Done, Fault>> + Send>(
     }
     Err(Error::unavailable(C::OPERATION, reason))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, sync::Mutex};
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::store::etcd::client::{Limit, options::Options};
+
+    /// What the servers do with the next write, and what they answer.
+    #[derive(Clone, Copy)]
+    enum Next {
+        Written,
+        Changed,
+        LostAndWritten,
+        Lost,
+        TooLarge,
+        NotNow,
+    }
+
+    /// Servers with one key: whether it is there, and how often it was written.
+    #[derive(Default)]
+    struct Servers {
+        is_there: bool,
+        writes: u32,
+        next: VecDeque<Next>,
+    }
+
+    /// Makes the key, and takes one that is there for its own only after a try without an answer.
+    struct Make<'a, const PATIENT: bool> {
+        servers: &'a Mutex<Servers>,
+        lost: bool,
+    }
+
+    impl<const PATIENT: bool> Change for Make<'_, PATIENT> {
+        type Found = bool;
+        /// Whether it is new.
+        type Output = bool;
+        const OPERATION: &'static str = "make a key";
+        const PATIENT: bool = PATIENT;
+
+        async fn read(&mut self) -> Result<bool, Error> {
+            Ok(self.servers.lock().is_ok_and(|servers| servers.is_there))
+        }
+
+        fn already_done(&mut self, is_there: &bool) -> Option<bool> {
+            (*is_there && self.lost).then_some(true)
+        }
+
+        async fn build(&mut self, is_there: bool) -> Result<Step<bool>, Error> {
+            Ok(match is_there {
+                true => Step::Done(false),
+                false => Step::Write(Item::new("key")),
+            })
+        }
+
+        fn written(&mut self, _: i64) -> Option<bool> {
+            Some(true)
+        }
+
+        fn lost(&mut self) {
+            self.lost = true;
+        }
+    }
+
+    fn capacity() -> Capacity {
+        let options = Options::parse("etcd://h:1/ns").unwrap_or_else(|e| panic!("{e}"));
+        Capacity::new(&options)
+    }
+
+    /// The result, and how often the key was written.
+    async fn make<const PATIENT: bool>(next: &[Next]) -> (Result<bool, Error>, u32) {
+        let servers = Mutex::new(Servers {
+            next: next.iter().copied().collect(),
+            ..Servers::default()
+        });
+        let capacity = &capacity();
+        let write = async |_| {
+            let mut servers = servers.lock().unwrap_or_else(|e| panic!("{e}"));
+            servers.writes += 1;
+            let next = servers.next.pop_front().unwrap_or(Next::NotNow);
+            servers.is_there |=
+                matches!(next, Next::Written | Next::Changed | Next::LostAndWritten);
+            match next {
+                Next::Written => Ok(Done { written: Some(7) }),
+                Next::Changed => Ok(Done { written: None }),
+                Next::LostAndWritten | Next::Lost => Err(Fault::Unknown("no answer".into())),
+                Next::NotNow => Err(Fault::NotNow("no leader".into())),
+                Next::TooLarge => {
+                    capacity.learn(Limit::Operations, capacity.operations());
+                    let error = Error::Unusable("too many operations".into());
+                    Err(Fault::OverLimit(Limit::Operations, error))
+                }
+            }
+        };
+        let mut change = Make::<PATIENT> {
+            servers: &servers,
+            lost: false,
+        };
+        let made = attempt(&mut change, capacity, write).await;
+        let writes = servers.lock().map_or(0, |servers| servers.writes);
+        (made, writes)
+    }
+
+    #[tokio::test]
+    async fn what_a_lost_answer_has_written_is_not_written_again() {
+        let (made, writes) = make::<false>(&[Next::LostAndWritten]).await;
+        assert!(matches!(made, Ok(true)), "{made:?}");
+        assert_eq!(writes, 1);
+        let (made, writes) = make::<false>(&[Next::Lost, Next::Written]).await;
+        assert!(matches!(made, Ok(true)), "{made:?}");
+        assert_eq!(writes, 2);
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_has_written_is_not_taken_for_our_own() {
+        let (made, writes) = make::<false>(&[Next::Changed]).await;
+        assert!(matches!(made, Ok(false)), "{made:?}");
+        assert_eq!(writes, 1);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_too_large_is_made_again() {
+        let (made, writes) = make::<false>(&[Next::TooLarge, Next::Written]).await;
+        assert!(matches!(made, Ok(true)), "{made:?}");
+        assert_eq!(writes, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_given_up_with_the_last_reason() {
+        for (next, expected, tries) in [
+            (Next::Lost, "no answer", LOST),
+            (Next::NotNow, "no leader", 1),
+        ] {
+            let (made, writes) = make::<false>(&[next; 9]).await;
+            let text = made.map_err(|error| error.to_string());
+            assert!(
+                text.clone().is_err_and(|e| e.ends_with(expected)),
+                "{text:?}"
+            );
+            assert_eq!(writes, tries);
+        }
+        let begun = Instant::now();
+        let (made, writes) = make::<true>(&[Next::NotNow; 9]).await;
+        assert!(made.is_err_and(|error| error.is_retryable()));
+        assert_eq!((writes, begun.elapsed().as_millis()), (LOST, 50 * 31));
+        let (made, _) = make::<true>(&[Next::NotNow, Next::Lost, Next::Written]).await;
+        assert!(
+            matches!(made, Ok(true)),
+            "it waits until there is an answer"
+        );
+    }
+}

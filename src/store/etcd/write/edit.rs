@@ -9,9 +9,10 @@ use super::item::Item;
 use crate::store::{
     Error, What,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Of, Owner, Parked, Snapshot, Stored, ended, json::write,
+        Entry, Envelope, Hold, Keys, Of, Owner, Parked, Snapshot, Stored, json::write,
         ranges::ranges, records::write_state,
     },
+    rules,
 };
 
 /// How many writes of a task its history goes back, at the least.
@@ -200,7 +201,7 @@ impl<'a> Edit<'a> {
             let told = outcomes.iter().find(|(order, _)| *order == stored.order);
             match (told, end) {
                 (Some((_, outcome)), _) => self.put_outcome(stored, outcome.clone())?,
-                (None, Some(code)) => self.put_outcome(stored, ended(code))?,
+                (None, Some(code)) => self.put_outcome(stored, rules::command::ended(code))?,
                 (None, None) => continue,
             }
             if end.is_none() {

@@ -7,6 +7,8 @@ pub(crate) mod imported;
 pub(crate) mod item;
 pub(crate) mod order;
 pub(crate) mod pipeline;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use attempt::{Change, Step, Tried};
 pub(crate) use batch::Done;

@@ -1,0 +1,116 @@
+//! The mirror, without a server: keys in, events out.
+
+use etcd_client::EventType::{Delete, Put};
+use tokio::time::Instant;
+
+use super::mirror::Mirror;
+use crate::store::{
+    Event,
+    etcd::schema::{Fences, KeyValue, Keys},
+};
+
+const LEASE: u64 = 7;
+
+fn mirror() -> Mirror {
+    Mirror::new(Keys::new("n"), Fences::default(), LEASE, None)
+}
+
+fn task(revision: i64) -> KeyValue {
+    KeyValue::new("/n/tasks/a", r#"{"kind":"k"}"#, revision)
+}
+
+fn owner(lease: u64, revision: i64) -> KeyValue {
+    let value = format!(r#"{{"node":"m","lease":{lease}}}"#);
+    KeyValue::new("/n/tasks/a/owner", &value, revision)
+}
+
+fn parked(value: &str, revision: i64) -> KeyValue {
+    KeyValue::new("/n/parked/a", value, revision)
+}
+
+/// What is told, in short: `owner`, `due` or `waits`, `commanded`, `gone`, `commands`.
+fn told(mirror: &mut Mirror) -> Vec<String> {
+    let events = mirror.take(Instant::now()).into_iter();
+    let short = events.map(|event| match event {
+        Event::Task(view) => {
+            let owner = view.claimed_by.map(|lease| format!("owner {lease} "));
+            let due = if view.due.is_some() { "due" } else { "waits" };
+            let commanded = if view.commanded { " commanded" } else { "" };
+            format!("{}{due}{commanded}", owner.unwrap_or_default())
+        }
+        Event::Gone { .. } => "gone".to_owned(),
+        Event::Commands { commands, .. } => format!("{} commands", commands.len()),
+        other => format!("{other:?}"),
+    });
+    short.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_told_as_it_is_once_whatever_has_come_of_it() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    mirror.task_key(Put, &task(1), now);
+    mirror.task_key(Put, &owner(9, 2), now);
+    assert_eq!(told(&mut mirror), ["owner 9 due"]);
+    assert!(told(&mut mirror).is_empty());
+    mirror.parked_key(Put, &parked("{}", 3), false);
+    mirror.task_key(Delete, &owner(9, 3), now);
+    assert_eq!(told(&mut mirror), ["waits"]);
+    mirror.task_key(Delete, &task(4), now);
+    assert_eq!(told(&mut mirror), ["gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_comes_before_its_task_is_kept_for_it() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    mirror.parked_key(Put, &parked("{}", 5), false);
+    assert!(told(&mut mirror).is_empty());
+    mirror.task_key(Put, &task(5), now);
+    assert_eq!(told(&mut mirror), ["waits"]);
+    // One from before what has come of the tasks is of a task that is not cared for.
+    let other = KeyValue::new("/n/parked/b", "{}", 6);
+    mirror.parked_key(Put, &other, false);
+    mirror.tasks_are_at(6);
+    mirror.task_key(Put, &KeyValue::new("/n/tasks/b", r#"{"kind":"k"}"#, 7), now);
+    assert_eq!(told(&mut mirror), ["due"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_are_told_to_the_lease_that_has_the_task() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    let command = |revision| {
+        let text = r#"{"message":"pause"}"#;
+        KeyValue::new("/n/tasks/a/commands/c", text, revision)
+    };
+    mirror.task_key(Put, &task(1), now);
+    let news = mirror.task_key(Put, &command(2), now);
+    assert!(news.ours.is_none());
+    assert_eq!(told(&mut mirror), ["due commanded"]);
+    mirror.task_key(Put, &owner(LEASE, 3), now);
+    let expected = [&*format!("owner {LEASE} due commanded"), "1 commands"];
+    assert_eq!(told(&mut mirror), expected);
+    assert!(mirror.task_key(Put, &command(4), now).ours.is_some());
+    mirror.task_key(Delete, &command(5), now);
+    assert_eq!(told(&mut mirror), [format!("owner {LEASE} due")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_used_again_is_told_as_gone_and_as_another_task() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    mirror.task_key(Put, &task(1), now);
+    assert_eq!(told(&mut mirror), ["due"]);
+    mirror.task_key(Delete, &task(2), now);
+    mirror.task_key(Put, &task(3), now);
+    assert_eq!(told(&mut mirror), ["gone", "due"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_is_stale_once_a_node_of_metafora_has_the_task() {
+    let (mut mirror, now) = (mirror(), Instant::now());
+    mirror.task_key(Put, &task(1), now);
+    mirror.parked_key(Put, &parked("{}", 2), false);
+    let theirs = KeyValue::new("/n/tasks/a/owner", r#"{"node":"go"}"#, 3);
+    mirror.task_key(Put, &theirs, now);
+    let stale = mirror.take_stale();
+    assert_eq!(stale.len(), 1);
+    assert_eq!(stale[0].1, 2);
+}

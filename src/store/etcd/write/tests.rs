@@ -1,0 +1,152 @@
+//! What changes put into a write, without a server.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Code, Command, Json, Kind, Outcome, Task};
+
+use super::{
+    edit::{Edit, HISTORY, Sent},
+    item::{Guard, Item, Op},
+};
+use crate::store::{
+    Error, What,
+    etcd::schema::{KeyValue, Keys, Stored},
+};
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// What an edit of the task `a` in the namespace `n` makes.
+fn edited(edit: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>) -> Item {
+    let (keys, id) = (Keys::new("n"), parsed("a"));
+    let mut item = Item::of(&id).at(3, 1);
+    edit(&mut Edit::new(&keys, &id, &mut item)).unwrap_or_else(|e| panic!("{e}"));
+    item
+}
+
+/// Each key with the value that it gets, `-` if it goes.
+fn writes(item: &Item) -> Vec<(&str, &str)> {
+    let of = |op| match op {
+        &Op::Put(ref key, ref value) | &Op::PutOn(ref key, ref value, _) => (&**key, &**value),
+        Op::Delete(key) | Op::DeleteRange(key, _) => (&**key, "-"),
+        Op::DeleteAt(key, _) | Op::DeleteIf(key, ..) => (&**key, "-?"),
+    };
+    item.then.iter().map(of).collect()
+}
+
+fn command(name: Option<&str>, revision: i64) -> Stored {
+    let kv = KeyValue::new("/n/x", r#"{"message":"pause"}"#, revision);
+    Stored::read(name, &kv)
+}
+
+#[test]
+fn a_new_task_leaves_no_state_and_no_mark_of_another_one() {
+    let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
+    let kind: Kind = parsed("k");
+    let task = Task::new(parsed("a"), kind.clone());
+    let item = edited(|edit| edit.put_task(&task, 3, now));
+    let (at, place) = (r#""submitted_at":"2030-01-01T00:00:00Z""#, r#""place":3"#);
+    let envelope = format!(r#"{{"kind":"k",{at},{place}}}"#);
+    let expected = [
+        ("/n/tasks/a", &*envelope),
+        ("/n/parked/a", "-"),
+        ("/n/state/a", "-"),
+    ];
+    assert_eq!(writes(&item), expected);
+    assert_eq!(item.touches, ["ta"]);
+}
+
+#[test]
+fn a_task_that_starts_later_sleeps_by_its_state_and_its_mark() {
+    let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
+    let mut task = Task::new(parsed("a"), parsed("k"));
+    task.start_at = Some(parsed("2030-01-02T00:00:00Z"));
+    task.props = Json::parse("props", "[1]").unwrap_or_else(|e| panic!("{e}"));
+    let item = edited(|edit| edit.put_task(&task, 0, now));
+    let written = writes(&item);
+    let keys: Vec<&str> = written.iter().map(|(key, _)| *key).collect();
+    let expected = [
+        "/n/tasks/a",
+        "/n/tasks/a/props",
+        "/n/parked/a",
+        "/n/state/a",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(written[1].1, "[1]");
+    assert_eq!(written[2].1, r#"{"until":"2030-01-02T00:00:00Z"}"#);
+    assert!(
+        written[3].1.contains(r#""state":"sleeping""#),
+        "{written:?}"
+    );
+}
+
+#[test]
+fn a_command_is_queued_with_a_pointer_that_must_be_free() {
+    let (id, at) = (parsed("c"), parsed("2030-01-01T00:00:00Z"));
+    let sent = Sent {
+        id: &id,
+        command: &Command::Pause,
+        at,
+        place: 5,
+        pointer: 9,
+    };
+    let item = edited(|edit| edit.put_command(&sent));
+    assert_eq!(item.when, [Guard::At("/n/commands/c".into(), 9)]);
+    let text = r#"{"message":"pause","sent_at":"2030-01-01T00:00:00Z","place":5}"#;
+    let expected = [("/n/tasks/a/commands/c", text), ("/n/commands/c", r#""a""#)];
+    assert_eq!(writes(&item), expected);
+    assert_eq!(item.touches, ["ta", "cc"]);
+}
+
+#[test]
+fn a_transition_settles_its_commands_and_an_end_all_of_them() {
+    let queue = [
+        command(Some("c"), 1),
+        command(Some("d"), 2),
+        command(None, 4),
+    ];
+    let reason = "why".to_owned();
+    let outcomes = [(queue[1].order, Outcome::Rejected { reason })];
+    let keys_of = |item: &Item| -> Vec<String> {
+        let all = writes(item).into_iter();
+        all.map(|(key, value)| format!("{key}{}", if value.starts_with('-') { value } else { "" }))
+            .collect()
+    };
+    let item = edited(|edit| edit.settle(&queue, &outcomes, None));
+    assert_eq!(
+        keys_of(&item),
+        ["/n/outcomes/a/d", "/n/tasks/a/commands/d-"]
+    );
+    let item = edited(|edit| edit.settle(&queue, &outcomes, Some(Code::Killed)));
+    let slot = format!("/n/outcomes/a/slot-{}", queue[2].order);
+    assert_eq!(
+        keys_of(&item),
+        ["/n/outcomes/a/c", "/n/outcomes/a/d", &slot]
+    );
+    let ended = &writes(&item)[0].1;
+    assert!(
+        ended.contains("the task has ended: it is killed"),
+        "{ended}"
+    );
+    assert!(writes(&item)[1].1.contains("why"));
+}
+
+#[test]
+fn history_is_cut_off_in_steps() {
+    let at = parsed("2030-01-01T00:00:00Z");
+    let cuts = |version| {
+        let fence = windlass_statemachine::Fence(2);
+        let what = [What::Dropped { fence }];
+        let item = edited(|edit| edit.put_history(version, &what, at));
+        let cut = |op: &Op| match op {
+            Op::DeleteRange(from, to) => {
+                Some((from.clone(), String::from_utf8_lossy(to).into_owned()))
+            }
+            _ => None,
+        };
+        item.then.iter().find_map(cut)
+    };
+    assert_eq!((cuts(HISTORY - 16), cuts(HISTORY + 1)), (None, None));
+    let upto = "/n/history/a/000000000016~".to_owned();
+    assert_eq!(cuts(HISTORY + 16), Some(("/n/history/a/".to_owned(), upto)));
+}
