@@ -204,6 +204,7 @@ fn every_module_of_the_architecture_exists() {
     for (section, folder) in [
         ("## `statemachine/`", "statemachine/src"),
         ("## `src/`", "src"),
+        ("## `src/store/etcd/`", "src"),
         ("## `cli/`", "cli/src"),
     ] {
         let section = page.split(section).nth(1).unwrap();

@@ -204,7 +204,7 @@ fn leader(members: &[Member]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::etcd::upkeep::members::member;
+    use crate::store::etcd::upkeep::member;
 
     fn of_version(version: &str) -> Member {
         Member {

@@ -17,9 +17,9 @@ use crate::store::{
         client::Fault,
         read::Access,
         schema::{
-            KeyValue, Registration,
+            Registration,
             json::write,
-            ranges::{is_pointer, name_of, ranges},
+            ranges::{node_commands_of, ranges},
         },
         write::Item,
     },
@@ -238,9 +238,7 @@ impl Leases {
         let prefix = self.access.keys().node_commands(node);
         let read = self.access.reader.link.get_all(&prefix).await;
         let (kvs, _) = read.map_err(|fault| fault.into_error("read the commands of a node"))?;
-        let own = |kv: &KeyValue| name_of(kv, &prefix).is_some() && !is_pointer(kv);
-        let all: Vec<_> = kvs.iter().map(|kv| (kv.key().to_vec(), own(kv))).collect();
-        item.delete_ranges(ranges(&prefix, &all));
+        item.delete_ranges(ranges(&prefix, &node_commands_of(&kvs, &prefix)));
         Ok(())
     }
 }

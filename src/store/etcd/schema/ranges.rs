@@ -6,10 +6,15 @@
 use windlass_statemachine::TaskId;
 
 use super::{
+    commands::Stored,
+    history::Entry,
     json::parse,
     kv::KeyValue,
-    namespace::{FOLDERS, end_of},
+    namespace::{FOLDERS, end_of, is_history},
 };
+
+/// Keys that were found, and whether each belongs to what is to be deleted.
+type Found = Vec<(Vec<u8>, bool)>;
 
 /// The ranges that hold all keys with a prefix but these others; `keys` are those that are there.
 pub(crate) fn ranges(prefix: &str, keys: &[(Vec<u8>, bool)]) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -40,6 +45,36 @@ pub(crate) fn is_pointer(kv: &KeyValue) -> bool {
     kv.value().first() == Some(&b'"') && parse::<TaskId>(kv).is_ok()
 }
 
+/// The names of the outcomes of a task, and the keys that were found beside them. In a namespace
+/// `outcomes` inside this one, `outcomes/tasks/ID` is a task.
+pub(crate) fn outcomes_of(found: &[KeyValue], prefix: &str, id: &TaskId) -> (Vec<String>, Found) {
+    let (mut names, mut all) = (Vec::new(), Vec::new());
+    for kv in found {
+        let is_own =
+            |name: &&str| !is_folder(id.as_str()) || Stored::read(Some(name), kv).became.is_some();
+        let own = name_of(kv, prefix).filter(is_own);
+        all.push((kv.key().to_vec(), own.is_some()));
+        names.extend(own.map(str::to_owned));
+    }
+    (names, all)
+}
+
+/// Which of these keys are commands of a node.
+pub(crate) fn node_commands_of(found: &[KeyValue], prefix: &str) -> Found {
+    let own = |kv: &KeyValue| name_of(kv, prefix).is_some() && !is_pointer(kv);
+    let found = found.iter();
+    found.map(|kv| (kv.key().to_vec(), own(kv))).collect()
+}
+
+/// Which of these keys are entries of the history of a task. In a namespace `history` inside this
+/// one, `history/tasks/ID` is a task.
+pub(crate) fn history_of(found: &[KeyValue], prefix: &str) -> Found {
+    let is_entry = |kv| parse::<Entry>(kv).is_ok();
+    let own = |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && is_entry(kv);
+    let found = found.iter();
+    found.map(|kv| (kv.key().to_vec(), own(kv))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +102,66 @@ mod tests {
             ("p/c/x", false),
         ];
         assert_eq!(of(&keys), [pair("p/a", "p/a\0"), pair("p/b", "p/c\0")]);
+    }
+
+    fn found(pairs: &[(&str, &str)]) -> Vec<KeyValue> {
+        let kvs = pairs.iter();
+        kvs.map(|(key, value)| KeyValue::new(key, value, 1))
+            .collect()
+    }
+
+    fn own(found: Found) -> Vec<bool> {
+        found.into_iter().map(|(_, own)| own).collect()
+    }
+
+    #[test]
+    fn outcomes_have_one_name_and_in_a_folder_an_outcome() {
+        let kill = r#"{"message":"kill"}"#;
+        let stored = Stored::read(Some("c"), &KeyValue::new("p/c", kill, 1));
+        let reason = "no".to_owned();
+        let ended = stored
+            .write_outcome(windlass_statemachine::Outcome::Rejected { reason })
+            .unwrap_or_else(|e| panic!("{e}"));
+        let kvs = found(&[
+            ("p/c", &ended),
+            ("p/d", r#"{"a":1}"#),
+            ("p/c/x", "1"),
+            ("p/", "1"),
+            ("q/c", "1"),
+        ]);
+        let id = |text: &str| text.parse().unwrap_or_else(|e| panic!("{e}"));
+        let (names, all) = outcomes_of(&kvs, "p/", &id("t"));
+        assert_eq!(names, ["c", "d"]);
+        assert_eq!(own(all), [true, true, false, false, false]);
+        let (names, all) = outcomes_of(&kvs, "p/", &id("tasks"));
+        assert_eq!(names, ["c"]);
+        assert_eq!(own(all), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn commands_of_a_node_are_no_pointers_to_tasks() {
+        let kvs = found(&[
+            ("p/1", r#"{"freeze":{}}"#),
+            ("p/2", r#""a-task""#),
+            ("p/3", r#""not / a / name""#),
+            ("p/4/x", r#"{"freeze":{}}"#),
+        ]);
+        let expected = [true, false, true, false];
+        assert_eq!(own(node_commands_of(&kvs, "p/")), expected);
+    }
+
+    #[test]
+    fn entries_of_a_history_have_a_version_and_can_be_read() {
+        let entry = Entry::write(jiff::Timestamp::UNIX_EPOCH, 0, &[]);
+        let entry = entry.unwrap_or_else(|e| panic!("{e}"));
+        let kvs = found(&[
+            ("p/000000000001", &entry),
+            ("p/quarantined-000000000001", &entry),
+            ("p/000000000002", "[]]"),
+            ("p/tasks", &entry),
+            ("p/000000000003/x", &entry),
+        ]);
+        let expected = [true, true, false, false, false];
+        assert_eq!(own(history_of(&kvs, "p/")), expected);
     }
 }

@@ -8,9 +8,9 @@ use crate::store::{
     etcd::{
         read::Access,
         schema::{
-            Entry, KeyValue, Of, Snapshot, Stored, json,
-            namespace::{QUARANTINED, is_history},
-            ranges::{is_folder, name_of, ranges},
+            Of, Snapshot, json,
+            namespace::QUARANTINED,
+            ranges::{history_of, is_folder, outcomes_of, ranges},
         },
         write::{Edit, Item, Tried},
     },
@@ -115,14 +115,7 @@ impl Clearing {
         let prefix = self.access.keys().outcomes(id);
         let read = self.access.reader.link.get_all(&prefix).await;
         let (kvs, _) = read.map_err(|fault| fault.into_error("read the commands of a task"))?;
-        let (mut names, mut all) = (Vec::new(), Vec::new());
-        for kv in &kvs {
-            // In a namespace `outcomes` inside this one, `outcomes/tasks/ID` is a task.
-            let told = name_of(kv, &prefix).map(|name| (name, Stored::read(Some(name), kv)));
-            let own = told.filter(|(_, stored)| !is_folder(id.as_str()) || stored.became.is_some());
-            all.push((kv.key().to_vec(), own.is_some()));
-            names.extend(own.map(|(name, _)| name.to_owned()));
-        }
+        let (names, all) = outcomes_of(&kvs, &prefix, id);
         item.delete_ranges(ranges(&prefix, &all));
         Ok(names)
     }
@@ -137,14 +130,9 @@ impl Clearing {
             item.delete_range(&quarantines, format!("{quarantines}~"));
             return Ok(());
         }
-        // In a namespace `history` inside this one, `history/tasks/ID` is a task.
         let read = self.access.reader.link.get_all(&prefix).await;
         let (kvs, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
-        let own = |kv: &KeyValue| {
-            name_of(kv, &prefix).is_some_and(is_history) && json::parse::<Entry>(kv).is_ok()
-        };
-        let all: Vec<_> = kvs.iter().map(|kv| (kv.key().to_vec(), own(kv))).collect();
-        item.delete_ranges(ranges(&prefix, &all));
+        item.delete_ranges(ranges(&prefix, &history_of(&kvs, &prefix)));
         Ok(())
     }
 }

@@ -52,8 +52,10 @@ async fn a_task_is_told_as_it_is_once_whatever_has_come_of_it() {
     mirror.task_key(Put, &owner(9, 2), now);
     assert_eq!(told(&mut mirror), ["owner 9 due"]);
     assert!(told(&mut mirror).is_empty());
-    mirror.parked_key(Put, &parked("{}", 3), false);
+    // Until its mark has come, a task that is released is not told as one that can be claimed.
     mirror.task_key(Delete, &owner(9, 3), now);
+    assert!(told(&mut mirror).is_empty());
+    mirror.parked_key(Put, &parked("{}", 3), false);
     assert_eq!(told(&mut mirror), ["waits"]);
     mirror.task_key(Delete, &task(4), now);
     assert_eq!(told(&mut mirror), ["gone"]);

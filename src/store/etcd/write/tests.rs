@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{
     Error, What,
-    etcd::schema::{KeyValue, Keys, Stored},
+    etcd::schema::{KeyValue, Keys, Snapshot, Stored, end_of},
 };
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
@@ -149,4 +149,52 @@ fn history_is_cut_off_in_steps() {
     assert_eq!((cuts(HISTORY - 16), cuts(HISTORY + 1)), (None, None));
     let upto = "/n/history/a/000000000016~".to_owned();
     assert_eq!(cuts(HISTORY + 16), Some(("/n/history/a/".to_owned(), upto)));
+}
+
+/// A task with these commands; none stands for the single slot.
+fn with_commands(names: &[Option<&str>], others: &[&str]) -> Snapshot {
+    Snapshot {
+        queue: names.iter().map(|name| command(*name, 1)).collect(),
+        others: others.iter().map(|key| key.as_bytes().to_vec()).collect(),
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn the_parts_of_a_live_task_are_its_owner_its_props_and_its_commands() {
+    let (owner, props) = ("/n/tasks/a/owner", "/n/tasks/a/props");
+    let (slot, queue) = ("/n/tasks/a/commands", "/n/tasks/a/commands/");
+    for (names, keys) in [
+        (&[][..], &[owner, props][..]),
+        (&[None], &[owner, props, slot]),
+        (&[Some("c"), Some("d")], &[owner, props, queue]),
+        (&[None, Some("c")], &[owner, props, slot, queue]),
+    ] {
+        let found = with_commands(names, &[]);
+        let item = edited(|edit| {
+            edit.delete_parts(&found);
+            Ok(())
+        });
+        let deleted: Vec<&str> = writes(&item).iter().map(|(key, _)| *key).collect();
+        assert_eq!(deleted, keys, "{names:?}");
+    }
+}
+
+#[test]
+fn a_task_inside_the_queue_of_another_is_left() {
+    let range = |others: &[&str]| {
+        let found = with_commands(&[Some("c")], others);
+        let item = edited(|edit| {
+            edit.delete_parts(&found);
+            Ok(())
+        });
+        item.then.last().cloned()
+    };
+    let own = "/n/tasks/a/commands/c".to_owned();
+    let after = format!("{own}\0").into_bytes();
+    let inside = range(&["/n/tasks/a/commands/c/d", "/n/tasks/a0/x"]);
+    assert_eq!(inside, Some(Op::DeleteRange(own, after)));
+    let queue = "/n/tasks/a/commands/".to_owned();
+    let end = end_of(&queue);
+    assert_eq!(range(&["/n/tasks/a0/x"]), Some(Op::DeleteRange(queue, end)));
 }
