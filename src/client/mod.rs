@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Code, Command, CommandId, Invalid, Kind, NodeName, Outcome, State, TaskId,
+    Code, Command, CommandId, Invalid, Kind, NodeName, Outcome, State, TaskId, Wake,
 };
 
 pub use record::Done;
@@ -63,6 +63,11 @@ pub struct Bulk {
 /// How many tasks a bulk call handles at a time.
 const CHUNK: u32 = 1000;
 
+/// The name that a caller gave, or what is wrong with it.
+fn name<N>(given: impl TryInto<N, Error: Into<Invalid>>) -> Result<N, Error> {
+    given.try_into().map_err(|e| Error::Invalid(e.into()))
+}
+
 fn only<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
     answers
         .pop()
@@ -89,7 +94,7 @@ impl Client {
     /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
     pub async fn submit(&self, task: NewTask) -> Result<TaskId, Error> {
-        let submit = task.build()?;
+        let submit = task.build_at(self.store.clock().now())?;
         let id = submit.task.id.clone();
         only(self.submit_many(vec![submit]).await)?;
         Ok(id)
@@ -141,7 +146,11 @@ impl Client {
     ///
     /// [`Error::Invalid`] (a sleep that ends in the past), [`Error::NotFound`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn command(&self, task: &TaskId, command: Command) -> Result<CommandId, Error> {
+    pub async fn command(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        command: Command,
+    ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
         self.command_with_id(task, id.clone(), command).await?;
         Ok(id)
@@ -155,18 +164,34 @@ impl Client {
     /// As [`command`](Self::command).
     pub async fn command_with_id(
         &self,
-        task: &TaskId,
-        id: CommandId,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<(), Error> {
         // The store checks the command if it does not know the id: what was taken once is not held
         // against the clock again.
         let send = Send {
-            task: task.clone(),
-            id,
+            task: name(task)?,
+            id: name(id)?,
             command,
         };
         only(self.store.registry().send(vec![send]).await).map(drop)
+    }
+
+    /// Sends a task to sleep for this long from now, by the store's clock, as
+    /// [`Command::Sleep`] does until a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the year 9999, and those of
+    /// [`command`](Self::command).
+    pub async fn sleep_for(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        wait: Duration,
+    ) -> Result<CommandId, Error> {
+        let until = Wake::After(wait).resolve(self.store.clock().now())?;
+        self.command(task, Command::Sleep { until }).await
     }
 
     /// Sends a command to every live task that is meant. Tasks that end meanwhile are left out.
@@ -241,8 +266,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
-    pub async fn outcome(&self, id: &CommandId) -> Result<Option<Outcome>, Error> {
-        Ok(self.store.registry().command(id).await?.outcome)
+    pub async fn outcome(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
+    ) -> Result<Option<Outcome>, Error> {
+        let id = name(id)?;
+        Ok(self.store.registry().command(&id).await?.outcome)
     }
 
     /// The commands of a task, in order, those that have an outcome included.
@@ -250,17 +279,39 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
-        self.store.registry().commands(task).await
+    pub async fn commands(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Vec<CommandRecord>, Error> {
+        self.store.registry().commands(&name(task)?).await
     }
 
     /// One task.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        self.store.registry().get(id).await
+    /// [`Error::Invalid`] (field `id`), [`Error::NotFound`], [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// An id is a [`TaskId`], or text:
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let id = client.submit(NewTask::new("mail").id("welcome-7")).await?;
+    /// assert_eq!(client.get("welcome-7").await?.task, client.get(&id).await?.task);
+    /// let error = client.get("a/b").await.unwrap_err();
+    /// assert!(matches!(error, Error::Invalid(e) if e.field() == "id"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn get(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<TaskRecord, Error> {
+        self.store.registry().get(&name(id)?).await
     }
 
     /// The tasks that are meant, in submit order, a page of them. The next page begins after the
@@ -287,8 +338,11 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn delete(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().delete(vec![id.clone()]).await)
+    pub async fn delete(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<(), Error> {
+        only(self.store.registry().delete(vec![name(id)?]).await)
     }
 
     /// Deletes every task that is meant.
@@ -315,8 +369,8 @@ impl Client {
     ///
     /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
     /// [`Error::Unavailable`].
-    pub async fn retry(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().retry(vec![id.clone()]).await)
+    pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
+        only(self.store.registry().retry(vec![name(id)?]).await)
     }
 
     /// Starts every ended task that is meant anew; those that live are left out.
@@ -415,13 +469,17 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    pub async fn is_handled(&self, kind: &Kind) -> Result<bool, Error> {
+    pub async fn is_handled(
+        &self,
+        kind: impl TryInto<Kind, Error: Into<Invalid>>,
+    ) -> Result<bool, Error> {
+        let kind = name(kind)?;
         let nodes = self.nodes().await?;
         Ok(nodes.iter().any(|n| {
             n.spec
                 .kinds
                 .as_ref()
-                .is_none_or(|kinds| kinds.contains(kind))
+                .is_none_or(|kinds| kinds.contains(&kind))
         }))
     }
 
@@ -430,8 +488,13 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] when no live node has that name, [`Error::Unavailable`].
-    pub async fn command_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
-        self.store.registry().send_node(node, command).await
+    pub async fn command_node(
+        &self,
+        node: impl TryInto<NodeName, Error: Into<Invalid>>,
+        command: NodeCommand,
+    ) -> Result<u64, Error> {
+        let registry = self.store.registry();
+        registry.send_node(&name(node)?, command).await
     }
 
     /// What a node answered; `None` while it has not.
@@ -448,8 +511,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(id, limit).await
+    pub async fn history(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        limit: u32,
+    ) -> Result<Vec<Change>, Error> {
+        self.store.registry().history(&name(id)?, limit).await
     }
 
     /// What happens in the namespace: from now on (`None`), or after a change that was seen.
