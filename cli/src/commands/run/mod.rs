@@ -32,7 +32,7 @@ use self::{
     report::Report,
     source::{Checked, Source},
 };
-use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
+use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, not_started, signals};
 use crate::{
     args, exec,
     exit::{Exit, Failure},
@@ -108,7 +108,7 @@ pub(crate) struct Args {
     retry: Option<Retry>,
 
     /// How long an attempt may take
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     timeout: Option<Duration>,
 
     /// Run those again that failed or were killed in an earlier run
@@ -134,6 +134,15 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) node: NodeArgs,
+}
+
+fn attempt_timeout(text: &str) -> Result<Duration, String> {
+    match args::duration(text)? {
+        Duration::ZERO => Err(format!(
+            "'{text}' is no time; give a longer one, or leave it out for no limit"
+        )),
+        timeout => Ok(timeout),
+    }
 }
 
 /// Works through the list.
@@ -207,7 +216,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .select("batch", maker.batch())
         .balancer(named)
         .start()
-        .await?;
+        .await
+        .map_err(|e| not_started(e, "--jobs"))?;
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     global.link.report(&runner);
