@@ -72,6 +72,7 @@ pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;
+mod machine_fault;
 pub mod runner;
 pub mod store;
 pub mod task;
@@ -81,6 +82,7 @@ pub mod testing;
 pub use async_trait::async_trait;
 pub use client::Client;
 pub use handler::{BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext};
+pub use machine_fault::MachineFault;
 pub use runner::{KindConfig, Runner};
 pub use task::NewTask;
 

@@ -9,6 +9,7 @@ mod handle;
 mod input;
 mod lease;
 mod maintain;
+mod node_faults;
 mod signals;
 pub(crate) mod spawn;
 
@@ -34,6 +35,11 @@ pub use self::{
 };
 use self::{handle::Control, input::In};
 use crate::store::{Error, Store};
+
+/// The tracing target of the lines in which a node reports what keeps its machine or its store from
+/// work: file descriptors that run out, a full disk, a store that does not answer. A program that
+/// logs errors alone can let these through: `error,windlass::node=warn`.
+pub const REPORTS: &str = "windlass::node";
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
 ///

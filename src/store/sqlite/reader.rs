@@ -12,8 +12,9 @@ use super::{
     changes,
     codes::{from_code, time, to_code},
     errors::{self, Stop},
-    file::OpenFiles,
-    open, rows,
+    open,
+    open_files::{Access, OpenFiles},
+    rows,
 };
 use crate::store::{
     Change, CommandRecord, Count, Error, Filter, NodeRecord, NodeSpec, NodeStatus, Page, TaskRecord,
@@ -72,6 +73,10 @@ impl Readers {
             .unchecked_transaction()
             .map_err(Stop::from)
             .and_then(|tx| read(&tx));
+        if self.files.access() == Access::Frozen {
+            // A program that began to write meanwhile may have changed pages that were read.
+            self.files.check()?;
+        }
         if !matches!(result, Err(Stop::Sql(_))) {
             idle().push(conn);
         }

@@ -20,8 +20,8 @@ use rusqlite::Connection;
 use super::{
     batch::Sql,
     errors::Stop,
-    file::OpenFiles,
     open,
+    open_files::OpenFiles,
     subscriber::{Feed, Progress, Watch},
     views::Views,
 };
