@@ -19,14 +19,14 @@ async fn split(task: TaskContext) -> Result<Message, BoxError> {
         let part = NewTask::new("shout")
             .id(format!("{}-{n}", task.id()))
             .props(word);
-        message = message.and_submit(part.try_into()?);
+        message = message.and_submit(part);
     }
     Ok(message)
 }
 
 async fn shout(task: TaskContext) -> Result<Message, BoxError> {
     let word: String = task.props()?;
-    Ok(Message::complete_with(&word.to_uppercase())?)
+    Ok(Message::complete_with(&word.to_uppercase()))
 }
 
 #[tokio::main]
@@ -43,15 +43,11 @@ async fn main() -> Result<(), BoxError> {
     client
         .submit(NewTask::new("split").id("speech").props(&words))
         .await?;
-    client.wait(&"speech".parse()?).await?;
+    client.wait("speech").await?;
     client.wait_idle(&Filter::default()).await?;
     for n in 0..words.len() {
-        let part = client.wait(&format!("speech-{n}").parse()?).await?;
-        println!(
-            "{} {}",
-            part.task.id,
-            part.result::<String>()?.unwrap_or_default()
-        );
+        let part = client.wait(format!("speech-{n}")).await?;
+        println!("{} {}", part.task.id, part.result::<String>()?);
     }
     runner.shutdown().await;
     Ok(())

@@ -14,13 +14,13 @@
 //!     let numbers: Vec<u64> = task.props()?;                     // what was submitted, typed
 //!     let (mut next, mut sum) = task.data()?.unwrap_or((0, 0));  // the last checkpoint, if any
 //!     while let Some(number) = numbers.get(next) {
-//!         if task.is_stopped() {
-//!             return Ok(task.stopped().await.message());         // paused, killed, shut down
+//!         if task.should_stop() {
+//!             return Ok(task.stop_requested().await.message());         // paused, killed, shut down
 //!         }
 //!         (next, sum) = (next + 1, sum + number);
 //!         task.checkpoint(&(next, sum)).await?;                  // durable when it returns
 //!     }
-//!     Ok(Message::complete_with(&sum)?)
+//!     Ok(Message::complete_with(&sum))
 //! }
 //!
 //! # #[tokio::main] async fn main() -> Result<(), BoxError> {
@@ -30,7 +30,7 @@
 //!
 //! let client = Client::new(&store);
 //! let id = client.submit(NewTask::new("sum").id("first").props(&[1, 2, 3])).await?;
-//! assert_eq!(client.wait(&id).await?.result::<u64>()?, Some(6));
+//! assert_eq!(client.wait(&id).await?.result::<u64>()?, 6);
 //! runner.shutdown().await;
 //! # Ok(()) }
 //! ```
@@ -72,6 +72,7 @@ pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;
+pub mod job;
 pub mod runner;
 pub mod store;
 pub mod task;
@@ -81,6 +82,7 @@ pub mod testing;
 pub use async_trait::async_trait;
 pub use client::Client;
 pub use handler::{BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext};
+pub use job::{Job, JobContext, JobHandler, JobMessage};
 pub use runner::{KindConfig, Runner};
 pub use task::NewTask;
 

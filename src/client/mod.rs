@@ -1,5 +1,6 @@
 //! [`Client`]: submits, lists, commands and waits.
 
+mod handle;
 mod record;
 mod wait;
 mod waiting;
@@ -12,14 +13,16 @@ use windlass_statemachine::{
     Code, Command, CommandId, Invalid, Kind, NodeName, Outcome, State, TaskId,
 };
 
+pub use handle::{Handle, TaskFailed, WaitError};
 pub use record::Done;
 pub use waiting::Waiting;
 pub use waits::Waits;
 
 use crate::{
+    job::Job,
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        Send, Store, Submit, Submitted, TaskRecord,
+        Send, Store, TaskRecord,
     },
     task::NewTask,
 };
@@ -84,54 +87,66 @@ impl Client {
 
     /// Submits a task. When this returns, it will be run, whatever crashes.
     ///
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`](crate::Job)).
+    ///
     /// # Errors
     ///
     /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn submit(&self, task: NewTask) -> Result<TaskId, Error> {
-        let submit = task.build()?;
-        let id = submit.task.id.clone();
-        only(self.submit_many(vec![submit]).await)?;
-        Ok(id)
+    pub async fn submit<J>(&self, task: impl Into<NewTask<J>>) -> Result<Handle<J>, Error> {
+        only(self.submit_many([task]).await)
     }
 
-    /// Submits many tasks; answers in their order. One that fails does not touch the others.
-    pub async fn submit_many(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+    /// Submits many tasks in one call, and returns the results in their order. Each succeeds or fails
+    /// on its own, as [`submit`](Self::submit).
+    pub async fn submit_many<J, T: Into<NewTask<J>>>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+    ) -> Vec<Result<Handle<J>, Error>> {
         let limit = self.store.registry().limits().max_bytes;
-        let mut answers: Vec<Option<Result<Submitted, Error>>> = Vec::with_capacity(tasks.len());
-        let mut good = Vec::with_capacity(tasks.len());
-        for submit in tasks {
-            let bytes = submit.task.props.len();
-            let checked = if bytes > limit {
-                Err(Error::TooLarge {
-                    field: "props",
-                    bytes,
-                    limit,
-                })
-            } else {
-                submit.task.check(limit).map_err(Error::from)
-            };
-            match checked {
-                Ok(()) => {
-                    answers.push(None);
-                    good.push(submit);
+        let now = self.store.clock().now();
+        let mut good = Vec::new();
+        let checked: Vec<Result<TaskId, Error>> = tasks
+            .into_iter()
+            .map(|task| {
+                let submit = task.into().build_at(now)?;
+                let bytes = submit.task.props.len();
+                if bytes > limit {
+                    return Err(Error::TooLarge {
+                        field: "props",
+                        bytes,
+                        limit,
+                    });
                 }
-                Err(e) => answers.push(Some(Err(e))),
-            }
-        }
+                let id = submit.task.id.clone();
+                good.push(submit);
+                Ok(id)
+            })
+            .collect();
         let mut stored = if good.is_empty() {
             Vec::new().into_iter()
         } else {
             self.store.registry().submit(good).await.into_iter()
         };
-        answers
-            .into_iter()
-            .map(|answer| {
-                answer
-                    .or_else(|| stored.next())
-                    .unwrap_or_else(|| only(Vec::new()))
-            })
-            .collect()
+        let handle = |id| {
+            let submitted = stored.next().unwrap_or_else(|| only(Vec::new()))?;
+            Ok(Handle::new(self.clone(), id, Some(submitted)))
+        };
+        let mut handle = handle;
+        checked.into_iter().map(|id| handle(id?)).collect()
+    }
+
+    /// Returns a handle of a task that was submitted before. Whether the task exists is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the id is not one.
+    pub fn handle<J: Job>(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Error>>,
+    ) -> Result<Handle<J>, Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        Ok(Handle::new(self.clone(), id, None))
     }
 
     /// Sends a command to a task; answers its id. The command waits while nobody has the task, and
@@ -141,9 +156,13 @@ impl Client {
     ///
     /// [`Error::Invalid`] (a sleep that ends in the past), [`Error::NotFound`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn command(&self, task: &TaskId, command: Command) -> Result<CommandId, Error> {
+    pub async fn command(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Error>>,
+        command: Command,
+    ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-        self.command_with_id(task, id.clone(), command).await?;
+        self.command_with_id(task, &id, command).await?;
         Ok(id)
     }
 
@@ -155,17 +174,15 @@ impl Client {
     /// As [`command`](Self::command).
     pub async fn command_with_id(
         &self,
-        task: &TaskId,
-        id: CommandId,
+        task: impl TryInto<TaskId, Error: Into<Error>>,
+        id: impl TryInto<CommandId, Error: Into<Error>>,
         command: Command,
     ) -> Result<(), Error> {
+        let task = task.try_into().map_err(Into::into)?;
+        let id = id.try_into().map_err(Into::into)?;
         // The store checks the command if it does not know the id: what was taken once is not held
         // against the clock again.
-        let send = Send {
-            task: task.clone(),
-            id,
-            command,
-        };
+        let send = Send { task, id, command };
         only(self.store.registry().send(vec![send]).await).map(drop)
     }
 
@@ -241,8 +258,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
-    pub async fn outcome(&self, id: &CommandId) -> Result<Option<Outcome>, Error> {
-        Ok(self.store.registry().command(id).await?.outcome)
+    pub async fn outcome(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Error>>,
+    ) -> Result<Option<Outcome>, Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        Ok(self.store.registry().command(&id).await?.outcome)
     }
 
     /// The commands of a task, in order, those that have an outcome included.
@@ -250,8 +271,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
-        self.store.registry().commands(task).await
+    pub async fn commands(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Error>>,
+    ) -> Result<Vec<CommandRecord>, Error> {
+        let task = task.try_into().map_err(Into::into)?;
+        self.store.registry().commands(&task).await
     }
 
     /// One task.
@@ -259,8 +284,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        self.store.registry().get(id).await
+    pub async fn get(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Error>>,
+    ) -> Result<TaskRecord, Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        self.store.registry().get(&id).await
     }
 
     /// The tasks that are meant, in submit order, a page of them. The next page begins after the
@@ -287,8 +316,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn delete(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().delete(vec![id.clone()]).await)
+    pub async fn delete(&self, id: impl TryInto<TaskId, Error: Into<Error>>) -> Result<(), Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        only(self.store.registry().delete(vec![id]).await)
     }
 
     /// Deletes every task that is meant.
@@ -315,8 +345,9 @@ impl Client {
     ///
     /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
     /// [`Error::Unavailable`].
-    pub async fn retry(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().retry(vec![id.clone()]).await)
+    pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Error>>) -> Result<(), Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        only(self.store.registry().retry(vec![id]).await)
     }
 
     /// Starts every ended task that is meant anew; those that live are left out.
@@ -448,8 +479,13 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(id, limit).await
+    pub async fn history(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Error>>,
+        limit: u32,
+    ) -> Result<Vec<Change>, Error> {
+        let id = id.try_into().map_err(Into::into)?;
+        self.store.registry().history(&id, limit).await
     }
 
     /// What happens in the namespace: from now on (`None`), or after a change that was seen.

@@ -103,7 +103,8 @@ impl Client {
     ///
     /// [`Error::NotFound`] when there is no such task, or it is deleted meanwhile;
     /// [`Error::Corrupt`] when it is set aside; [`Error::Unavailable`].
-    pub async fn wait(&self, id: &TaskId) -> Result<Done, Error> {
+    pub async fn wait(&self, id: impl TryInto<TaskId, Error: Into<Error>>) -> Result<Done, Error> {
+        let id = &id.try_into().map_err(Into::into)?;
         self.until(
             |change| change.task == *id && may_end(&change.what),
             || async { ended(self.get(id).await?) },
@@ -140,9 +141,10 @@ impl Client {
     /// ```
     pub async fn wait_with(
         &self,
-        id: &TaskId,
+        id: impl TryInto<TaskId, Error: Into<Error>>,
         report: impl FnMut(Waiting) + Send,
     ) -> Result<Done, Error> {
+        let id = &id.try_into().map_err(Into::into)?;
         let reporter = Mutex::new(Reporter::new(report));
         let reporter = || reporter.lock().unwrap_or_else(PoisonError::into_inner);
         let reporter = &reporter;
@@ -165,7 +167,11 @@ impl Client {
     ///
     /// [`Error::NotFound`] when there is no such command, or its task is deleted meanwhile;
     /// [`Error::Unavailable`].
-    pub async fn wait_outcome(&self, id: &CommandId) -> Result<Outcome, Error> {
+    pub async fn wait_outcome(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Error>>,
+    ) -> Result<Outcome, Error> {
+        let id = &id.try_into().map_err(Into::into)?;
         let task = self.store().registry().command(id).await?.task;
         self.until(|change| change.task == task, || self.outcome(id))
             .await

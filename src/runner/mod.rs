@@ -63,14 +63,14 @@ use crate::store::{Error, Store};
 /// let runner = Runner::builder(&store)
 ///     .handler("double", |task: TaskContext| async move {
 ///         let n: u64 = task.props()?;
-///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2))?)
+///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2)))
 ///     })
 ///     .start()
 ///     .await?;
 ///
 /// let id = client.submit(NewTask::new("double").props(&21)).await?;
 /// let done = client.wait(&id).await?;
-/// assert_eq!(done.result::<u64>()?, Some(42));
+/// assert_eq!(done.result::<u64>()?, 42);
 /// runner.shutdown().await;
 /// # Ok(()) }
 /// ```
@@ -95,7 +95,7 @@ impl Runner {
     }
 
     /// Whether the node has stopped.
-    pub fn is_stopped(&self) -> bool {
+    pub fn should_stop(&self) -> bool {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 

@@ -78,6 +78,13 @@ pub enum Error {
     StoreGone(String),
 }
 
+/// What is valid already converts without an error.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 impl Error {
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {

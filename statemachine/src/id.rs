@@ -93,6 +93,12 @@ macro_rules! name {
             }
         }
 
+        impl From<&$name> for $name {
+            fn from(name: &$name) -> Self {
+                name.clone()
+            }
+        }
+
         impl From<$name> for String {
             fn from(name: $name) -> Self {
                 name.as_str().to_owned()

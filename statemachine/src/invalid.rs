@@ -40,6 +40,13 @@ impl Invalid {
     }
 }
 
+/// What is valid already converts without an error.
+impl From<std::convert::Infallible> for Invalid {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

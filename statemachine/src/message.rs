@@ -190,7 +190,7 @@ impl Effects {
 /// use std::time::Duration;
 /// use windlass_statemachine::Message;
 ///
-/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42)?;
+/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42);
 /// assert_eq!(message.data().unwrap().as_str(), "42");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
@@ -299,16 +299,13 @@ impl Message {
         Action::Complete { result: None }.into()
     }
 
-    /// The task is done, and this came of it.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `result`) when the value has no JSON form.
-    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Result<Self, Invalid> {
-        Ok(Action::Complete {
-            result: Some(Json::new("result", result)?),
+    /// Completes the task with a result: anything that has a JSON form. A value without one (a map
+    /// whose keys are not text) makes it a [`fail`](Self::fail) that says so.
+    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Self {
+        match Json::new("result", result) {
+            Ok(json) => Action::Complete { result: Some(json) }.into(),
+            Err(error) => Self::fail(error),
         }
-        .into())
     }
 
     /// The task is ended for good.
@@ -316,14 +313,17 @@ impl Message {
         Action::Kill.into()
     }
 
-    /// The same message with new data, which replaces what the task has.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `data`) when the value has no JSON form.
-    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Result<Self, Invalid> {
-        self.data = Some(Json::new("data", data)?);
-        Ok(self)
+    /// Adds new data, which replaces the data of the task. A value without a JSON form (a map whose keys
+    /// are not text) turns the message into a [`fail`](Self::fail) that says so, without effects.
+    #[must_use]
+    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
+        match Json::new("data", data) {
+            Ok(json) => {
+                self.data = Some(json);
+                self
+            }
+            Err(error) => Self::fail(error),
+        }
     }
 
     /// The same message with data that is JSON already.
@@ -333,19 +333,37 @@ impl Message {
         self
     }
 
-    /// The same message, which also submits a task: in the same write, or not at all.
+    /// Adds an effect: submits a task in the same write, or not at all. A task that is not valid turns
+    /// the message into a [`fail`](Self::fail) that names the field.
     #[must_use]
-    pub fn and_submit(mut self, task: Task) -> Self {
-        self.effects.submit.push(task);
-        self
+    pub fn and_submit(mut self, task: impl TryInto<Task, Error: Into<Invalid>>) -> Self {
+        match task.try_into() {
+            Ok(task) => {
+                self.effects.submit.push(task);
+                self
+            }
+            Err(error) => Self::fail(error.into()),
+        }
     }
 
-    /// The same message, which also sends a command to another task: in the same write, or not
-    /// at all.
+    /// Adds an effect: sends a command to another task in the same write, or not at all. An id that is
+    /// not valid turns the message into a [`fail`](Self::fail) that says so.
     #[must_use]
-    pub fn and_send(mut self, task: TaskId, id: CommandId, command: Command) -> Self {
-        self.effects.send.push(SendCommand { task, id, command });
-        self
+    pub fn and_send(
+        mut self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
+        command: Command,
+    ) -> Self {
+        let task = task.try_into().map_err(Into::into);
+        let id = id.try_into().map_err(Into::into);
+        match (task, id) {
+            (Ok(task), Ok(id)) => {
+                self.effects.send.push(SendCommand { task, id, command });
+                self
+            }
+            (Err(error), _) | (_, Err(error)) => Self::fail(error),
+        }
     }
 
     /// What the message asks for.
@@ -387,7 +405,7 @@ mod tests {
     fn a_task_or_a_command_alone_is_an_effect() {
         let (id, kind): (TaskId, Kind) = ("t".parse().unwrap(), "k".parse().unwrap());
         let submits = Message::run().and_submit(Task::new(id.clone(), kind));
-        let sends = Message::run().and_send(id, "c".parse().unwrap(), Command::Run);
+        let sends = Message::run().and_send(id, "c", Command::Run);
         assert!(Message::run().effects().is_empty());
         assert!(!submits.effects().is_empty());
         assert!(!sends.effects().is_empty());

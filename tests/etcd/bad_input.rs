@@ -37,8 +37,7 @@ async fn malformed_records_do_not_stop_a_node() {
     let good = client.submit(NewTask::new("k")).await.unwrap();
     assert_eq!(client.wait(&good).await.unwrap().code(), Code::Completed);
     for name in ["envelope", "props", "state"] {
-        let id = name.parse().unwrap();
-        let reason = client.get(&id).await.unwrap().state.unwrap_err();
+        let reason = client.get(name).await.unwrap().state.unwrap_err();
         assert!(reason.to_string().contains("cannot be read"), "{reason}");
     }
     // A task that is set aside is set aside once, and can be deleted.
@@ -50,7 +49,7 @@ async fn malformed_records_do_not_stop_a_node() {
     })
     .await;
     for name in ["envelope", "props", "state"] {
-        client.delete(&name.parse().unwrap()).await.unwrap();
+        client.delete(name).await.unwrap();
     }
     node.shutdown().await;
 }
@@ -66,7 +65,11 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
         .start()
         .await
         .unwrap();
-    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    let id = client
+        .submit(NewTask::new("k").id("t"))
+        .await
+        .unwrap()
+        .into_id();
     until("it runs", async || {
         client.get(&id).await.unwrap().node.is_some()
     })
@@ -109,7 +112,11 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
 async fn a_retry_replaces_props_that_cannot_be_read() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
-    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    let id = client
+        .submit(NewTask::new("k").id("t"))
+        .await
+        .unwrap()
+        .into_id();
     let mut raw = raw(&server.endpoint()).await;
     raw.put("/ns/tasks/t/props", "no json", None).await.unwrap();
     let lease = store

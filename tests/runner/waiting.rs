@@ -69,8 +69,8 @@ async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
         let done = counts.iter().filter(|c| c.state == Some(Code::Completed));
         assert!(done.map(|c| c.tasks).sum::<u64>() >= 300, "{counts:?}");
         for n in 0..300 {
-            let quick = format!("q{n}").parse().unwrap();
-            world.client.delete(&quick).await.unwrap();
+            let quick = format!("q{n}");
+            world.client.delete(quick).await.unwrap();
         }
         let ended = async {
             end.notify_one();
@@ -88,7 +88,7 @@ async fn parked_tasks_are_idle_and_match() {
     let (world, _end, _node) = world().await;
     let later = world.now() + jiff::SignedDuration::from_hours(1);
     let parked = NewTask::new("quick").start_at(later);
-    let id = world.client.submit(parked).await.unwrap();
+    let id = world.client.submit(parked).await.unwrap().into_id();
     world.client.wait_idle(&Filter::default()).await.unwrap();
     let asleep = Filter {
         states: vec![Code::Sleeping],

@@ -19,7 +19,7 @@ use super::History;
 use crate::{
     client::{Client, Done},
     clock::Clock,
-    store::Store,
+    store::{self, Store},
 };
 
 /// Handlers on one node in virtual time: a sleep of a year costs no more than one of a second.
@@ -56,7 +56,7 @@ use crate::{
 ///
 /// async fn poll(task: TaskContext) -> Result<Message, BoxError> {
 ///     let polls: u32 = task.data()?.unwrap_or(0) + 1;
-///     Ok(Message::sleep_for(Duration::from_secs(3600)).with_data(&polls)?)
+///     Ok(Message::sleep_for(Duration::from_secs(3600)).with_data(&polls))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -149,7 +149,11 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Endless`], [`Error::Store`].
-    pub async fn run(&mut self, task: &TaskId) -> Result<Done, Error> {
+    pub async fn run(
+        &mut self,
+        task: impl TryInto<TaskId, Error: Into<store::Error>>,
+    ) -> Result<Done, Error> {
+        let task = &task.try_into().map_err(Into::into)?;
         if !self.drive(Goal::End(task)).await? {
             return Err(self.stuck(task).await?);
         }
@@ -176,7 +180,12 @@ impl Simulation {
     ///
     /// [`Error::Store`] with the error of [`Client::command`]; [`Error::Stuck`],
     /// [`Error::Waiting`], [`Error::Endless`].
-    pub async fn command(&mut self, task: &TaskId, command: Command) -> Result<Outcome, Error> {
+    pub async fn command(
+        &mut self,
+        task: impl TryInto<TaskId, Error: Into<store::Error>>,
+        command: Command,
+    ) -> Result<Outcome, Error> {
+        let task = &task.try_into().map_err(Into::into)?;
         let id = self.client.command(task, command).await?;
         self.drive(Goal::Outcome(&id)).await?;
         match self.client.outcome(&id).await? {
@@ -212,7 +221,11 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Store`].
-    pub async fn history(&self, task: &TaskId) -> Result<History, Error> {
+    pub async fn history(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<store::Error>>,
+    ) -> Result<History, Error> {
+        let task = &task.try_into().map_err(Into::into)?;
         Ok(History::read(&self.client, task).await?)
     }
 
@@ -259,10 +272,10 @@ impl Simulation {
         match goal {
             Goal::Time(_) => Ok(false),
             Goal::End(task) => {
-                let state = self.client.get(task).await?.state?;
+                let state = self.client.get(*task).await?.state?;
                 Ok(state.code().is_terminal())
             }
-            Goal::Outcome(command) => Ok(self.client.outcome(command).await?.is_some()),
+            Goal::Outcome(command) => Ok(self.client.outcome(*command).await?.is_some()),
         }
     }
 
