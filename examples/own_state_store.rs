@@ -162,7 +162,7 @@ async fn main() -> Result<(), BoxError> {
         .into_id();
     let done = client.wait(&id).await?;
     println!(
-        "{:?}, kept in {}",
+        "{}, kept in {}",
         done.result::<String>()?,
         states.file(&id).display()
     );

@@ -76,6 +76,21 @@ impl<J: Job> NewTask<J> {
     pub(crate) fn of(job: &J) -> Self {
         Self::with(Kind::new(J::KIND), Json::new("props", job))
     }
+
+    /// Returns the same task without the type of its kind.
+    pub fn untyped(self) -> NewTask {
+        NewTask {
+            kind: self.kind,
+            id: self.id,
+            props: self.props,
+            start: self.start,
+            priority: self.priority,
+            labels: self.labels,
+            retry: self.retry,
+            if_exists: self.if_exists,
+            job: PhantomData,
+        }
+    }
 }
 
 impl<J: Job> From<J> for NewTask<J> {

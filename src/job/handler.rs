@@ -56,6 +56,32 @@ where
     }
 }
 
+/// Returns the handler of a typed kind as a [`StatefulHandler`], for what takes one: the helpers of
+/// `testing`, [`Builder::default_handler`](crate::runner::Builder::default_handler), a wrapper.
+///
+/// # Example
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use windlass::{Job, JobContext, JobMessage, StatefulHandler, job};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Double(u64);
+/// impl Job for Double {
+///     const KIND: &str = "double";
+///     type Data = ();
+///     type Output = u64;
+/// }
+/// async fn double(task: JobContext<Double>) -> JobMessage<Double> {
+///     JobMessage::complete(task.job().0 * 2)
+/// }
+/// # fn takes(_: impl StatefulHandler) {}
+/// takes(job::handler(double));
+/// ```
+pub fn handler<J: Job>(handler: impl JobHandler<J>) -> impl StatefulHandler {
+    Typed::new(handler)
+}
+
 /// The handler of a typed kind, as a [`StatefulHandler`].
 pub(crate) struct Typed<J, H> {
     handler: H,

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, store::Store};
+//! use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, Store};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Countdown { from: u32 }
@@ -33,7 +33,7 @@
 //!         left -= 1;
 //!         task.checkpoint(&left).await?;
 //!     }
-//!     Ok(JobMessage::complete("lift-off"))
+//!     Ok(JobMessage::complete("lift-off".into()))
 //! }
 //!
 //! # #[tokio::main] async fn main() -> Result<(), BoxError> {
@@ -56,7 +56,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub(crate) use handler::Typed;
 pub use {
     context::JobContext,
-    handler::JobHandler,
+    handler::{JobHandler, handler},
     message::{IntoJobMessage, JobMessage},
 };
 

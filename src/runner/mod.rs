@@ -95,7 +95,7 @@ impl Runner {
     }
 
     /// Whether the node has stopped.
-    pub fn should_stop(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.ended.as_ref().is_none_or(JoinHandle::is_finished)
     }
 

@@ -57,7 +57,7 @@ async fn handlers_are_stopped_before_the_lease_can_have_ended() {
             world.client.get(&id).await.unwrap().state.unwrap().claims == 2
         })
         .await;
-    assert!(!node.should_stop());
+    assert!(!node.is_stopped());
     let ends = ends.all();
     assert_eq!(ends.len(), 1, "the second run goes on: {ends:?}");
     assert_eq!(ends[0].stop, Some(Stop::Node(StopReason::LeaseLost)));

@@ -107,7 +107,7 @@ mod tests {
         world
     }
 
-    fn stop_requested(mut world: World, pid: u32, from: u64, to: u64) -> Found {
+    fn stopped(mut world: World, pid: u32, from: u64, to: u64) -> Found {
         world.witness.push(line(from, pid, Said::Stopped));
         world.witness.push(line(to, pid, Said::Continued));
         check(&world)
