@@ -245,12 +245,12 @@ impl TaskContext {
     }
 
     /// Resolves when the handler should stop, and says why. It stays resolved.
-    pub async fn stopped(&self) -> Stop {
-        self.parts.heard.stopped().await
+    pub async fn stop_requested(&self) -> Stop {
+        self.parts.heard.stop_requested().await
     }
 
     /// Whether the handler should stop: for code that cannot await.
-    pub fn is_stopped(&self) -> bool {
+    pub fn should_stop(&self) -> bool {
         self.parts.heard.stop().is_some()
     }
 
@@ -276,7 +276,7 @@ impl TaskContext {
 
     /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
     /// text. It is shown live and kept with the next write; it costs no write of its own.
-    pub fn progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
+    pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
         let fraction = fraction
             .into()
             .filter(|f| f.is_finite())

@@ -69,14 +69,14 @@ pub const REPORTS: &str = "windlass::node";
 /// let runner = Runner::builder(&store)
 ///     .handler("double", |task: TaskContext| async move {
 ///         let n: u64 = task.props()?;
-///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2))?)
+///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2)))
 ///     })
 ///     .start()
 ///     .await?;
 ///
 /// let id = client.submit(NewTask::new("double").props(&21)).await?;
 /// let done = client.wait(&id).await?;
-/// assert_eq!(done.result::<u64>()?, Some(42));
+/// assert_eq!(done.result::<u64>()?, 42);
 /// runner.shutdown().await;
 /// # Ok(()) }
 /// ```

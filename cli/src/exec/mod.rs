@@ -169,9 +169,9 @@ impl Exec {
     ) -> Result<Message, NotRun> {
         let grace = props.grace.min(self.longest_grace);
         // A stop waits for this: the claim must not be released while a leftover runs.
-        let hurry = task.stopped().map(|stop| left_of(grace, &stop));
+        let hurry = task.stop_requested().map(|stop| left_of(grace, &stop));
         leftover::end(folder, grace, hurry).await?;
-        if let Some(stop) = task.stopped().now_or_never() {
+        if let Some(stop) = task.stop_requested().now_or_never() {
             return Ok(stop.message());
         }
         if let Some(cwd) = &props.cwd
@@ -228,7 +228,7 @@ impl Exec {
         if let Some(log) = log {
             log.finish().await;
         }
-        Ok(conclude(ended, &output, props)?)
+        Ok(conclude(ended, &output, props))
     }
 
     /// How many bytes the output may have as JSON.

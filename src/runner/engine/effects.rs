@@ -188,7 +188,7 @@ impl Engine {
         self.running -= 1;
         error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
             "the handler was aborted and still blocks its thread: going on without it; \
-             blocking work belongs on spawn_blocking and has to look at is_stopped()");
+             blocking work belongs on spawn_blocking and has to look at should_stop()");
         drop(run);
         self.handler_gone(id, Input::Aborted);
     }

@@ -161,8 +161,7 @@ mod tests {
         let bad = || Message::complete().and_send("a/b", "c", Command::Run);
         let message = bad()
             .and_send("good", "c", Command::Run)
-            .with_data(&7)
-            .unwrap();
+            .with_data(&7);
         let Action::Error { error, retryable } = message.action() else {
             panic!("{message:?}")
         };
