@@ -78,7 +78,7 @@ pub(crate) struct Args {
 pub(crate) struct NodeArgs {
     /// After this long without a word from this process others take its tasks
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = args::duration)]
-    lease_ttl: Duration,
+    pub(crate) lease_ttl: Duration,
 
     /// How long a command may take to end when it is told to, whatever longer grace its task has
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]

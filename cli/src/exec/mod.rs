@@ -44,6 +44,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 mod watched;
+mod word;
 
 use std::{ffi::OsStr, process::Stdio, sync::Arc, time::Duration};
 
@@ -70,6 +71,7 @@ pub(crate) use self::{
     names::task_folder,
     props::{FIELDS, Props},
     retry::read as read_retry,
+    word::Word,
 };
 
 /// The name of the kind.
