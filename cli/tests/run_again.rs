@@ -157,7 +157,10 @@ fn the_inputs_of_an_option_are_names_with_the_line() {
     place.write("common", "22");
     // c.cfg is missing: its task counts as it ended.
     assert_eq!(run()["from_earlier_run"], 1);
-    assert_eq!((starts(&place), place.read("starts").lines().last()), (3, Some("a b")));
+    assert_eq!(
+        (starts(&place), place.read("starts").lines().last()),
+        (3, Some("a b"))
+    );
     place.write("a b.cfg", "22");
     assert_eq!(run()["from_earlier_run"], 1);
 }

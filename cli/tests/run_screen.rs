@@ -83,11 +83,23 @@ fn a_store_that_takes_no_writes_is_waited_for_in_one_line() {
     let place = Place::new();
     place.write("lines", "1\n2\n");
     let command = "touch ran-{}; while [ ! -e go ]; do sleep 0.02; done";
-    let args = ["run", "--each", command, "--shell", "-j", "1", "--lease-ttl", "3s", "lines"];
+    let args = [
+        "run",
+        "--each",
+        command,
+        "--shell",
+        "-j",
+        "1",
+        "--lease-ttl",
+        "3s",
+        "lines",
+    ];
     let (run, mut until_shown) = start_on_terminal(&place, &args);
     until("one runs", || place.path("ran-1").exists());
     let other = rusqlite::Connection::open(place.path("s.db")).unwrap();
-    other.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+    other
+        .busy_timeout(std::time::Duration::from_secs(20))
+        .unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     until_shown("the store takes no writes: waiting; is there room on the disk of /");
     other.execute_batch("COMMIT").unwrap();

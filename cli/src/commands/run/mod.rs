@@ -95,6 +95,16 @@ their commands. If it is killed, its supervisor ends the commands.";
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
 
+/// The most commands that a node runs at once.
+const MOST_JOBS: u32 = 1_000_000;
+
+fn jobs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
+        _ => Err(format!("{text} is not from 1 to {MOST_JOBS}")),
+    }
+}
+
 /// What `run` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -117,7 +127,7 @@ pub(crate) struct Args {
 
     /// How many run at once, from 1 [default: one for each core]
     #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = jobs)]
     jobs: u32,
 
     /// The name under which the tasks are found again, also as their label 'batch' [default: made of
