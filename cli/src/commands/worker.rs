@@ -7,7 +7,7 @@ use windlass::{Client, Code, KindConfig, Retry, Runner, runner, store::Filter};
 
 use crate::{
     args,
-    exec::{self, Exec, Folders},
+    exec::{self, Exec, Folders, Gate},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -133,11 +133,13 @@ impl NodeArgs {
         folders: &Folders,
         logs: Logs,
         policy: Retry,
+        gate: Option<Gate>,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
         let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
             .logs(logs)
+            .gate(gate)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
         Runner::builder(store)
@@ -181,7 +183,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let policy = args.retry.unwrap_or_default();
     let mut builder = args
         .node
-        .builder(global, &client, &folders, logs.clone(), policy)
+        .builder(global, &client, &folders, logs.clone(), policy, None)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);

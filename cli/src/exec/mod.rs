@@ -33,6 +33,7 @@ mod capture;
 mod conclude;
 mod fate;
 mod folders;
+mod gate;
 mod group;
 #[cfg(test)]
 mod lease_tests;
@@ -67,6 +68,7 @@ pub(crate) use self::{
     capture::Output,
     fate::Fate,
     folders::Folders,
+    gate::Gate,
     leftover::end_orphans,
     names::task_folder,
     props::{FIELDS, Props},
@@ -88,11 +90,20 @@ pub(crate) struct Exec {
     holders: Arc<[Identity]>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
+    /// How many commands run at once, if that is less than the tasks that are claimed.
+    gate: Option<Gate>,
 }
 
 #[async_trait]
 impl StatefulHandler for Exec {
     async fn run(&self, task: TaskContext) -> Message {
+        let _pass = match &self.gate {
+            Some(gate) => match gate.enter(&task).await {
+                Ok(pass) => Some(pass),
+                Err(message) => return message,
+            },
+            None => None,
+        };
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
@@ -114,12 +125,19 @@ impl Exec {
             max_bytes,
             holders: process::these(None),
             longest_grace: Duration::MAX,
+            gate: None,
         }
     }
 
     /// Writes the output of the commands to these logs.
     pub(crate) fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
+        self
+    }
+
+    /// Lets commands run as this gate says.
+    pub(crate) fn gate(mut self, gate: Option<Gate>) -> Self {
+        self.gate = gate;
         self
     }
 
@@ -177,7 +195,7 @@ impl Exec {
             holders: &self.holders,
             grace,
         };
-        leftover::about_to_start(folder, running).map_err(written_down)?;
+        let record = leftover::about_to_start(folder, running).map_err(written_down)?;
         // A process that stood still learns here that its lease is over, before the engine does.
         if task.lease_left().is_zero() {
             leftover::ended(folder, task.fence());
@@ -191,7 +209,7 @@ impl Exec {
                 return Err(format!("'{}' cannot be run: {e}", props.program));
             }
         };
-        leftover::started(folder, running, group.id()).map_err(written_down)?;
+        leftover::started(record, running, group.id()).map_err(written_down)?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
             run,

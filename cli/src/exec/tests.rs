@@ -375,9 +375,9 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        leftover::about_to_start(&folder, running).unwrap();
+        let record = leftover::about_to_start(&folder, running).unwrap();
         if recorded {
-            leftover::started(&folder, running, pid).unwrap();
+            leftover::started(record, running, pid).unwrap();
         }
         client.command(&id, Command::Run).await.unwrap();
         let done = timeout(LONG, client.wait(&id)).await.unwrap().unwrap();

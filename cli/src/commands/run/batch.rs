@@ -8,7 +8,7 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
     Client, Code, Kind, State, TaskId,
     store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What},
@@ -36,9 +36,6 @@ const TICK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long it is asked again once the node has stopped: what is left to read is the summary.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long the tasks of earlier runs are counted.
-const INTRODUCTION: Duration = Duration::from_millis(500);
 
 /// The reasons to stop: signals.
 pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
@@ -77,6 +74,8 @@ pub(super) struct Settings {
     pub(super) retry_failed: bool,
     /// The first failure ends the run.
     pub(super) fail_fast: bool,
+    /// How many commands run at once: the node may have claimed more.
+    pub(super) jobs: usize,
 }
 
 /// The tasks of a run.
@@ -118,34 +117,6 @@ impl Batch {
             heard: Instant::now(),
             patience: PATIENCE,
         }
-    }
-
-    /// Says where the store is, and how many tasks of the batch it has from earlier runs.
-    pub(super) async fn introduce(&self, url: &str) {
-        let filter = Filter {
-            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
-            ..Filter::default()
-        };
-        let (mut known, mut after) = (0, 0);
-        let count = async {
-            loop {
-                let page = Page { after, limit: 1000 };
-                let records = self.client.list(&filter, page).await.unwrap_or_default();
-                let Some(last) = records.last() else { break };
-                after = last.order;
-                known += records.len();
-            }
-        };
-        let counted = timeout(INTRODUCTION, count).await.is_ok();
-        let known = match (known, counted) {
-            (0, true) => "no tasks from earlier runs".to_owned(),
-            (1, true) => "1 task from earlier runs".to_owned(),
-            (known, true) => format!("{known} tasks from earlier runs"),
-            (known, false) => format!("more than {known} tasks from earlier runs"),
-        };
-        let (url, name) = (windlass::store::without_password(url), &self.name);
-        let text = format!("store {url}, batch {name}: {known}");
-        self.report.screen().note(text);
     }
 
     /// Looks which tasks of the batch are live before any line is read: they are run only if a line
@@ -223,6 +194,7 @@ impl Batch {
                 },
                 _ = tick.tick() => {
                     let running = self.live.values().filter(|live| live.runs()).count();
+                    let running = running.min(self.settings.jobs);
                     self.report.tick(running, self.live.len() - running);
                     if self.heard.elapsed() > SILENCE {
                         self.heard = Instant::now();
@@ -258,6 +230,16 @@ impl Batch {
             return Ok(());
         };
         match change.what {
+            // There is nothing more to know of it.
+            What::Moved {
+                to: Code::Completed,
+                ..
+            } if !self.report.prints() => {
+                let lines = live.lines;
+                self.live.remove(&change.task);
+                self.named.forget(&change.task);
+                self.report.count_completed(lines);
+            }
             What::Moved { to, .. } if to.is_terminal() => self.look_up_one(&change.task).await?,
             What::Moved { to, .. } => live.state = to,
             What::Claimed { .. } => live.claimed = true,

@@ -46,7 +46,8 @@ use self::{
 };
 use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
 use crate::{
-    args, exec,
+    args,
+    exec::{self, Gate},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
@@ -94,6 +95,9 @@ their commands. If it is killed, its supervisor ends the commands.";
 
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
+
+/// The most tasks that are claimed ahead while commands are short.
+const AHEAD: u32 = 64;
 
 /// The most commands that a node runs at once.
 const MOST_JOBS: u32 = 1_000_000;
@@ -241,7 +245,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         checked.lines,
         printing,
     );
-    let named = Named::default();
+    // After a failure that ends the run nothing more starts.
+    let ahead = if args.fail_fast {
+        0
+    } else {
+        args.jobs.saturating_mul(2).min(AHEAD)
+    };
+    let gate = Gate::new(args.jobs, ahead);
+    let named = Named::new(gate.clone());
     let mut batch = Batch::new(
         client.clone(),
         report,
@@ -251,13 +262,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             again: args.again,
             retry_failed: args.retry_failed,
             fail_fast: args.fail_fast,
+            jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
         },
     );
     batch.introduce(&url).await;
     batch.look_for_earlier().await?;
     let runner = args
         .node
-        .builder(global, &client, &folders, logs, policy)
+        .builder(global, &client, &folders, logs, policy, Some(gate))
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)

@@ -109,8 +109,18 @@ impl Report {
 
     /// A task has completed.
     pub(super) fn completed(&mut self, record: &TaskRecord, lines: u64) {
-        self.counts.completed += lines;
+        self.count_completed(lines);
         self.print(record, false);
+    }
+
+    /// A task has completed whose output is not printed.
+    pub(super) fn count_completed(&mut self, lines: u64) {
+        self.counts.completed += lines;
+    }
+
+    /// Whether output is printed.
+    pub(super) fn prints(&self) -> bool {
+        self.printing.is_some()
     }
 
     /// A task had completed when its line came: in an earlier run, or for an equal line of this one.

@@ -20,6 +20,8 @@ use crate::{
 
 /// How often the commands that still run are named.
 const EVERY: Duration = Duration::from_secs(5);
+/// How long after the signal the first look is.
+const MOMENT: Duration = Duration::from_millis(100);
 /// How long the store may take to list them.
 const LOOK: Duration = Duration::from_millis(500);
 /// How many of them are named.
@@ -82,6 +84,8 @@ impl Stopping {
     async fn stop(&self, signal: &str, mut signals: UnboundedReceiver<&'static str>) {
         self.screen.clear();
         let begun = Instant::now();
+        // Tasks that were claimed ahead are released by then, and commands that obey have ended.
+        sleep(MOMENT).await;
         let first = self.commands().await;
         match first.as_deref() {
             Some([]) => self.screen.note(format_args!("{signal}: stopping")),

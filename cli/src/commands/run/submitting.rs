@@ -3,10 +3,10 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures::{StreamExt, stream};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use windlass::{
     Code, Kind, TaskId,
-    store::{Error, IfExists, Submitted, TaskRecord},
+    store::{Error, Filter, IfExists, Page, Submitted, TaskRecord},
 };
 
 use super::{
@@ -20,10 +20,41 @@ use crate::exit::Failure;
 /// How many tasks are read at a time.
 const READS: usize = 32;
 
+/// How long the tasks of earlier runs are counted.
+const INTRODUCTION: Duration = Duration::from_millis(500);
+
 /// The task of a line.
 type Numbering = (u64, Entry);
 
 impl Batch {
+    /// Says where the store is, and how many tasks of the batch it has from earlier runs.
+    pub(super) async fn introduce(&self, url: &str) {
+        let filter = Filter {
+            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
+            ..Filter::default()
+        };
+        let (mut known, mut after) = (0, 0);
+        let count = async {
+            loop {
+                let page = Page { after, limit: 1000 };
+                let records = self.client.list(&filter, page).await.unwrap_or_default();
+                let Some(last) = records.last() else { break };
+                after = last.order;
+                known += records.len();
+            }
+        };
+        let counted = timeout(INTRODUCTION, count).await.is_ok();
+        let known = match (known, counted) {
+            (0, true) => "no tasks from earlier runs".to_owned(),
+            (1, true) => "1 task from earlier runs".to_owned(),
+            (known, true) => format!("{known} tasks from earlier runs"),
+            (known, false) => format!("more than {known} tasks from earlier runs"),
+        };
+        let (url, name) = (windlass::store::without_password(url), &self.name);
+        let text = format!("store {url}, batch {name}: {known}");
+        self.report.screen().note(text);
+    }
+
     /// Submits the tasks of these lines.
     pub(super) async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
         let mut entries = Vec::with_capacity(chunk.len());
