@@ -61,7 +61,7 @@ impl Stopping {
             }
             () = self.watch_lease(renewals) => {}
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Says when the node does not renew its lease in time, and when it does again.
