@@ -31,6 +31,7 @@
 
 mod capture;
 mod conclude;
+mod env_file;
 mod fate;
 mod folders;
 mod gate;
@@ -39,6 +40,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 mod names;
+pub(crate) mod operators;
 pub(crate) mod process;
 mod props;
 mod retry;
@@ -47,7 +49,7 @@ mod tests;
 mod watched;
 mod word;
 
-use std::{ffi::OsStr, process::Stdio, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, process::Stdio, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::{process::Command, time::Instant};
@@ -56,6 +58,7 @@ use windlass::{ActionKind, Message, StatefulHandler, Stop, StopReason, TaskConte
 
 use self::{
     conclude::conclude,
+    env_file::Variables,
     folders::Folder,
     group::Group,
     leftover::Running,
@@ -92,6 +95,7 @@ pub(crate) struct Exec {
     longest_grace: Duration,
     /// How many commands run at once, if that is less than the tasks that are claimed.
     gate: Option<Gate>,
+    variables: env_file::Reader,
 }
 
 #[async_trait]
@@ -126,6 +130,7 @@ impl Exec {
             holders: process::these(None),
             longest_grace: Duration::MAX,
             gate: None,
+            variables: env_file::Reader::default(),
         }
     }
 
@@ -189,6 +194,7 @@ impl Exec {
         {
             return Err(format!("props.cwd: '{}' is not a folder", cwd.display()));
         }
+        let variables = self.variables.read(props).await?;
         let written_down = |e| format!("the command cannot be written down: {e}");
         let running = Running {
             fence: task.fence(),
@@ -202,11 +208,16 @@ impl Exec {
             return Err("the command was not started: the lease of this node is over".to_owned());
         }
         let started = Instant::now();
-        let mut group = match Group::start(&mut prepare(task, props, folder)) {
+        let mut group = match Group::start(&mut prepare(task, props, &variables, folder)) {
             Ok(group) => group,
             Err(e) => {
                 leftover::ended(folder, task.fence());
-                return Err(format!("'{}' cannot be run: {e}", props.program));
+                let hint = match e.kind() {
+                    io::ErrorKind::NotFound => operators::for_missing(&props.program.to_string()),
+                    _ => None,
+                };
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                return Err(format!("'{}' cannot be run: {e}{hint}", props.program));
             }
         };
         leftover::started(record, running, group.id()).map_err(written_down)?;
@@ -258,7 +269,7 @@ fn left_of(grace: Duration, stop: &Stop) -> Duration {
     }
 }
 
-fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
+fn prepare(task: &TaskContext, props: &Props, variables: &Variables, folder: &Folder) -> Command {
     let mut command = Command::new(&props.program);
     for (name, value) in std::env::vars_os() {
         if is_own(&name, &value) {
@@ -267,6 +278,7 @@ fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
     }
     command
         .args(&props.args)
+        .envs(variables)
         .envs(&props.env)
         .env("WINDLASS_TASK_ID", task.id().as_str())
         .env("WINDLASS_ATTEMPT", task.attempt().to_string())

@@ -25,6 +25,11 @@ impl Word {
         OsString::from_vec(self.0.clone())
     }
 
+    /// The word, if it is text.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -9,7 +9,7 @@ use windlass_statemachine::{NodeName, TaskId};
 use super::{
     Inner,
     item::Item,
-    keys::{FOLDERS, end_of, is_version},
+    keys::{FOLDERS, QUARANTINED, end_of, is_version},
     queued::Stored,
     read::Bundle,
     records::{self, Entry},
@@ -118,17 +118,21 @@ impl Inner {
     /// Adds that the history of a task goes.
     pub(super) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.keys.histories(id);
-        item.delete(&format!("{prefix}quarantined"));
         if !is_folder(id.as_str()) {
-            // Versions are numbers, and no folder begins with a digit.
+            // Versions are numbers, and no folder begins with a digit or is a quarantine.
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
+            item.delete_range(
+                &format!("{prefix}{QUARANTINED}"),
+                format!("{prefix}{QUARANTINED}~"),
+            );
             return Ok(());
         }
         // In a namespace `history` inside this one, `history/tasks/ID` is a task.
         let read = self.get_all(&prefix).await;
         let (kvs, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
         let own = |kv: &KeyValue| {
-            name_of(kv, &prefix).is_some_and(is_version) && records::parse::<Entry>(kv).is_ok()
+            let is_ours = |name: &str| is_version(name) || name.starts_with(QUARANTINED);
+            name_of(kv, &prefix).is_some_and(is_ours) && records::parse::<Entry>(kv).is_ok()
         };
         let all: Vec<_> = kvs.iter().map(|kv| (kv.key().to_vec(), own(kv))).collect();
         item.delete_ranges(&prefix, &all);
