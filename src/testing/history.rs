@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_statemachine::{ActionKind, Code, TaskId};
+use windlass_statemachine::{ActionKind, Code, Invalid, TaskId};
 
 use crate::{
     client::Client,
