@@ -19,7 +19,7 @@ pub use waits::Waits;
 use crate::{
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        Send, Store, Submit, Submitted, TaskRecord,
+        SendCommand, Store, Submit, Submitted, TaskRecord,
     },
     task::NewTask,
 };
@@ -161,7 +161,7 @@ impl Client {
     ) -> Result<(), Error> {
         // The store checks the command if it does not know the id: what was taken once is not held
         // against the clock again.
-        let send = Send {
+        let send = SendCommand {
             task: task.clone(),
             id,
             command,
@@ -183,11 +183,11 @@ impl Client {
             |record| !is_ended(record),
             |ids| {
                 let registry = registry.clone();
-                let sends: Result<Vec<Send>, Invalid> = ids
+                let sends: Result<Vec<SendCommand>, Invalid> = ids
                     .iter()
                     .map(|task| {
                         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-                        Ok(Send {
+                        Ok(SendCommand {
                             task: task.clone(),
                             id,
                             command: command.clone(),
@@ -225,7 +225,7 @@ impl Client {
         for task in tasks {
             let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
             ids.push(id.clone());
-            sends.push(Send {
+            sends.push(SendCommand {
                 task: task.clone(),
                 id,
                 command: command.clone(),
