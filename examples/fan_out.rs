@@ -19,7 +19,7 @@ async fn split(task: TaskContext) -> Result<Message, BoxError> {
         let part = NewTask::new("shout")
             .id(format!("{}-{n}", task.id()))
             .props(word);
-        message = message.and_submit(part.try_into()?);
+        message = message.and_submit(part);
     }
     Ok(message)
 }
@@ -43,10 +43,10 @@ async fn main() -> Result<(), BoxError> {
     client
         .submit(NewTask::new("split").id("speech").props(&words))
         .await?;
-    client.wait(&"speech".parse()?).await?;
+    client.wait("speech").await?;
     client.wait_idle(&Filter::default()).await?;
     for n in 0..words.len() {
-        let part = client.wait(&format!("speech-{n}").parse()?).await?;
+        let part = client.wait(format!("speech-{n}")).await?;
         println!(
             "{} {}",
             part.task.id,

@@ -87,8 +87,8 @@ pub use task::NewTask;
 pub use windlass_statemachine::{
     self as statemachine, Action, ActionKind, Code, Command, CommandId, Decision, Effects,
     ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName,
-    Outcome, Progress, QueuedCommand, Retry, RetryPolicy, State, Status, StopReason, Task, TaskId,
-    Wake, task::Labels,
+    Outcome, Progress, QueuedCommand, Retry, RetryPolicy, State, Status, StopReason, SubmitTask,
+    Task, TaskId, Wake, task::Labels,
 };
 
 /// Compiles the code of the README.

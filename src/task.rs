@@ -1,10 +1,17 @@
 //! [`NewTask`]: how a task is put together before it is submitted.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_statemachine::{Invalid, Json, Kind, Retry, Task, TaskId, task::Labels};
+use windlass_statemachine::{
+    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Wake, task::Labels,
+};
 
-use crate::store::{IfExists, Submit};
+use crate::{
+    clock::SystemClock,
+    store::{IfExists, Submit},
+};
 
 /// A task to submit. What is wrong with it is told by [`build`](Self::build) or by the submit, with
 /// the field's name.
@@ -28,7 +35,7 @@ pub struct NewTask {
     kind: String,
     id: Option<String>,
     props: Result<Json, Invalid>,
-    start_at: Option<Timestamp>,
+    start: Option<Wake>,
     priority: i32,
     labels: Labels,
     retry: Option<Retry>,
@@ -43,7 +50,7 @@ impl NewTask {
             kind: kind.into(),
             id: None,
             props: Ok(Json::null()),
-            start_at: None,
+            start: None,
             priority: 0,
             labels: Labels::new(),
             retry: None,
@@ -72,10 +79,38 @@ impl NewTask {
         self
     }
 
-    /// Not before this time.
+    /// Not before this time. Replaces [`start_in`](Self::start_in).
     #[must_use]
     pub fn start_at(mut self, at: Timestamp) -> Self {
-        self.start_at = Some(at);
+        self.start = Some(Wake::At(at));
+        self
+    }
+
+    /// Not before this long from now. Replaces [`start_at`](Self::start_at).
+    ///
+    /// The time is counted from [`Client::submit`](crate::Client::submit), by the store's clock; as an
+    /// effect ([`Message::and_submit`](crate::Message::and_submit)) from when the message is applied;
+    /// otherwise from [`build`](Self::build), by the clock of this machine.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{Client, Code, Message, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let hour = Duration::from_secs(3600);
+    /// client.submit(NewTask::new("mail").id("reminder").start_in(hour)).await?;
+    /// assert_eq!(client.get("reminder").await?.state?.code(), Code::Sleeping);
+    ///
+    /// // A handler's message.
+    /// let message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn start_in(mut self, wait: Duration) -> Self {
+        self.start = Some(Wake::After(wait));
         self
     }
 
@@ -121,13 +156,18 @@ impl NewTask {
     ///
     /// [`Invalid`] naming the field.
     pub fn build(self) -> Result<Submit, Invalid> {
+        self.build_at(SystemClock::shared().now())
+    }
+
+    /// As [`build`](Self::build), at this time.
+    pub(crate) fn build_at(self, now: Timestamp) -> Result<Submit, Invalid> {
         let id = match self.id {
             Some(id) => TaskId::new(id)?,
             None => TaskId::new(uuid::Uuid::now_v7().to_string())?,
         };
         let mut task = Task::new(id, Kind::new(self.kind)?);
         task.props = self.props?;
-        task.start_at = self.start_at;
+        task.start_at = self.start.map(|start| start_at(start, now)).transpose()?;
         task.priority = self.priority;
         task.labels = self.labels;
         task.retry = self.retry;
@@ -136,6 +176,28 @@ impl NewTask {
             task,
             if_exists: self.if_exists,
         })
+    }
+}
+
+fn start_at(start: Wake, now: Timestamp) -> Result<Timestamp, Invalid> {
+    let beyond = "is beyond the year 9999; start the task sooner";
+    start
+        .resolve(now)
+        .map_err(|_| Invalid::new("start_in", beyond))
+}
+
+impl TryFrom<NewTask> for SubmitTask {
+    type Error = Invalid;
+    fn try_from(mut new: NewTask) -> Result<Self, Invalid> {
+        let start_in = match new.start {
+            Some(Wake::After(wait)) => Some(wait),
+            Some(Wake::At(_)) | None => None,
+        };
+        if start_in.is_some() {
+            new.start = None;
+        }
+        let task = new.try_into()?;
+        Ok(Self { task, start_in })
     }
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn lateness(setting: &Setting, report: &mut Report) {
         })
         .await;
         let client = windlass::Client::new(&store);
-        let last = format!("due-{}", due - 1).parse().unwrap();
+        let last = format!("due-{}", due - 1);
         client.wait(&last).await.unwrap();
         runner.drain().await;
         runner.shutdown().await;

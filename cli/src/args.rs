@@ -1,11 +1,17 @@
 //! What is typed: the commands, and readers for durations, times and labels.
 
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
-use crate::{commands, commands::steer, exit, global::Global};
+use crate::{
+    commands,
+    commands::steer,
+    config,
+    exit::{self, Failure},
+    global::Global,
+};
 
 /// Durable tasks, on one SQLite file or on etcd: submit them, watch them, steer them. Every step of a
 /// task is stored before the next one happens, so nothing that a crash does can take it back.
@@ -82,6 +88,38 @@ pub(crate) enum Command {
     Completions(commands::completions::Args),
 }
 
+impl Cli {
+    /// Reads the words of the command line, and the settings of the configuration file behind them.
+    ///
+    /// # Errors
+    ///
+    /// The failure with which the program ends; help and the version come as one too, with exit code 0.
+    pub(crate) fn read() -> Result<Self, ExitCode> {
+        let words = || std::env::args_os();
+        let typed = Self::command()
+            .try_get_matches_from(words())
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .map_err(|e| {
+                // A reader that went away is no reason to complain.
+                let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+                let _ = without_environment(e).print();
+                code
+            })?;
+        let report = |failure: Failure| ExitCode::from(typed.global.report(&failure));
+        let command = Self::command();
+        let config = config::load(typed.global.config.as_deref(), &command).map_err(report)?;
+        let Some(config) = config else {
+            return Ok(typed);
+        };
+        // The settings are the defaults of a second reading: what was typed stands above them.
+        let read = config
+            .apply(command)
+            .try_get_matches_from(words())
+            .and_then(|matches| Self::from_arg_matches(&matches));
+        read.map_err(|e| report(Failure::Usage(format!("config: {e}"))))
+    }
+}
+
 impl Command {
     /// How long the commands of tasks may take to end, of a command that runs them.
     pub(crate) fn grace(&self) -> Option<Duration> {
@@ -95,8 +133,11 @@ impl Command {
 
 /// Returns the error that the same words give without `WINDLASS_STORE`. clap's usage line shows an
 /// option that the environment sets as if it were required.
-pub(crate) fn without_environment(error: clap::Error) -> clap::Error {
-    let command = Cli::command().mut_arg("store", |store| store.env(None::<&str>));
+fn without_environment(error: clap::Error) -> clap::Error {
+    let mut command = Cli::command();
+    for name in ["store", "log_format", "config"] {
+        command = command.mut_arg(name, |arg| arg.env(None::<&str>));
+    }
     let again = command.try_get_matches_from(std::env::args_os());
     again.err().unwrap_or(error)
 }
@@ -136,6 +177,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// Reads a time as RFC 3339.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
+}
+
+/// Reads a priority.
+pub(crate) fn priority(text: &str) -> Result<i32, String> {
+    let (least, most) = (i32::MIN, i32::MAX);
+    text.parse().map_err(|_| {
+        format!("'{text}' is not a whole number from {least} to {most}; the usual one is 0, and greater ones are claimed first")
+    })
 }
 
 /// Reads `name=value`.

@@ -132,6 +132,21 @@ impl Failure {
         self.exit()
     }
 
+    /// As [`report`](Self::report), as a line of a log in JSON.
+    pub(crate) fn report_json(&self) -> Exit {
+        if !matches!(self, Self::Pipe) {
+            let line = serde_json::json!({
+                "timestamp": jiff::Timestamp::now(),
+                "level": "ERROR",
+                "message": self.to_string(),
+                "target": "windlass",
+            });
+            // Where standard error is closed no program reads it.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+        self.exit()
+    }
+
     /// A file that could not be read or written.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
         Self::Usage(format!("{path}: {error}"))

@@ -2,11 +2,15 @@
 
 use std::{
     io::IsTerminal,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use clap::{ArgAction, ValueEnum};
+use clap::{
+    ArgAction, ValueEnum,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 use tokio::time::sleep;
 use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
@@ -20,7 +24,7 @@ use windlass::{
 };
 
 use crate::{
-    exit::Failure,
+    exit::{Exit, Failure},
     output::{Format, Output},
     supervisor::Link,
 };
@@ -35,6 +39,16 @@ pub(crate) enum Color {
     Always,
     /// Never.
     Never,
+}
+
+/// How lines of the log look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// The options of every command.
@@ -75,6 +89,31 @@ pub(crate) struct Global {
     /// Log to standard error; twice for more (WINDLASS_LOG takes a filter, such as windlass=debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// How the lines of the log look, on standard error
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_LOG_FORMAT",
+        hide_env_values = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT"
+    )]
+    pub(crate) log_format: LogFormat,
+
+    /// A file of settings, in TOML, with the names of the options; an option and a variable of the
+    /// environment stand above it [default: windlass/config.toml in your configuration directory, if
+    /// it exists]
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_CONFIG",
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
+        value_name = "FILE"
+    )]
+    pub(crate) config: Option<PathBuf>,
 
     /// What this process hears of its supervisor, if it has one.
     #[arg(skip)]
@@ -145,12 +184,26 @@ impl Global {
                 })?
             }
         };
-        tracing_subscriber::fmt()
+        let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .with_ansi(self.colors(std::io::stderr().is_terminal()))
-            .init();
+            .with_writer(std::io::stderr);
+        match self.log_format {
+            LogFormat::Text => log
+                .with_ansi(self.colors(std::io::stderr().is_terminal()))
+                .init(),
+            // A span's own fields are in the object `span`.
+            LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
+        }
         Ok(())
+    }
+
+    /// Reports what stopped the program on standard error, in the format of the log; returns how the
+    /// program ends.
+    pub(crate) fn report(&self, failure: &Failure) -> Exit {
+        match self.log_format {
+            LogFormat::Text => failure.report(),
+            LogFormat::Json => failure.report_json(),
+        }
     }
 
     /// Whether to use colours on something that is, or is not, a terminal.

@@ -14,14 +14,19 @@
 //! | `view` | how a task looks: its stable JSON form, and rows of tables |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
+//! | `plain` | errors of serde in the words of JSON |
 //! | `place` | where this machine keeps the files of a store |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
 //! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
+//! | `config` | settings from a file, as defaults of the options |
+//! | `env_args` | the options that name files with variables for commands |
 //! | `hash` | names made of content |
 
 mod args;
 mod bulk;
 mod commands;
+mod config;
+mod env_args;
 mod exec;
 mod exit;
 mod global;
@@ -31,6 +36,7 @@ mod line;
 mod logs;
 mod output;
 mod place;
+mod plain;
 mod select;
 mod supervisor;
 mod text;
@@ -39,12 +45,11 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
     args::{Cli, Command},
-    commands::reference,
+    commands::{candidates, reference},
     exit::{Exit, Failure},
     supervisor::Role,
 };
@@ -57,14 +62,18 @@ pub fn main() -> ExitCode {
         let printed = reference::execute();
         return printed.unwrap_or_else(|failure| failure.report()).into();
     }
-    let mut cli = match Cli::try_parse() {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == candidates::WORD)
+    {
+        let words = std::env::args_os().skip(2);
+        let words: Vec<String> = words.map(|w| w.to_string_lossy().into_owned()).collect();
+        candidates::execute(&words);
+        return ExitCode::SUCCESS;
+    }
+    let mut cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(e) => {
-            // Help and version come here too. A reader that went away is no reason to complain.
-            let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-            let _ = args::without_environment(e).print();
-            return code;
-        }
+        Err(code) => return code,
     };
     let logs = cli.global.log(match cli.command {
         // It stays, and its log is all there is to see.
@@ -73,7 +82,7 @@ pub fn main() -> ExitCode {
         _ => LevelFilter::ERROR,
     });
     if let Err(failure) = logs {
-        return failure.report().into();
+        return cli.global.report(&failure).into();
     }
     if let Some(grace) = cli.command.grace() {
         match supervisor::enter(grace) {
@@ -88,12 +97,12 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => {
             let failure = Failure::Store(format!("the async runtime did not start: {e}"));
-            return failure.report().into();
+            return cli.global.report(&failure).into();
         }
     };
     let exit = runtime
         .block_on(commands::execute(cli.command, &cli.global))
-        .unwrap_or_else(|failure| failure.report());
+        .unwrap_or_else(|failure| cli.global.report(&failure));
     // What still runs in the background (a read of standard input, say) must not hold the exit up.
     runtime.shutdown_background();
     exit.into()

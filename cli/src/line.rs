@@ -1,8 +1,15 @@
 //! [`TaskLine`]: a task as one line of JSON.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
 use windlass::{Invalid, Json, Labels, NewTask, Retry};
+
+use crate::{exec, plain};
 
 /// A task as one line of JSON: the fields of a task, where the id may be missing, and the kind too
 /// when a default is given.
@@ -53,6 +60,11 @@ fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error>
 const EXAMPLE: &str = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
 
 impl TaskLine {
+    /// The names of the fields.
+    pub(crate) const FIELDS: [&str; 7] = [
+        "id", "kind", "props", "start_at", "priority", "labels", "retry",
+    ];
+
     /// Reads a line.
     ///
     /// # Errors
@@ -66,13 +78,14 @@ impl TaskLine {
                 format!("is not a JSON object; {EXAMPLE}"),
             ));
         }
-        serde_json::from_str(text).map_err(|e| {
-            // The line of the file is told by whoever reads it; serde counts within the text.
-            let text = e
-                .to_string()
-                .replace(" at line 1 column ", " at character ");
-            Invalid::new("task", format!("{text}; {EXAMPLE}"))
-        })
+        if let Ok(fields) = serde_json::from_str::<BTreeMap<&str, IgnoredAny>>(text)
+            && let Some(name) = fields.keys().find(|name| exec::FIELDS.contains(name))
+        {
+            let reason =
+                format!("'{name}' is a field of a command, and stands in 'props'; {EXAMPLE}");
+            return Err(Invalid::new("task", reason));
+        }
+        plain::from_str(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
     }
 
     /// The task; what the line does not say is as in `default`.
@@ -127,11 +140,21 @@ mod tests {
                 r#"{"kind":"a","priority":2147483648}"#,
                 "priority: 2147483648 is not",
             ),
-            (r#"{"kind":"a","prop":1}"#, "unknown field `prop`"),
-            (r#"{"kind":"a","start_at":"soon"}"#, "start_at: 'soon'"),
+            (
+                r#"{"kind":"a","prop":1}"#,
+                "task: 'prop' is no field; write 'props', if that is the one",
+            ),
+            (
+                r#"{"kind":"exec","command":"true"}"#,
+                "task: 'command' is a field of a command, and stands in 'props'",
+            ),
+            (
+                r#"{"kind":"a","start_at":"soon"}"#,
+                "task: start_at: 'soon'",
+            ),
             (
                 r#"{"kind":"a","retry":{"policy":"x"}}"#,
-                "unknown variant `x`",
+                "retry.policy: 'x' is none of strikes, exponential, never, abandoned",
             ),
         ] {
             let error = TaskLine::parse(text).unwrap_err().to_string();
@@ -140,6 +163,16 @@ mod tests {
         let none = TaskLine::parse("{}").unwrap();
         let error = none.into_task(&TaskLine::default()).unwrap_err();
         assert_eq!(error.field(), "kind");
+    }
+
+    #[test]
+    fn the_fields_are_those_that_are_read() {
+        for field in TaskLine::FIELDS {
+            let text = format!("{{\"{field}\":true}}");
+            let error = TaskLine::parse(&text).err().map(|e| e.to_string());
+            let unknown = error.is_some_and(|e| e.contains("is no field"));
+            assert!(!unknown, "{field}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! [`Client`]: submits, lists, commands and waits.
 
+mod bulk;
 mod record;
 mod wait;
 mod waiting;
@@ -7,11 +8,9 @@ mod waits;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use windlass_statemachine::{
-    Code, Command, CommandId, Invalid, Kind, NodeName, Outcome, State, TaskId,
-};
+use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake};
 
+pub use bulk::Bulk;
 pub use record::Done;
 pub use waiting::Waiting;
 pub use waits::Waits;
@@ -19,7 +18,7 @@ pub use waits::Waits;
 use crate::{
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        SendCommand, Store, Submit, Submitted, TaskRecord,
+        SendCommand, Store, Submit, Submitted, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -51,17 +50,10 @@ pub struct Client {
     store: Store,
 }
 
-/// What bulk calls did: how many tasks, and which failed.
-#[derive(Debug, Default)]
-pub struct Bulk {
-    /// For how many tasks it was done.
-    pub done: u64,
-    /// For which it was not, and why.
-    pub failed: Vec<(TaskId, Error)>,
+/// The name that a caller gave, or what is wrong with it.
+fn name<N>(given: impl TryInto<N, Error: Into<Invalid>>) -> Result<N, Error> {
+    given.try_into().map_err(|e| Error::Invalid(e.into()))
 }
-
-/// How many tasks a bulk call handles at a time.
-const CHUNK: u32 = 1000;
 
 fn only<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
     answers
@@ -89,7 +81,7 @@ impl Client {
     /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
     pub async fn submit(&self, task: NewTask) -> Result<TaskId, Error> {
-        let submit = task.build()?;
+        let submit = task.build_at(self.store.clock().now())?;
         let id = submit.task.id.clone();
         only(self.submit_many(vec![submit]).await)?;
         Ok(id)
@@ -101,17 +93,7 @@ impl Client {
         let mut answers: Vec<Option<Result<Submitted, Error>>> = Vec::with_capacity(tasks.len());
         let mut good = Vec::with_capacity(tasks.len());
         for submit in tasks {
-            let bytes = submit.task.props.len();
-            let checked = if bytes > limit {
-                Err(Error::TooLarge {
-                    field: "props",
-                    bytes,
-                    limit,
-                })
-            } else {
-                submit.task.check(limit).map_err(Error::from)
-            };
-            match checked {
+            match rules::size::check_task(&submit.task, limit) {
                 Ok(()) => {
                     answers.push(None);
                     good.push(submit);
@@ -141,7 +123,11 @@ impl Client {
     ///
     /// [`Error::Invalid`] (a sleep that ends in the past), [`Error::NotFound`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn command(&self, task: &TaskId, command: Command) -> Result<CommandId, Error> {
+    pub async fn command(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        command: Command,
+    ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
         self.command_with_id(task, id.clone(), command).await?;
         Ok(id)
@@ -155,57 +141,34 @@ impl Client {
     /// As [`command`](Self::command).
     pub async fn command_with_id(
         &self,
-        task: &TaskId,
-        id: CommandId,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<(), Error> {
         // The store checks the command if it does not know the id: what was taken once is not held
         // against the clock again.
         let send = SendCommand {
-            task: task.clone(),
-            id,
+            task: name(task)?,
+            id: name(id)?,
             command,
         };
         only(self.store.registry().send(vec![send]).await).map(drop)
     }
 
-    /// Sends a command to every live task that is meant. Tasks that end meanwhile are left out.
+    /// Sends a task to sleep for this long from now, by the store's clock, as
+    /// [`Command::Sleep`] does until a time.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Unavailable`] while listing; those of single tasks are in the
-    /// answer.
-    pub async fn command_all(&self, filter: &Filter, command: Command) -> Result<Bulk, Error> {
-        command.check(self.store.clock().now())?;
-        let registry = self.store.registry().clone();
-        self.each(
-            filter,
-            |record| !is_ended(record),
-            |ids| {
-                let registry = registry.clone();
-                let sends: Result<Vec<SendCommand>, Invalid> = ids
-                    .iter()
-                    .map(|task| {
-                        let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-                        Ok(SendCommand {
-                            task: task.clone(),
-                            id,
-                            command: command.clone(),
-                        })
-                    })
-                    .collect();
-                async move {
-                    match sends {
-                        Ok(sends) => {
-                            let answers = registry.send(sends).await;
-                            answers.into_iter().map(|a| a.map(drop)).collect()
-                        }
-                        Err(e) => ids.iter().map(|_| Err(e.clone().into())).collect(),
-                    }
-                }
-            },
-        )
-        .await
+    /// [`Error::Invalid`] (field `until`) for no time at all or one beyond the year 9999, and those of
+    /// [`command`](Self::command).
+    pub async fn sleep_for(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        wait: Duration,
+    ) -> Result<CommandId, Error> {
+        let until = Wake::After(wait).resolve(self.store.clock().now())?;
+        self.command(task, Command::Sleep { until }).await
     }
 
     /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
@@ -241,8 +204,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] (also once its task is deleted), [`Error::Unavailable`].
-    pub async fn outcome(&self, id: &CommandId) -> Result<Option<Outcome>, Error> {
-        Ok(self.store.registry().command(id).await?.outcome)
+    pub async fn outcome(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
+    ) -> Result<Option<Outcome>, Error> {
+        let id = name(id)?;
+        Ok(self.store.registry().command(&id).await?.outcome)
     }
 
     /// The commands of a task, in order, those that have an outcome included.
@@ -250,17 +217,39 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn commands(&self, task: &TaskId) -> Result<Vec<CommandRecord>, Error> {
-        self.store.registry().commands(task).await
+    pub async fn commands(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Vec<CommandRecord>, Error> {
+        self.store.registry().commands(&name(task)?).await
     }
 
     /// One task.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        self.store.registry().get(id).await
+    /// [`Error::Invalid`] (field `id`), [`Error::NotFound`], [`Error::Unavailable`].
+    ///
+    /// # Example
+    ///
+    /// An id is a [`TaskId`], or text:
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let id = client.submit(NewTask::new("mail").id("welcome-7")).await?;
+    /// assert_eq!(client.get("welcome-7").await?.task, client.get(&id).await?.task);
+    /// let error = client.get("a/b").await.unwrap_err();
+    /// assert!(matches!(error, Error::Invalid(e) if e.field() == "id"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn get(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<TaskRecord, Error> {
+        self.store.registry().get(&name(id)?).await
     }
 
     /// The tasks that are meant, in submit order, a page of them. The next page begins after the
@@ -287,26 +276,11 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn delete(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().delete(vec![id.clone()]).await)
-    }
-
-    /// Deletes every task that is meant.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] while listing; those of single tasks are in the answer.
-    pub async fn delete_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry().clone();
-        self.each(
-            filter,
-            |_| true,
-            |ids| {
-                let registry = registry.clone();
-                async move { registry.delete(ids).await }
-            },
-        )
-        .await
+    pub async fn delete(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<(), Error> {
+        only(self.store.registry().delete(vec![name(id)?]).await)
     }
 
     /// Starts an ended task anew: a new incarnation, attempts from 0, with the data it had.
@@ -315,90 +289,8 @@ impl Client {
     ///
     /// [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live one,
     /// [`Error::Unavailable`].
-    pub async fn retry(&self, id: &TaskId) -> Result<(), Error> {
-        only(self.store.registry().retry(vec![id.clone()]).await)
-    }
-
-    /// Starts every ended task that is meant anew; those that live are left out.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] while listing; those of single tasks are in the answer.
-    pub async fn retry_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry().clone();
-        self.each(filter, is_ended, |ids| {
-            let registry = registry.clone();
-            async move { registry.retry(ids).await }
-        })
-        .await
-    }
-
-    async fn each<F, Fut>(
-        &self,
-        filter: &Filter,
-        wanted: impl Fn(&TaskRecord) -> bool,
-        act: F,
-    ) -> Result<Bulk, Error>
-    where
-        F: Fn(Vec<TaskId>) -> Fut,
-        Fut: Future<Output = Vec<Result<(), Error>>>,
-    {
-        let mut bulk = Bulk::default();
-        let mut page = Page {
-            after: 0,
-            limit: CHUNK,
-        };
-        loop {
-            let records = self.store.registry().list(filter, page).await?;
-            let Some(last) = records.last() else {
-                return Ok(bulk);
-            };
-            page.after = last.order;
-            let ids: Vec<TaskId> = records
-                .iter()
-                .filter(|r| wanted(r))
-                .map(|r| r.task.id.clone())
-                .collect();
-            if ids.is_empty() {
-                continue;
-            }
-            for (id, answer) in ids.iter().zip(act(ids.clone()).await) {
-                match answer {
-                    Ok(()) => bulk.done += 1,
-                    Err(e) => bulk.failed.push((id.clone(), e)),
-                }
-            }
-        }
-    }
-
-    /// Deletes what ended longer than `age` ago in one of `states` (empty: any terminal state);
-    /// answers how many tasks.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invalid`] (field `states`) for one that is not terminal, [`Error::Unavailable`].
-    pub async fn purge(&self, states: &[Code], age: Duration) -> Result<u64, Error> {
-        if let Some(live) = states.iter().find(|s| !s.is_terminal()) {
-            let reason = format!("'{live}' is not an end; purge takes completed, failed, killed");
-            return Err(Invalid::new("states", reason).into());
-        }
-        let all = [Code::Completed, Code::Failed, Code::Killed];
-        let states = if states.is_empty() { &all[..] } else { states };
-        let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
-        let before = self
-            .store
-            .clock()
-            .now()
-            .checked_sub(age)
-            .unwrap_or(Timestamp::MIN);
-        let mut purged = 0;
-        loop {
-            let now = self.store.registry().purge(states, before, CHUNK).await?;
-            purged += now;
-            if now < u64::from(CHUNK) {
-                return Ok(purged);
-            }
-        }
+    pub async fn retry(&self, id: impl TryInto<TaskId, Error: Into<Invalid>>) -> Result<(), Error> {
+        only(self.store.registry().retry(vec![name(id)?]).await)
     }
 
     /// The nodes that live.
@@ -415,13 +307,17 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    pub async fn is_handled(&self, kind: &Kind) -> Result<bool, Error> {
+    pub async fn is_handled(
+        &self,
+        kind: impl TryInto<Kind, Error: Into<Invalid>>,
+    ) -> Result<bool, Error> {
+        let kind = name(kind)?;
         let nodes = self.nodes().await?;
         Ok(nodes.iter().any(|n| {
             n.spec
                 .kinds
                 .as_ref()
-                .is_none_or(|kinds| kinds.contains(kind))
+                .is_none_or(|kinds| kinds.contains(&kind))
         }))
     }
 
@@ -430,8 +326,13 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] when no live node has that name, [`Error::Unavailable`].
-    pub async fn command_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
-        self.store.registry().send_node(node, command).await
+    pub async fn command_node(
+        &self,
+        node: impl TryInto<NodeName, Error: Into<Invalid>>,
+        command: NodeCommand,
+    ) -> Result<u64, Error> {
+        let registry = self.store.registry();
+        registry.send_node(&name(node)?, command).await
     }
 
     /// What a node answered; `None` while it has not.
@@ -448,8 +349,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
-        self.store.registry().history(id, limit).await
+    pub async fn history(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        limit: u32,
+    ) -> Result<Vec<Change>, Error> {
+        self.store.registry().history(&name(id)?, limit).await
     }
 
     /// What happens in the namespace: from now on (`None`), or after a change that was seen.
@@ -461,12 +366,4 @@ impl Client {
     pub async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.store.registry().changes(after).await
     }
-}
-
-fn is_ended(record: &TaskRecord) -> bool {
-    // One that is set aside is retried too.
-    record
-        .state
-        .as_ref()
-        .map_or(true, |state: &State| state.code().is_terminal())
 }

@@ -7,9 +7,9 @@ use std::{
 
 use futures::StreamExt;
 use tokio::time::sleep;
-use windlass_statemachine::{Code, CommandId, Outcome, TaskId};
+use windlass_statemachine::{Code, CommandId, Invalid, Outcome, TaskId};
 
-use super::{Client, Done, Waiting, waiting::Reporter};
+use super::{Client, Done, Waiting, name, waiting::Reporter};
 use crate::store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What};
 
 /// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
@@ -103,10 +103,14 @@ impl Client {
     ///
     /// [`Error::NotFound`] when there is no such task, or it is deleted meanwhile;
     /// [`Error::Corrupt`] when it is set aside; [`Error::Unavailable`].
-    pub async fn wait(&self, id: &TaskId) -> Result<Done, Error> {
+    pub async fn wait(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Done, Error> {
+        let id: TaskId = name(id)?;
         self.until(
-            |change| change.task == *id && may_end(&change.what),
-            || async { ended(self.get(id).await?) },
+            |change| change.task == id && may_end(&change.what),
+            || async { ended(self.get(&id).await?) },
         )
         .await
     }
@@ -140,9 +144,10 @@ impl Client {
     /// ```
     pub async fn wait_with(
         &self,
-        id: &TaskId,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
         report: impl FnMut(Waiting) + Send,
     ) -> Result<Done, Error> {
+        let id = &name::<TaskId>(id)?;
         let reporter = Mutex::new(Reporter::new(report));
         let reporter = || reporter.lock().unwrap_or_else(PoisonError::into_inner);
         let reporter = &reporter;
@@ -165,9 +170,13 @@ impl Client {
     ///
     /// [`Error::NotFound`] when there is no such command, or its task is deleted meanwhile;
     /// [`Error::Unavailable`].
-    pub async fn wait_outcome(&self, id: &CommandId) -> Result<Outcome, Error> {
-        let task = self.store().registry().command(id).await?.task;
-        self.until(|change| change.task == task, || self.outcome(id))
+    pub async fn wait_outcome(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
+    ) -> Result<Outcome, Error> {
+        let id: CommandId = name(id)?;
+        let task = self.store().registry().command(&id).await?.task;
+        self.until(|change| change.task == task, || self.outcome(&id))
             .await
     }
 

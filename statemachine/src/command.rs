@@ -87,13 +87,17 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `until`) for a sleep that would end in the past.
+    /// [`Invalid`]: field `until` for a sleep that would end in the past, field `result` for one that is
+    /// nested too deep ([`Json::check_depth`]).
     pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
         match self {
             Self::Sleep { until } if *until <= now => Err(Invalid::new(
                 "until",
                 format!("{until} is in the past; give a time after {now}, or send run"),
             )),
+            Self::Complete {
+                result: Some(result),
+            } => result.check_depth("result"),
             _ => Ok(()),
         }
     }

@@ -93,6 +93,26 @@ macro_rules! name {
             }
         }
 
+        impl TryFrom<&String> for $name {
+            type Error = Invalid;
+            fn try_from(text: &String) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl From<&$name> for $name {
+            fn from(name: &$name) -> Self {
+                name.clone()
+            }
+        }
+
+        // Iterators over borrowed names yield these.
+        impl From<&&$name> for $name {
+            fn from(name: &&$name) -> Self {
+                (*name).clone()
+            }
+        }
+
         impl From<$name> for String {
             fn from(name: $name) -> Self {
                 name.as_str().to_owned()

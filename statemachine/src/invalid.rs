@@ -1,6 +1,6 @@
 //! [`Invalid`]: bad input, told with the field and what would be right.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, convert::Infallible};
 
 /// An input that breaks a rule. It names the field, what is wrong, and what would be right.
 ///
@@ -37,6 +37,13 @@ impl Invalid {
     /// What is wrong, and what would be right.
     pub fn reason(&self) -> &str {
         &self.reason
+    }
+}
+
+/// The error of a conversion that always succeeds.
+impl From<Infallible> for Invalid {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

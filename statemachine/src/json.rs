@@ -45,6 +45,10 @@ impl Hash for Json {
     }
 }
 
+/// The deepest nesting of arrays and objects in the props, the data and the result of a task. Most
+/// readers of JSON refuse more than 128 levels, and the records that a task stands in add some.
+pub const MAX_DEPTH: usize = 100;
+
 impl Json {
     /// The document `null`.
     pub fn null() -> Self {
@@ -116,6 +120,62 @@ impl Json {
     /// The length of the document's text in bytes.
     pub fn len(&self) -> usize {
         self.as_str().len()
+    }
+
+    /// Checks that arrays and objects are nested at most [`MAX_DEPTH`] deep. `field` is named in the
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] with the depth.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Json;
+    ///
+    /// let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    /// assert!(Json::parse("props", &nested(100))?.check_depth("props").is_ok());
+    /// let error = Json::parse("props", &nested(101))?.check_depth("props").unwrap_err();
+    /// assert!(error.to_string().starts_with("props: is nested 101 levels deep; at most 100"));
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn check_depth(&self, field: &'static str) -> Result<(), Invalid> {
+        match self.depth() {
+            ..=MAX_DEPTH => Ok(()),
+            depth => Err(Invalid::new(
+                field,
+                format!(
+                    "is nested {depth} levels deep; at most {MAX_DEPTH} are allowed: write the inner \
+                     part as text"
+                ),
+            )),
+        }
+    }
+
+    /// How deep arrays and objects are nested; 0 when there is none.
+    fn depth(&self) -> usize {
+        // Each level opens and closes.
+        if self.len() <= 2 * MAX_DEPTH {
+            return 0;
+        }
+        let (mut depth, mut deepest) = (0_usize, 0);
+        let (mut in_text, mut escaped) = (false, false);
+        for byte in self.as_str().bytes() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_text => escaped = true,
+                b'"' => in_text = !in_text,
+                _ if in_text => {}
+                b'[' | b'{' => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
     }
 
     /// Never true: the shortest document has one byte.
@@ -207,6 +267,27 @@ mod tests {
         }
         assert_eq!(Json::null(), json("null"));
         assert_eq!(Json::default(), json("null"));
+    }
+
+    #[test]
+    fn nesting_is_counted_outside_of_texts() {
+        let deep = |open: &str, close: &str, inner: &str, depth: usize| {
+            let text = format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
+            json(&text).check_depth("data").map_err(|e| e.to_string())
+        };
+        assert_eq!(deep("[", "]", "", MAX_DEPTH), Ok(()));
+        assert_eq!(deep("{\"a\":", "}", "1", MAX_DEPTH), Ok(()));
+        for (open, close) in [("[", "]"), ("{\"]\\\"}\":", "}")] {
+            let error = deep(open, close, "0", MAX_DEPTH + 1).unwrap_err();
+            assert!(
+                error.starts_with("data: is nested 101 levels deep; at most 100 are allowed"),
+                "{error}"
+            );
+        }
+        let text = format!("[\"{}\", \"\\\"{}\"]", "[".repeat(200), "{".repeat(200));
+        assert_eq!(json(&text).check_depth("data"), Ok(()));
+        let siblings = format!("[{}[]]", "[],".repeat(200));
+        assert_eq!(json(&siblings).check_depth("data"), Ok(()));
     }
 
     #[test]

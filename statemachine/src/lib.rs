@@ -61,7 +61,7 @@ pub use id::{CommandId, Fence, Kind, NodeName, TaskId};
 pub use invalid::Invalid;
 pub use json::Json;
 pub use machine::{Machine, StopReason};
-pub use message::{Action, ActionKind, Effects, Message, Wake};
+pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
 pub use state::{Code, Progress, State, Status};
 pub use task::{Labels, Task};

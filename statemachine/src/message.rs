@@ -1,11 +1,15 @@
 //! [`Message`]: what causes a transition. A handler returns one.
 
+mod effects;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Command, CommandId, Invalid, Json, Task, TaskId};
+pub use effects::{Effects, SendCommand, SubmitTask};
+
+use crate::{Invalid, Json};
 
 /// When a sleep ends: at a time, or a while after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,33 +159,6 @@ impl Action {
     }
 }
 
-/// A command that is sent to a task as an effect of a transition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SendCommand {
-    /// The task it goes to.
-    pub task: TaskId,
-    /// The id of the command; sending the same id again is the same command.
-    pub id: CommandId,
-    /// What is asked of the task.
-    pub command: Command,
-}
-
-/// What else is done in the same atomic write as a transition, or not at all.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Effects {
-    /// Tasks to submit.
-    pub submit: Vec<Task>,
-    /// Commands to send to other tasks.
-    pub send: Vec<SendCommand>,
-}
-
-impl Effects {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.submit.is_empty() && self.send.is_empty()
-    }
-}
-
 /// What a handler returns: an action, with new data and effects if it has any.
 ///
 /// # Example
@@ -199,6 +176,10 @@ pub struct Message {
     pub(crate) action: Action,
     pub(crate) data: Option<Json>,
     pub(crate) effects: Effects,
+    /// The places of submitted tasks that start a while after the message is applied.
+    starts: Vec<(usize, Duration)>,
+    /// An effect had an invalid name: the message takes no other.
+    refused: bool,
 }
 
 impl From<Action> for Message {
@@ -207,6 +188,8 @@ impl From<Action> for Message {
             action,
             data: None,
             effects: Effects::default(),
+            starts: Vec::new(),
+            refused: false,
         }
     }
 }
@@ -333,21 +316,6 @@ impl Message {
         self
     }
 
-    /// The same message, which also submits a task: in the same write, or not at all.
-    #[must_use]
-    pub fn and_submit(mut self, task: Task) -> Self {
-        self.effects.submit.push(task);
-        self
-    }
-
-    /// The same message, which also sends a command to another task: in the same write, or not
-    /// at all.
-    #[must_use]
-    pub fn and_send(mut self, task: TaskId, id: CommandId, command: Command) -> Self {
-        self.effects.send.push(SendCommand { task, id, command });
-        self
-    }
-
     /// What the message asks for.
     pub fn action(&self) -> &Action {
         &self.action
@@ -372,7 +340,8 @@ impl Message {
         self.data.as_ref()
     }
 
-    /// What else is to be done in the same write.
+    /// What else is to be done in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
+    /// its `start_at` when the message is applied.
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
@@ -381,13 +350,13 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::{Command, Kind, Task, TaskId};
 
     #[test]
     fn a_task_or_a_command_alone_is_an_effect() {
         let (id, kind): (TaskId, Kind) = ("t".parse().unwrap(), "k".parse().unwrap());
         let submits = Message::run().and_submit(Task::new(id.clone(), kind));
-        let sends = Message::run().and_send(id, "c".parse().unwrap(), Command::Run);
+        let sends = Message::run().and_send(id, "c", Command::Run);
         assert!(Message::run().effects().is_empty());
         assert!(!submits.effects().is_empty());
         assert!(!sends.effects().is_empty());

@@ -97,7 +97,7 @@ impl Task {
         self.kind == other.kind && self.props.same_value(&other.props)
     }
 
-    /// Checks what the types alone do not: sizes, labels, the retry policy's numbers.
+    /// Checks what the types alone do not: sizes, nesting, labels, the retry policy's numbers.
     ///
     /// # Errors
     ///
@@ -113,6 +113,7 @@ impl Task {
                 ),
             ));
         }
+        self.props.check_depth("props")?;
         check_labels(&self.labels)?;
         self.retry.as_ref().map_or(Ok(()), Retry::check)
     }
@@ -189,6 +190,14 @@ mod tests {
             "{error}"
         );
         assert_eq!(task.check(102), Ok(()));
+    }
+
+    #[test]
+    fn props_that_are_nested_too_deep_are_refused() {
+        let mut task = task();
+        let text = format!("{}{}", "[".repeat(101), "]".repeat(101));
+        task.props = Json::parse("props", &text).unwrap();
+        assert_eq!(task.check(1000).unwrap_err().field(), "props");
     }
 
     #[test]

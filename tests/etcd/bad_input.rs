@@ -37,7 +37,7 @@ async fn malformed_records_do_not_stop_a_node() {
     let good = client.submit(NewTask::new("k")).await.unwrap();
     assert_eq!(client.wait(&good).await.unwrap().code(), Code::Completed);
     for name in ["envelope", "props", "state"] {
-        let id = name.parse().unwrap();
+        let id: windlass::TaskId = name.parse().unwrap();
         let reason = client.get(&id).await.unwrap().state.unwrap_err();
         assert!(reason.to_string().contains("cannot be read"), "{reason}");
     }
@@ -50,7 +50,7 @@ async fn malformed_records_do_not_stop_a_node() {
     })
     .await;
     for name in ["envelope", "props", "state"] {
-        client.delete(&name.parse().unwrap()).await.unwrap();
+        client.delete(name).await.unwrap();
     }
     node.shutdown().await;
 }

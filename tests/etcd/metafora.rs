@@ -80,7 +80,7 @@ async fn node(store: &Store, name: &str) -> Node {
 }
 
 async fn runs_on(client: &Client, id: &str, node: &str) {
-    let id = id.parse().unwrap();
+    let id: windlass::TaskId = id.parse().unwrap();
     let node = Some(node.parse().unwrap());
     until("it runs there", async || {
         (client.get(&id).await).is_ok_and(|record| record.node == node)
@@ -304,7 +304,7 @@ async fn a_mark_that_metafora_has_outdated_parks_nothing() {
     for id in ["m", "stays"] {
         metafora.submit(id).await;
         runs_on(&client, id, "first").await;
-        let sent = client.command(&id.parse().unwrap(), Command::Pause).await;
+        let sent = client.command(id, Command::Pause).await;
         client.wait_outcome(&sent.unwrap()).await.unwrap();
     }
     until("both are parked", async || {
@@ -318,7 +318,7 @@ async fn a_mark_that_metafora_has_outdated_parks_nothing() {
     let second = node(&store, "second").await;
     runs_on(&client, "m", "second").await;
     assert!(metafora.get("parked/stays").await.is_some());
-    let stays = client.get(&"stays".parse().unwrap()).await.unwrap();
+    let stays = client.get("stays").await.unwrap();
     assert_eq!(stays.state.unwrap().code(), Code::Paused);
     second.shutdown().await;
 }
@@ -340,7 +340,7 @@ async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
         "{state}"
     );
     // Its nodes take no state over into a later task: it begins as it was submitted.
-    client.delete(&"later".parse().unwrap()).await.unwrap();
+    client.delete("later").await.unwrap();
     assert!(metafora.get("state/later").await.is_none());
 }
 
@@ -367,8 +367,8 @@ async fn nodes_of_metafora_are_listed_and_not_balanced_with() {
     };
     assert_eq!(names(client.nodes().await.unwrap()), ["go", "ours"]);
     assert_eq!(names(store.peers().await.unwrap()), ["ours"]);
-    let go = "go".parse().unwrap();
-    let sent = client.command_node(&go, NodeCommand::Freeze).await;
+    let go = "go";
+    let sent = client.command_node(go, NodeCommand::Freeze).await;
     sent.unwrap();
     assert!(
         client

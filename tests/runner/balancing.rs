@@ -159,13 +159,13 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     };
     let mut before = 0;
     for n in 0..120 {
-        let id = format!("t{n}").parse().unwrap();
+        let id = format!("t{n}");
         before += moves(world.client.history(&id, 100).await.unwrap());
     }
     tokio::time::sleep(secs(600)).await;
     let mut after = 0;
     for n in 0..120 {
-        let id = format!("t{n}").parse().unwrap();
+        let id = format!("t{n}");
         after += moves(world.client.history(&id, 100).await.unwrap());
     }
     assert_eq!(before, after, "nothing moves any more");
@@ -196,7 +196,7 @@ async fn fair_nodes_keep_what_no_other_can_take() {
         }
         tokio::time::sleep(secs(60)).await;
         for n in 0..40 {
-            let id = format!("t{n}").parse().unwrap();
+            let id = format!("t{n}");
             let state = world.client.get(&id).await.unwrap().state.unwrap();
             assert_eq!(state.claims, 1, "{id}");
         }
@@ -237,7 +237,7 @@ async fn fair_nodes_take_what_idle_and_full_nodes_cannot() {
     assert_eq!(claims(&running).await, shared, "nothing moves to and fro");
     let mut claimed = 0;
     for n in 0..40 {
-        let id = format!("t{n}").parse().unwrap();
+        let id = format!("t{n}");
         let state = world.client.get(&id).await.unwrap().state.unwrap();
         claimed += state.claims;
     }
@@ -300,10 +300,10 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
     let id = world.client.submit(NewTask::new("sleeps")).await.unwrap();
     world.rest(&id, windlass::Code::Sleeping).await;
     let before = asked.load(Ordering::SeqCst);
-    let node = "n".parse().unwrap();
+    let node = "n";
     let order = world
         .client
-        .command_node(&node, NodeCommand::Balance)
+        .command_node(node, NodeCommand::Balance)
         .await
         .unwrap();
     world

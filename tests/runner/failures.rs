@@ -168,7 +168,7 @@ async fn a_panic_and_an_id_that_is_taken_are_reported_and_retried() {
         })
         .handler("submits", move |_: TaskContext| {
             let child = taken.clone();
-            async move { Ok::<_, BoxError>(Message::complete().and_submit(child.try_into()?)) }
+            async move { Ok::<_, BoxError>(Message::complete().and_submit(child)) }
         })
         .start()
         .await

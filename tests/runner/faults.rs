@@ -76,7 +76,7 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
                 async move {
                     counted.fetch_add(1, Ordering::SeqCst);
                     task.checkpoint("half").await?;
-                    let child = NewTask::new("other").id("child").try_into()?;
+                    let child = NewTask::new("other").id("child");
                     Ok::<_, BoxError>(Message::complete().and_submit(child))
                 }
             })
@@ -294,7 +294,7 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
         .await
         .unwrap();
     assert!(waits.await.unwrap().unwrap().is_completed());
-    let missing = world.client.wait(&"missing".parse().unwrap()).await;
+    let missing = world.client.wait("missing").await;
     assert!(
         matches!(missing, Err(Error::NotFound { .. })),
         "{missing:?}"

@@ -225,10 +225,8 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
             KindConfig::default().retry(Retry::Never),
             |task: TaskContext| async move {
                 let child: String = task.props()?;
-                let child = NewTask::new("child").id(child).try_into()?;
-                let other = NewTask::new("child")
-                    .id(format!("{}-other", task.id()))
-                    .try_into()?;
+                let child = NewTask::new("child").id(child);
+                let other = NewTask::new("child").id(format!("{}-other", task.id()));
                 Ok::<_, BoxError>(Message::complete().and_submit(other).and_submit(child))
             },
         )
@@ -255,7 +253,7 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         "{:?}",
         done.error()
     );
-    let other = world.client.get(&"p2-other".parse().unwrap()).await;
+    let other = world.client.get("p2-other").await;
     assert!(matches!(other, Err(Error::NotFound { .. })), "{other:?}");
 }
 
@@ -266,8 +264,8 @@ async fn a_command_that_a_handler_sends_reaches_the_other_task() {
         .node("n")
         .handler("waits", |_: TaskContext| async { Message::pause() })
         .handler("frees", |_: TaskContext| async {
-            let other = "other".parse()?;
-            let id = "free-1".parse()?;
+            let other = "other";
+            let id = "free-1";
             let command = Command::Complete {
                 result: Some(json!(7).into()),
             };

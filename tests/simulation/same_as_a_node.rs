@@ -34,7 +34,7 @@ async fn handle(task: TaskContext) -> Result<Message, BoxError> {
         ("too-large", _) => Message::complete_with(&"x".repeat(2 << 20))?,
         ("parent", _) => {
             let child = Task::new("child".parse()?, "child".parse()?);
-            let command = "c1".parse()?;
+            let command = "c1";
             Message::complete().and_submit(child.clone()).and_send(
                 child.id,
                 command,

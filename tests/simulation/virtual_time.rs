@@ -92,6 +92,49 @@ async fn a_short_sleep_keeps_its_claim() {
 }
 
 #[tokio::test]
+async fn a_task_starts_a_while_after_its_submit_in_virtual_time() {
+    let parent = |_: TaskContext| async {
+        let child = NewTask::new("child").id("child").start_in(HOUR);
+        Message::complete().and_submit(child)
+    };
+    let child = |_: TaskContext| async { Message::complete() };
+    let builder = Simulation::builder()
+        .handler("parent", parent)
+        .handler("child", child);
+    let mut simulation = builder.start().await.unwrap();
+    let task = NewTask::new("parent").id("parent").start_in(HOUR);
+    simulation.client().submit(task).await.unwrap();
+    let state = async |simulation: &Simulation, id: &str| {
+        let record = simulation.client().get(id).await;
+        record.ok().map(|record| record.state.unwrap().code())
+    };
+    let almost = HOUR - Duration::from_millis(1);
+    simulation.advance(almost).await.unwrap();
+    assert_eq!(state(&simulation, "parent").await, Some(Code::Sleeping));
+    simulation.advance(Duration::from_millis(1)).await.unwrap();
+    assert_eq!(state(&simulation, "parent").await, Some(Code::Completed));
+    simulation.advance(almost).await.unwrap();
+    assert_eq!(state(&simulation, "child").await, Some(Code::Sleeping));
+    simulation.advance(Duration::from_millis(1)).await.unwrap();
+    assert_eq!(state(&simulation, "child").await, Some(Code::Completed));
+}
+
+#[tokio::test]
+async fn a_start_beyond_the_year_9999_fails_the_task() {
+    let parent = |_: TaskContext| async {
+        Message::complete().and_submit(NewTask::new("child").start_in(Duration::MAX))
+    };
+    let builder = Simulation::builder().handler("parent", parent);
+    let mut simulation = builder.start().await.unwrap();
+    let id = simulation.client().submit(NewTask::new("parent"));
+    let id = id.await.unwrap();
+    let done = simulation.run(&id).await.unwrap();
+    let error = "start_in: is beyond the year 9999; start the task sooner";
+    assert_eq!(done.error(), Some(error));
+    assert_eq!(done.code(), Code::Failed);
+}
+
+#[tokio::test]
 async fn retries_wait_in_virtual_time() {
     let fails = |task: TaskContext| async move {
         match task.attempt() {

@@ -1,9 +1,13 @@
 //! `windlass submit`: one task, or many as JSON lines.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use windlass::{
     Client, Invalid, NewTask, TaskId,
     client::{Done, Waiting, Waits},
@@ -11,14 +15,16 @@ use windlass::{
 };
 
 use crate::{
-    args::{duration, label, time},
+    args::{duration, label, priority, time},
     commands::{steer::after, submit_lines},
+    env_args::EnvArgs,
     exec,
     exit::{Exit, Failure},
     global::Global,
     input,
     line::TaskLine,
     output::Output,
+    plain,
     text::one_line,
     waiting::{Deadline, WaitArgs, note_unhandled},
 };
@@ -57,7 +63,7 @@ pub(crate) struct Args {
     wait_in: Option<Duration>,
 
     /// Tasks with a greater one are claimed first; 0 by default
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i32>,
 
     /// A label
@@ -70,6 +76,9 @@ pub(crate) struct Args {
     /// {"policy":"exponential","attempts":5,"cap":"10m"}
     #[arg(long, value_name = "POLICY")]
     retry: Option<String>,
+
+    #[command(flatten)]
+    env: EnvArgs,
 
     /// A task that is there already, with the same kind and props (as values: spaces and the order of names do not matter), is as good as submitted
     #[arg(long)]
@@ -90,6 +99,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
+
+    /// Whether the hint to shells was given.
+    #[arg(skip)]
+    hinted: AtomicBool,
 }
 
 impl Args {
@@ -116,7 +129,7 @@ impl Args {
     }
 
     /// The task, ready to be submitted.
-    pub(crate) fn submit(&self, task: NewTask) -> Result<Submit, Invalid> {
+    pub(crate) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
         let task = if self.idempotent {
             task.idempotent()
         } else {
@@ -127,10 +140,35 @@ impl Args {
         } else {
             task
         };
-        let submit = task.build()?;
-        if submit.task.kind.as_str() == exec::KIND {
-            // What a command cannot be made of is told now, not by a task that failed.
-            exec::Props::parse(&submit.task.props)?;
+        let mut submit = task.build()?;
+        if submit.task.kind.as_str() != exec::KIND {
+            if self.env.is_empty() {
+                return Ok(submit);
+            }
+            let reason = format!(
+                "is for commands, which tasks of kind '{}' are not; leave it out",
+                submit.task.kind
+            );
+            return Err(Invalid::new("--env-file or --env-from", reason));
+        }
+        if !self.env.is_empty() {
+            let mut props: Map<String, Value> = plain::from_str(submit.task.props.as_str())
+                .map_err(|e| Invalid::new("props", e))?;
+            self.env.add_to(&mut props)?;
+            submit.task.props = Value::Object(props).into();
+        }
+        // What a command cannot be made of is an error now, not of a task that failed.
+        let props = exec::Props::parse(&submit.task.props)?;
+        let words = props.args.iter().map(String::as_str);
+        if !props.is_shell
+            && let Some(word) = exec::operators::among(words)
+            && !self.hinted.swap(true, Ordering::Relaxed)
+        {
+            out.note(format!(
+                "note: '{word}' is an argument of '{}': no shell reads it; put the line into 'shell' \
+                 instead of 'command' to have one",
+                props.program
+            ));
         }
         Ok(submit)
     }
@@ -148,10 +186,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let lines = input::lines("lines", path)?;
         return submit_lines::execute(lines, &task, &args, global).await;
     }
-    let submit = args.submit(task.into_task(&TaskLine::default())?)?;
+    let out = global.out();
+    let submit = args.submit(task.into_task(&TaskLine::default())?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
-    let out = global.out();
     let answer = client.submit_many(vec![submit]).await.pop();
     let Some(answer) = answer else {
         return Err(Failure::Store("the store gave no answer".into()));
@@ -165,11 +203,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
     }
     let done = if args.wait.wait {
-        let report = |waiting| note(&out, &waiting);
-        let wait = async { Ok(client.wait_with(&id, report).await?) };
+        let report = |waiting: Waiting| {
+            if let Some(text) = reported(&waiting) {
+                out.note(text);
+            }
+        };
         let deadline = Deadline::after(args.wait.timeout);
-        let done = deadline.within(&not_ended(&id), wait).await?;
-        Some(done)
+        Some(ended(&client, &id, deadline, report).await?)
     } else {
         None
     };
@@ -203,25 +243,24 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     })
 }
 
-/// Waits until a task has ended.
+/// Waits until a task has ended, and reports what happens meanwhile.
 pub(crate) async fn ended(
     client: &Client,
     id: &TaskId,
     deadline: Deadline,
+    report: impl FnMut(Waiting) + Send,
 ) -> Result<Done, Failure> {
-    let wait = async { Ok(client.wait(id).await?) };
-    deadline.within(&not_ended(id), wait).await
+    let wait = async { Ok(client.wait_with(id, report).await?) };
+    let what = format!("task '{id}' has not ended");
+    deadline.within(&what, wait).await
 }
 
-fn not_ended(id: &TaskId) -> String {
-    format!("task '{id}' has not ended")
-}
-
-/// Notes what a wait reports, but what is printed anyway: that nobody handles the kind, and the end.
-fn note(out: &Output, waiting: &Waiting) {
+/// What to note of a wait: everything but what is printed anyway, which is that no node handles the
+/// kind, and the end.
+pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
-        Waiting::Failed(failed) if failed.is_last() => {}
-        Waiting::Waits(Waits::NoNode) => {}
-        waiting => out.note(one_line(&waiting.to_string())),
+        Waiting::Failed(failed) if failed.is_last() => None,
+        Waiting::Waits(Waits::NoNode) => None,
+        waiting => Some(one_line(&waiting.to_string())),
     }
 }

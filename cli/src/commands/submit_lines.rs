@@ -6,12 +6,13 @@ use futures::StreamExt;
 use serde::Serialize;
 use windlass::{
     Client, Invalid, Kind, TaskId,
+    client::Waiting,
     store::{Submit, Submitted},
 };
 
 use crate::{
     bulk::CHUNK,
-    commands::submit::{Args, ended},
+    commands::submit::{Args, ended, reported},
     exit::{Exit, Failure},
     global::Global,
     input::next_line,
@@ -112,7 +113,7 @@ pub(crate) async fn execute(
             if text.trim().is_empty() {
                 return Ok(None);
             }
-            let submit = args.submit(TaskLine::parse(&text)?.into_task(default)?)?;
+            let submit = args.submit(TaskLine::parse(&text)?.into_task(default)?, &out)?;
             submit.task.check(limit)?;
             Ok::<_, Invalid>(Some(submit))
         });
@@ -158,10 +159,20 @@ pub(crate) async fn execute(
 }
 
 async fn wait(client: &Client, out: &Output, report: &mut Report, deadline: Deadline) {
-    let bar = out.progress(report.ids.len() as u64, "ended");
+    let bar = &out.progress(report.ids.len() as u64, "ended");
     let mut completed = 0;
     let mut answers = futures::stream::iter(report.ids.clone())
-        .map(|id| async move { (ended(client, &id, deadline).await, id) })
+        .map(|id| async move {
+            let report = |waiting: Waiting| match reported(&waiting) {
+                // Of many tasks only failures are worth a line each, not that they wait for a slot.
+                Some(text) if matches!(waiting, Waiting::Failed(_)) => {
+                    bar.suspend(|| out.note(format!("{id}: {text}")));
+                }
+                _ => {}
+            };
+            let ended = ended(client, &id, deadline, report).await;
+            (ended, id)
+        })
         .buffer_unordered(64);
     while let Some((answer, id)) = answers.next().await {
         bar.inc(1);

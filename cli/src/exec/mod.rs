@@ -31,6 +31,7 @@
 
 mod capture;
 mod conclude;
+mod env_file;
 mod fate;
 mod folders;
 mod group;
@@ -38,6 +39,7 @@ mod group;
 mod lease_tests;
 mod leftover;
 mod names;
+pub(crate) mod operators;
 pub(crate) mod process;
 mod props;
 mod retry;
@@ -45,7 +47,7 @@ mod retry;
 mod tests;
 mod watched;
 
-use std::{ffi::OsStr, process::Stdio, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, process::Stdio, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use tokio::{process::Command, time::Instant};
@@ -54,6 +56,7 @@ use windlass::{ActionKind, Message, StatefulHandler, Stop, StopReason, TaskConte
 
 use self::{
     conclude::conclude,
+    env_file::Variables,
     folders::Folder,
     group::Group,
     leftover::Running,
@@ -86,6 +89,7 @@ pub(crate) struct Exec {
     holders: Arc<[Identity]>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
+    variables: env_file::Reader,
 }
 
 #[async_trait]
@@ -112,6 +116,7 @@ impl Exec {
             max_bytes,
             holders: process::these(None),
             longest_grace: Duration::MAX,
+            variables: env_file::Reader::default(),
         }
     }
 
@@ -169,6 +174,7 @@ impl Exec {
         {
             return Err(format!("props.cwd: '{}' is not a folder", cwd.display()));
         }
+        let variables = self.variables.read(props).await?;
         let written_down = |e| format!("the command cannot be written down: {e}");
         let running = Running {
             fence: task.fence(),
@@ -182,11 +188,16 @@ impl Exec {
             return Err("the command was not started: the lease of this node is over".to_owned());
         }
         let started = Instant::now();
-        let mut group = match Group::start(&mut prepare(task, props, folder)) {
+        let mut group = match Group::start(&mut prepare(task, props, &variables, folder)) {
             Ok(group) => group,
             Err(e) => {
                 leftover::ended(folder, task.fence());
-                return Err(format!("'{}' cannot be run: {e}", props.program));
+                let hint = match e.kind() {
+                    io::ErrorKind::NotFound => operators::for_missing(&props.program),
+                    _ => None,
+                };
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                return Err(format!("'{}' cannot be run: {e}{hint}", props.program));
             }
         };
         leftover::started(folder, running, group.id()).map_err(written_down)?;
@@ -238,7 +249,7 @@ fn left_of(grace: Duration, stop: &Stop) -> Duration {
     }
 }
 
-fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
+fn prepare(task: &TaskContext, props: &Props, variables: &Variables, folder: &Folder) -> Command {
     let mut command = Command::new(&props.program);
     for (name, value) in std::env::vars_os() {
         if is_own(&name, &value) {
@@ -247,6 +258,7 @@ fn prepare(task: &TaskContext, props: &Props, folder: &Folder) -> Command {
     }
     command
         .args(&props.args)
+        .envs(variables)
         .envs(&props.env)
         .env("WINDLASS_TASK_ID", task.id().as_str())
         .env("WINDLASS_ATTEMPT", task.attempt().to_string())

@@ -5,14 +5,16 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde::Deserialize;
 use windlass::{Invalid, Json};
 
-use crate::args;
+use crate::{args, plain};
 
 /// The fields of the props, for whoever accepts them in another place too.
-pub(crate) const FIELDS: [&str; 10] = [
+pub(crate) const FIELDS: [&str; 12] = [
     "command",
     "args",
     "shell",
     "env",
+    "env_file",
+    "env_from_file",
     "cwd",
     "stdin",
     "timeout",
@@ -40,6 +42,9 @@ struct Written {
     shell: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    env_file: Option<PathBuf>,
+    #[serde(default)]
+    env_from_file: BTreeMap<String, PathBuf>,
     cwd: Option<PathBuf>,
     stdin: Option<String>,
     timeout: Option<String>,
@@ -53,10 +58,16 @@ struct Written {
 pub(crate) struct Props {
     /// The program, looked for in `PATH` when it has no slash.
     pub(crate) program: String,
+    /// Whether the program is a shell that reads a line.
+    pub(crate) is_shell: bool,
     /// Its arguments.
     pub(crate) args: Vec<String>,
     /// Variables that are set for it.
     pub(crate) env: BTreeMap<String, String>,
+    /// A file of variables that each attempt reads.
+    pub(crate) env_file: Option<PathBuf>,
+    /// Variables whose values are the content of these files, as each attempt finds them.
+    pub(crate) env_from_file: BTreeMap<String, PathBuf>,
     /// Where it runs; the worker's own folder by default.
     pub(crate) cwd: Option<PathBuf>,
     /// What it reads on its standard input; nothing by default.
@@ -78,23 +89,11 @@ impl Props {
     ///
     /// [`Invalid`] naming the field and what would be right.
     pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
-        let mut reader = serde_json::Deserializer::from_str(json.as_str());
-        let written: Written = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
-            let path = e.path().to_string();
-            let reason = match path.as_str() {
-                "." | "?" => e.inner().to_string(),
-                path => format!("{path}: {}", e.inner()),
-            };
-            Invalid::new("props", reason)
-        })?;
+        let written: Written =
+            plain::from_str(json.as_str()).map_err(|e| Invalid::new("props", e))?;
+        check_variables(&written)?;
+        let is_shell = written.shell.is_some();
         let (program, args) = program(written.command, written.shell, written.args)?;
-        for (name, value) in &written.env {
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                let reason =
-                    format!("{name:?} is not a variable: names have no '=', and nothing has NUL");
-                return Err(Invalid::new("props.env", reason));
-            }
-        }
         let ok_exit_codes = written.ok_exit_codes.unwrap_or_else(|| vec![0]);
         if ok_exit_codes.is_empty() {
             let reason = "is empty: no end would be a success; the default is [0]";
@@ -122,8 +121,11 @@ impl Props {
         }
         Ok(Self {
             program,
+            is_shell,
             args,
             env: written.env,
+            env_file: written.env_file,
+            env_from_file: written.env_from_file,
             cwd: written.cwd,
             stdin: written.stdin,
             timeout,
@@ -132,6 +134,43 @@ impl Props {
             ok_exit_codes,
         })
     }
+}
+
+fn check_variables(written: &Written) -> Result<(), Invalid> {
+    let is_bad = |name: &str| name.is_empty() || name.contains(['=', '\0']);
+    let bad = |field: &'static str, name: &str| {
+        let reason = format!("{name:?} is not a variable: names have no '=', and nothing has NUL");
+        Err(Invalid::new(field, reason))
+    };
+    for (name, value) in &written.env {
+        if is_bad(name) || value.contains('\0') {
+            return bad("props.env", name);
+        }
+    }
+    let is_no_path = |path: &PathBuf| {
+        let path = path.as_os_str().as_encoded_bytes();
+        path.is_empty() || path.contains(&0)
+    };
+    for (name, path) in &written.env_from_file {
+        if is_bad(name) {
+            return bad("props.env_from_file", name);
+        }
+        if is_no_path(path) {
+            let reason = format!("{name} names no file; give the path of one");
+            return Err(Invalid::new("props.env_from_file", reason));
+        }
+        if written.env.contains_key(name) {
+            let reason = format!("{name} stands in 'env' too; give it once");
+            return Err(Invalid::new("props.env_from_file", reason));
+        }
+    }
+    if written.env_file.as_ref().is_some_and(is_no_path) {
+        return Err(Invalid::new(
+            "props.env_file",
+            "names no file; give the path of one",
+        ));
+    }
+    Ok(())
 }
 
 fn program(
@@ -199,15 +238,16 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, says) in [
             ("{}", "props.command: is missing"),
-            ("null", "props: invalid type: null"),
+            ("null", "props: is null, not an object"),
+            ("[]", "props: is an array, not an object"),
             (r#"{"command":""}"#, "props.command: is empty"),
             (
                 r#"{"command":5}"#,
-                "props: command: invalid type: integer `5`",
+                "props: command: is 5, not text in quotes",
             ),
             (
                 r#"{"command":"a","args":["x",1]}"#,
-                "props: args[1]: invalid type",
+                "props: args[1]: is 1, not text in quotes",
             ),
             (
                 r#"{"command":"a","shell":"b"}"#,
@@ -215,7 +255,7 @@ mod tests {
             ),
             (
                 r#"{"comand":"a"}"#,
-                "unknown field `comand`, expected one of `command`",
+                "props: 'comand' is no field; write 'command', if that is the one",
             ),
             (
                 r#"{"command":"a","timeout":"soon"}"#,
@@ -239,11 +279,27 @@ mod tests {
             ),
             (
                 r#"{"command":"a","ok_exit_codes":[256]}"#,
-                "props: ok_exit_codes[0]: invalid value",
+                "props: ok_exit_codes[0]: is 256, not a whole number from 0 to 255",
             ),
             (
                 r#"{"command":"a","env":{"A=B":"x"}}"#,
                 "props.env: \"A=B\" is not a variable",
+            ),
+            (
+                r#"{"command":"a","env_file":""}"#,
+                "props.env_file: names no file",
+            ),
+            (
+                r#"{"command":"a","env_from_file":{"A":""}}"#,
+                "props.env_from_file: A names no file",
+            ),
+            (
+                r#"{"command":"a","env_from_file":{"A=B":"f"}}"#,
+                "props.env_from_file: \"A=B\" is not a variable",
+            ),
+            (
+                r#"{"command":"a","env":{"A":"1"},"env_from_file":{"A":"f"}}"#,
+                "props.env_from_file: A stands in 'env' too",
             ),
             (
                 "{\"command\":\"a\\u0000\"}",
@@ -260,7 +316,7 @@ mod tests {
         for field in FIELDS {
             let text = format!("{{\"command\":\"a\",\"{field}\":{{\"no\":[]}}}}");
             let error = parse(&text).unwrap_err().to_string();
-            assert!(!error.contains("unknown field"), "{field}: {error}");
+            assert!(!error.contains("is no field"), "{field}: {error}");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use windlass::Retry;
 
+use crate::plain;
+
 /// The longest wait when only a number of attempts is given.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -19,11 +21,16 @@ pub(crate) fn read(text: &str) -> Result<Retry, String> {
         ("exponential", _) => Retry::default(),
         ("abandoned", _) => Retry::Abandoned,
         (_, Ok(attempts)) => Retry::exponential(attempts, LONGEST_WAIT),
-        _ => serde_json::from_str(text).map_err(|e| {
+        _ => plain::from_str(text).map_err(|e| {
+            // Of what is no JSON object, its errors say nothing.
+            let e = match text.trim_start().starts_with('{') {
+                true => format!(": {e}"),
+                false => String::new(),
+            };
             format!(
-                "'{text}' is not a number of attempts, 'exponential', 'strikes', 'never', \
-                 'abandoned', or JSON such as \
-                 {{\"policy\":\"exponential\",\"attempts\":5,\"cap\":\"10m\"}}: {e}"
+                "'{text}' is not a number of attempts (1 or more), 'exponential', 'strikes', \
+                 'never', 'abandoned', or JSON such as \
+                 {{\"policy\":\"exponential\",\"attempts\":5,\"cap\":\"10m\"}}{e}"
             )
         })?,
     };
@@ -48,7 +55,12 @@ mod tests {
         for (text, says) in [
             ("0", "retry.attempts: 0"),
             ("often", "'often' is not a number of attempts"),
-            (r#"{"policy":"x"}"#, "unknown variant"),
+            (
+                r#"{"policy":"x"}"#,
+                "'x' is none of strikes, exponential, never, abandoned",
+            ),
+            ("-1", "'-1' is not a number of attempts (1 or more)"),
+            ("[]", "'[]' is not a number of attempts"),
         ] {
             assert!(read(text).unwrap_err().contains(says), "{text}");
         }

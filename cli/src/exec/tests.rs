@@ -156,7 +156,10 @@ async fn what_cannot_be_run_is_told() {
             json!({"command": "true", "cwd": "/no/such"}),
             "props.cwd: '/no/such' is not a folder",
         ),
-        (json!({"command": 5}), "props: command: invalid type"),
+        (
+            json!({"command": 5}),
+            "props: command: is 5, not text in quotes",
+        ),
     ] {
         let done = node.run(props).await;
         assert!(done.error().unwrap().contains(says), "{:?}", done.error());

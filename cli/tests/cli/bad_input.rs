@@ -28,6 +28,30 @@ fn what_is_typed_wrong_names_the_field() {
             vec!["submit", "k", "--retry", "{}"],
             "retry: '{}' is not a number of attempts",
         ),
+        (
+            vec!["submit", "k", "--retry=-1"],
+            "retry: '-1' is not a number of attempts (1 or more)",
+        ),
+        (
+            vec!["submit", "exec", "--props", "[]"],
+            "props: is an array, not an object",
+        ),
+        (
+            vec!["submit", "exec", "--props", "{\"comand\":\"true\"}"],
+            "props: 'comand' is no field; write 'command'",
+        ),
+        (
+            vec!["submit", "k", "--priority", "high"],
+            "'high' is not a whole number from -2147483648 to 2147483647",
+        ),
+        (
+            vec!["submit", "k", "--env-file", "x.env"],
+            "is for commands, which tasks of kind 'k' are not",
+        ),
+        (
+            vec!["submit", "exec", "--env-from", "TOKEN"],
+            "write it like TOKEN=/run/secrets/token",
+        ),
         (vec!["submit", "k", "--start-at", "tomorrow"], "--start-at"),
         (
             vec!["submit", "k", "--in", "99999999h"],
@@ -114,7 +138,30 @@ fn what_is_typed_wrong_names_the_field() {
             2,
             &["props has 1048578 bytes; the store takes at most 1048576"],
         );
+    for (line, says) in [
+        ("{}", "task: says no command; write it like"),
+        ("[]", "task: is not a JSON object"),
+        (
+            r#"{"command":"true","timeot":"1s"}"#,
+            "task: 'timeot' is no field; write 'timeout'",
+        ),
+    ] {
+        env.run_with(&["run"], line).fails(2, &["line 1", says]);
+    }
+    let deep = format!("{}{}", "[".repeat(101), "]".repeat(101));
+    env.run(&["submit", "k", "--props", &deep])
+        .fails(2, &["props: is nested 101 levels deep; at most 100"]);
     assert_eq!(env.json(&["stats"])["tasks"], 1);
+}
+
+#[test]
+fn props_that_are_nested_as_deep_as_allowed_can_be_shown() {
+    let env = Env::new();
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    env.run(&["submit", "k", "--id", "a", "--props", &deep])
+        .ok();
+    assert_eq!(env.json(&["get", "a"])["props"].to_string(), deep);
+    assert_eq!(env.json(&["list"])["props"].to_string(), deep);
 }
 
 #[test]

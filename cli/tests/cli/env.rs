@@ -45,6 +45,9 @@ impl Env {
         command
             .env("WINDLASS_STORE", self.url())
             .env_remove("WINDLASS_LOG")
+            .env_remove("WINDLASS_CONFIG")
+            .env_remove("WINDLASS_LOG_FORMAT")
+            .env("XDG_CONFIG_HOME", self.path("config"))
             .env_remove("NO_COLOR")
             .timeout(Duration::from_secs(60));
         command

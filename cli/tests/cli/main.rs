@@ -7,9 +7,12 @@
 
 mod bad_input;
 mod bulk;
+mod candidates;
 mod env;
 mod nodes;
 mod reading;
 mod reference;
+mod settings;
 mod steering;
 mod submitting;
+mod variables;

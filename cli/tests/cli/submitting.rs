@@ -150,7 +150,14 @@ fn every_kind_of_bad_line_names_its_field() {
     for (line, says) in [
         ("nonsense", "task: "),
         (r#"{"kind":"k","props":{]}}"#, "task: "),
-        (r#"{"kind":"k","colour":1}"#, "unknown field `colour`"),
+        (
+            r#"{"kind":"k","colour":1}"#,
+            "task: 'colour' is no field; the fields are id, kind",
+        ),
+        (
+            r#"{"kind":"exec","command":"true"}"#,
+            "task: 'command' is a field of a command, and stands in 'props'",
+        ),
         (r#"{"id":"a"}"#, "kind: is missing"),
         (r#"{"kind":"k","id":""}"#, "id: is empty"),
         (
@@ -210,6 +217,31 @@ async fn lines_are_waited_for() {
         .code(1);
     assert_eq!(ran.lines()[0]["completed"], 2);
     assert!(ran.err.contains("f: failed: out of luck"), "{ran:?}");
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_lines_reports_attempts_that_fail() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
+    let ran = env
+        .run_with(
+            &["submit", "--lines", "-", "--retry", retry, "--wait"],
+            "{\"kind\":\"fail\",\"id\":\"f\"}\n{\"kind\":\"flaky\",\"id\":\"g\"}\n",
+        )
+        .code(1);
+    let count = |text: &str| ran.err.lines().filter(|l| l.starts_with(text)).count();
+    assert_eq!(count("f: attempt 1 failed: out of luck"), 1, "{ran:?}");
+    assert_eq!(count("f: attempt 2 failed: out of luck"), 1, "{ran:?}");
+    // The last one is the end, which has a line of its own.
+    assert_eq!(count("f: attempt 3"), 0, "{ran:?}");
+    assert_eq!(count("error: f: failed: out of luck"), 1, "{ran:?}");
+    assert_eq!(
+        count("g: attempt 1 failed: timed out; next in"),
+        1,
+        "{ran:?}"
+    );
     node.shutdown().await;
 }
 

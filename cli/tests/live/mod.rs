@@ -73,6 +73,9 @@ impl Place {
             // What is kept beside a store that is no file lies in the place too.
             .env("XDG_DATA_HOME", self.path("data"))
             .env_remove("WINDLASS_LOG")
+            .env_remove("WINDLASS_CONFIG")
+            .env_remove("WINDLASS_LOG_FORMAT")
+            .env("XDG_CONFIG_HOME", self.path("config"))
             .stdin(Stdio::null());
         command
     }

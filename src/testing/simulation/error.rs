@@ -10,7 +10,7 @@ use crate::store;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A kind has a bad name, has two handlers, or there is no handler at all.
+    /// A kind or an id has a bad name, a kind has two handlers, or there is no handler at all.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The store refused a call.

@@ -8,7 +8,7 @@ mod world;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Command, CommandId, Kind, Outcome, TaskId};
+use windlass_statemachine::{Command, CommandId, Invalid, Kind, Outcome, TaskId};
 
 pub use self::{builder::Builder, error::Error, world::CrashPoint};
 use self::{
@@ -149,7 +149,11 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Stuck`], [`Error::Waiting`], [`Error::Endless`], [`Error::Store`].
-    pub async fn run(&mut self, task: &TaskId) -> Result<Done, Error> {
+    pub async fn run(
+        &mut self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Done, Error> {
+        let task = &task.try_into().map_err(Into::<Invalid>::into)?;
         if !self.drive(Goal::End(task)).await? {
             return Err(self.stuck(task).await?);
         }
@@ -176,7 +180,12 @@ impl Simulation {
     ///
     /// [`Error::Store`] with the error of [`Client::command`]; [`Error::Stuck`],
     /// [`Error::Waiting`], [`Error::Endless`].
-    pub async fn command(&mut self, task: &TaskId, command: Command) -> Result<Outcome, Error> {
+    pub async fn command(
+        &mut self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        command: Command,
+    ) -> Result<Outcome, Error> {
+        let task = &task.try_into().map_err(Into::<Invalid>::into)?;
         let id = self.client.command(task, command).await?;
         self.drive(Goal::Outcome(&id)).await?;
         match self.client.outcome(&id).await? {
@@ -212,8 +221,12 @@ impl Simulation {
     /// # Errors
     ///
     /// [`Error::Store`].
-    pub async fn history(&self, task: &TaskId) -> Result<History, Error> {
-        Ok(History::read(&self.client, task).await?)
+    pub async fn history(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<History, Error> {
+        let task = task.try_into().map_err(Into::<Invalid>::into)?;
+        Ok(History::read(&self.client, &task).await?)
     }
 
     /// Runs until the goal is reached (true), or nothing more happens before it (false).

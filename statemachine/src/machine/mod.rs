@@ -271,6 +271,9 @@ impl Machine {
             let why = settle::too_large("data", data.len(), self.config.max_data_bytes);
             return out.push(refuse(&why));
         }
+        if let Err(e) = data.check_depth("data") {
+            return out.push(refuse(&e.to_string()));
+        }
         if self.in_flight.is_some() {
             if let Some((older, _)) = self.next_checkpoint.replace((ticket, data)) {
                 // The handler stopped waiting for it: the newer data stands for both.

@@ -224,7 +224,7 @@ impl Machine {
     }
 
     fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
-        let message = self.within_limits(message);
+        let message = self.within_limits(message, env);
         // A handler that does what the command before the kill asks, and completes, was first.
         let completes_as_told = message.kind() == ActionKind::Complete
             && self.queue.front().is_some_and(|w| {
@@ -254,16 +254,14 @@ impl Machine {
             action,
             data,
             effects,
+            ..
         } = message;
         let resets = matches!(
             action,
             Action::Run | Action::Sleep { .. } | Action::Pause | Action::Checkpoint
         );
-        let mut message = Message {
-            action,
-            data,
-            effects: Effects::default(),
-        };
+        let mut message = Message::from(action);
+        message.data = data;
         let applied = match draft.apply(&message, None, env) {
             Ok(codes) => {
                 let again = match draft.state.status {
@@ -345,9 +343,22 @@ impl Machine {
         }
     }
 
-    /// Data or a result that the store would refuse makes an Error of the message. A retry does not
-    /// make them smaller.
-    fn within_limits(&self, message: Message) -> Message {
+    /// Data or a result that the store would refuse makes an Error of the message, and so does a start
+    /// of a task beyond the year 9999. A retry does not change any of them.
+    fn within_limits(&self, mut message: Message, env: Env) -> Message {
+        let result = match &message.action {
+            Action::Complete { result } => result.as_ref(),
+            _ => None,
+        };
+        let parts = [(message.data.as_ref(), "data"), (result, "result")];
+        for (part, field) in parts {
+            if let Some(Err(e)) = part.map(|part| part.check_depth(field)) {
+                return Message::fail(e);
+            }
+        }
+        if let Err(e) = message.resolve_starts(env.now) {
+            return Message::fail(e);
+        }
         let limit = self.config.max_data_bytes;
         let data = message
             .data

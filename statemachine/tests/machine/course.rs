@@ -126,11 +126,9 @@ fn a_handler_that_releases_gives_the_claim_back_runnable() {
 #[test]
 fn effects_go_with_the_write_of_the_return() {
     let task = Task::new("b".parse().unwrap(), "k".parse().unwrap());
-    let message = Message::complete().and_submit(task).and_send(
-        "c".parse().unwrap(),
-        "id".parse().unwrap(),
-        Command::Run,
-    );
+    let message = Message::complete()
+        .and_submit(task)
+        .and_send("c", "id", Command::Run);
     let mut rig = Rig::running();
     rig.returned(message.clone());
     assert_eq!(&rig.write.as_ref().unwrap().effects, message.effects());

@@ -316,7 +316,7 @@ impl Run {
         }
         message = message.and_submit(small(&stray_child(&parent).parse()?)?);
         for id in [command_to_child(&parent), stray_command(&parent)] {
-            let first = child(&parent, 0).parse()?;
+            let first: TaskId = child(&parent, 0).parse()?;
             message = message.and_send(first, CommandId::new(id)?, Command::Checkpoint);
         }
         Ok(message)

@@ -10,10 +10,12 @@ use super::{
     script::{Script, check_words},
 };
 use crate::{
+    env_args::EnvArgs,
     exec::{self, KIND, Props},
     exit::Failure,
     hash,
     line::TaskLine,
+    plain,
 };
 
 /// The label by which the tasks of a batch are found.
@@ -51,6 +53,7 @@ pub(super) struct Maker {
     batch: String,
     cwd: String,
     timeout: Option<String>,
+    env: EnvArgs,
     retry: Option<windlass::Retry>,
 }
 
@@ -92,6 +95,7 @@ impl Maker {
             batch,
             cwd,
             timeout: args.timeout.map(|t| format!("{}ms", t.as_millis())),
+            env: args.env.clone(),
             retry: args.retry.clone(),
         };
         // What is wrong with the options is told as such, not for every line.
@@ -178,7 +182,17 @@ impl Maker {
                 format!("is not JSON ({e}); for plain lines give --each COMMAND"),
             )
         };
-        let mut fields: Map<String, Value> = serde_json::from_str(line).map_err(not_json)?;
+        let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {
+            Value::Object(fields) => fields,
+            _ => {
+                let reason = "is not a JSON object; write it like {\"command\":\"true\"}, or give --each COMMAND for plain lines";
+                return Err(Invalid::new("task", reason));
+            }
+        };
+        let known = || TaskLine::FIELDS.into_iter().chain(exec::FIELDS);
+        if let Some(name) = fields.keys().find(|name| !known().any(|k| k == *name)) {
+            return Err(Invalid::new("task", plain::unknown_field(name, known())));
+        }
         let mut command = Map::new();
         for name in exec::FIELDS {
             if let Some(value) = fields.remove(name) {
@@ -198,7 +212,12 @@ impl Maker {
         let kind = task.kind.get_or_insert_with(|| KIND.to_owned()).clone();
         if kind == KIND {
             if command.is_empty() {
-                command = task.props.get("props")?;
+                if task.props.is_null() {
+                    let reason = "says no command; write it like {\"command\":\"true\"}";
+                    return Err(Invalid::new("task", reason));
+                }
+                command =
+                    plain::from_str(task.props.as_str()).map_err(|e| Invalid::new("props", e))?;
             }
             task.props = Json::new("props", &self.exec_props(command)?)?;
         } else if !command.is_empty() {
@@ -232,6 +251,7 @@ impl Maker {
         if let Some(timeout) = &self.timeout {
             props.entry("timeout").or_insert_with(|| json!(timeout));
         }
+        self.env.add_to(&mut props)?;
         let props = Value::Object(props);
         Props::parse(&props.clone().into())?;
         Ok(props)

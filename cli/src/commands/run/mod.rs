@@ -34,7 +34,9 @@ use self::{
 };
 use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
 use crate::{
-    args, exec,
+    args,
+    env_args::EnvArgs,
+    exec,
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
@@ -107,6 +109,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
+    #[command(flatten)]
+    env: EnvArgs,
+
     /// How long an attempt may take
     #[arg(long, value_name = "DURATION", value_parser = args::duration)]
     timeout: Option<Duration>,
@@ -149,6 +154,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if args.prefix && global.out().is_json() {
         let text = "--prefix: prints lines; leave it out with -o json";
         return Err(Failure::Usage(text.into()));
+    }
+    if !args.shell
+        && let Some(c) = args.each.as_deref().and_then(exec::operators::within)
+    {
+        global.out().note(format!(
+            "note: '{c}' in --each goes to the command as it is: no shell reads it without --shell"
+        ));
     }
     let maker = Maker::new(&args)?;
     let mut source = Source::open(&args.file, if args.null { 0 } else { b'\n' })?;

@@ -36,7 +36,7 @@ async fn queue(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     scene.wait_for_nodes(PATIENCE).await?;
     // It has the slot until the others wait.
     submit(scene, vec![steps("first", 1, 600_000).priority(100)]).await?;
-    let first = "first".parse()?;
+    let first: windlass::TaskId = "first".parse()?;
     until("the first task runs", async || {
         Ok(scene.client.get(&first).await?.node)
     })

@@ -1,0 +1,260 @@
+//! [`Config`]: settings from a file, with the names of the options. An option and a variable of the
+//! environment stand above it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{
+    Arg, ArgAction, Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use toml::de::{DeTable, DeValue};
+
+use crate::{exit::Failure, plain};
+
+/// The commands that may have a table.
+const TABLES: [&str; 2] = ["worker", "run"];
+/// Options that are for one call, and no settings.
+const NO_SETTINGS: [&str; 5] = ["help", "version", "config", "quiet", "verbose"];
+
+/// The settings of a file, checked against the definitions of the options.
+#[derive(Debug)]
+pub(crate) struct Config {
+    settings: Vec<Setting>,
+}
+
+#[derive(Debug)]
+struct Setting {
+    /// The command whose option it sets; `None` for a global one.
+    table: Option<&'static str>,
+    /// The id of the option.
+    id: String,
+    values: Vec<String>,
+}
+
+/// A file while it is read.
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+/// Where the file is: the given path, or the default one if there is a file. An empty path is none.
+///
+/// # Errors
+///
+/// When the file cannot be read, or holds what is no setting.
+pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Config>, Failure> {
+    let path = match given {
+        Some(path) if path.as_os_str().is_empty() => return Ok(None),
+        Some(path) => path.to_owned(),
+        None => match default_path() {
+            Some(path) => path,
+            None => return Ok(None),
+        },
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Source {
+            path: &path,
+            text: &text,
+        }
+        .read(command)
+        .map(Some),
+        Err(e) if given.is_none() && e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Failure::file(
+            &format!("config: could not read {}", path.display()),
+            &e,
+        )),
+    }
+}
+
+fn default_path() -> Option<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "windlass")?;
+    Some(dirs.config_dir().join("config.toml"))
+}
+
+impl Config {
+    /// The definitions of the options, with the settings as their defaults.
+    pub(crate) fn apply(&self, mut command: Command) -> Command {
+        for setting in &self.settings {
+            let values = setting.values.clone();
+            let with =
+                |command: Command| command.mut_arg(&setting.id, |arg| arg.default_values(values));
+            command = match setting.table {
+                Some(table) => command.mut_subcommand(table, with),
+                None => with(command),
+            };
+        }
+        command
+    }
+}
+
+impl Source<'_> {
+    fn read(&self, command: &Command) -> Result<Config, Failure> {
+        let text = self.text.strip_prefix('\u{feff}').unwrap_or(self.text);
+        let skipped = self.text.len() - text.len();
+        let table = DeTable::parse(text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start + skipped);
+            self.error(at, &format!("is not TOML: {}", e.message()))
+        })?;
+        let mut settings = Vec::new();
+        for (key, value) in table.get_ref() {
+            let at = key.span().start + skipped;
+            let key: &str = key.get_ref();
+            let DeValue::Table(inner) = value.get_ref() else {
+                settings.push(self.setting(command, None, key, (at, value.get_ref()))?);
+                continue;
+            };
+            let Some(table) = TABLES.into_iter().find(|table| *table == key) else {
+                let reason = match plain::nearest(key, TABLES) {
+                    Some(near) => {
+                        format!("is no table of settings; write [{near}], if that is the one")
+                    }
+                    None => format!(
+                        "is no table of settings; there are {}",
+                        TABLES.join(" and ")
+                    ),
+                };
+                return Err(self.error(at, &format!("[{key}] {reason}")));
+            };
+            for (key, value) in inner {
+                let at = key.span().start + skipped;
+                let value = (at, value.get_ref());
+                settings.push(self.setting(command, Some(table), key.get_ref(), value)?);
+            }
+        }
+        Ok(Config { settings })
+    }
+
+    fn setting(
+        &self,
+        command: &Command,
+        table: Option<&'static str>,
+        key: &str,
+        (at, value): (usize, &DeValue<'_>),
+    ) -> Result<Setting, Failure> {
+        let of = match table {
+            Some(table) => command.find_subcommand(table).unwrap_or(command),
+            None => command,
+        };
+        let known = || of.get_arguments().filter(|arg| is_setting(arg));
+        let Some(arg) = known().find(|arg| arg.get_long() == Some(key)) else {
+            return Err(self.error(at, &unknown(command, table, key)));
+        };
+        let values = values_of(value, arg).map_err(|e| self.error(at, &format!("{key}: {e}")))?;
+        if values
+            .iter()
+            .any(|text| windlass::store::has_password(text))
+        {
+            let reason = format!(
+                "{key}: holds a password, which this file may not; write the path of a file with it into \
+                 WINDLASS_ETCD_PASSWORD_FILE"
+            );
+            return Err(self.error(at, &reason));
+        }
+        self.check(command, table, arg, &values)
+            .map_err(|e| self.error(at, &format!("{key}: {e}")))?;
+        Ok(Setting {
+            table,
+            id: arg.get_id().to_string(),
+            values,
+        })
+    }
+
+    /// Reads the values as if they were typed.
+    fn check(
+        &self,
+        command: &Command,
+        table: Option<&str>,
+        arg: &Arg,
+        values: &[String],
+    ) -> Result<(), String> {
+        let name = arg.get_long().unwrap_or_default();
+        if !arg.get_action().takes_values() {
+            return Ok(());
+        }
+        let mut words = vec!["windlass".to_owned(), table.unwrap_or("stats").to_owned()];
+        words.extend(values.iter().map(|value| format!("--{name}={value}")));
+        let Err(error) = command.clone().try_get_matches_from(words) else {
+            return Ok(());
+        };
+        match error.kind() {
+            ErrorKind::InvalidValue => {
+                let valid = match error.get(ContextKind::ValidValue) {
+                    Some(ContextValue::Strings(valid)) => valid.join(", "),
+                    _ => String::new(),
+                };
+                Err(format!("is none of {valid}"))
+            }
+            ErrorKind::ValueValidation => Err(std::error::Error::source(&error)
+                .map_or_else(|| "has a wrong value".to_owned(), ToString::to_string)),
+            // It lacks what is typed beside it.
+            _ => Ok(()),
+        }
+    }
+
+    fn error(&self, at: usize, reason: &str) -> Failure {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Failure::Usage(format!(
+            "config: {} line {line}: {reason}",
+            self.path.display()
+        ))
+    }
+}
+
+fn is_setting(arg: &Arg) -> bool {
+    arg.get_long()
+        .is_some_and(|long| !NO_SETTINGS.contains(&long))
+}
+
+/// What to say of a key that is no setting: where it is one, or which one is like it.
+fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
+    let names = |of: &Command| -> Vec<String> {
+        let args = of.get_arguments().filter(|arg| is_setting(arg));
+        args.filter_map(|arg| arg.get_long().map(str::to_owned))
+            .collect()
+    };
+    let tables = TABLES
+        .into_iter()
+        .filter_map(|name| Some((name, names(command.find_subcommand(name)?))));
+    for (name, keys) in tables {
+        if table.is_none() && keys.iter().any(|k| k == key) {
+            return format!("'{key}' is a setting of a command; write it below [{name}]");
+        }
+    }
+    if table.is_some() && names(command).iter().any(|k| k == key) {
+        return format!("'{key}' is a setting of all commands; write it above the first table");
+    }
+    if NO_SETTINGS.contains(&key) {
+        return format!("'{key}' is for one call only; give --{key}");
+    }
+    let of = table.and_then(|table| command.find_subcommand(table));
+    let known = names(of.unwrap_or(command));
+    match plain::nearest(key, known.iter().map(String::as_str)) {
+        Some(near) => format!("'{key}' is no setting; write '{near}', if that is the one"),
+        None => format!("'{key}' is no setting; there are {}", known.join(", ")),
+    }
+}
+
+/// The values of a setting, as they would be typed.
+fn values_of(value: &DeValue<'_>, arg: &Arg) -> Result<Vec<String>, String> {
+    let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
+    match value {
+        DeValue::Boolean(on) if is_flag => Ok(vec![on.to_string()]),
+        _ if is_flag => Err("is not true or false".to_owned()),
+        DeValue::Array(values) if matches!(arg.get_action(), ArgAction::Append) => {
+            let values = values.iter().map(|value| one(value.get_ref()));
+            values.collect()
+        }
+        DeValue::Array(_) => Err("is an array; give one value".to_owned()),
+        value => Ok(vec![one(value)?]),
+    }
+}
+
+fn one(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        _ => Err("is not text or a number".to_owned()),
+    }
+}

@@ -1,0 +1,71 @@
+//! [`EnvArgs`]: the options that name files with variables for commands.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use windlass::Invalid;
+
+/// Which files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct EnvArgs {
+    /// Variables for the commands, from this file of NAME=VALUE lines: each attempt reads it, and no
+    /// value is stored
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+
+    /// A variable for the commands, whose value is the content of a file (a secret): each attempt reads
+    /// it, and the value is not stored
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    env_from: Vec<(String, PathBuf)>,
+}
+
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.to_owned(), file.into()))
+        }
+        _ => Err(format!(
+            "'{text}' names no file; write it like TOKEN=/run/secrets/token"
+        )),
+    }
+}
+
+impl EnvArgs {
+    /// Whether no file is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.env_file.is_none() && self.env_from.is_empty()
+    }
+
+    /// Adds the files to the props of a command, where the props do not name them.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] for a file whose absolute path is no text.
+    pub(crate) fn add_to(&self, props: &mut Map<String, Value>) -> Result<(), Invalid> {
+        if let Some(file) = &self.env_file
+            && !props.contains_key("env_file")
+        {
+            props.insert("env_file".to_owned(), json!(absolute("--env-file", file)?));
+        }
+        if self.env_from.is_empty() {
+            return Ok(());
+        }
+        let files = props.entry("env_from_file").or_insert_with(|| json!({}));
+        // What is no object is an error of the props.
+        if let Some(files) = files.as_object_mut() {
+            for (name, file) in &self.env_from {
+                let file = absolute("--env-from", file)?;
+                files.entry(name.as_str()).or_insert_with(|| json!(file));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The path from the root: the worker runs in another folder.
+fn absolute(field: &'static str, path: &Path) -> Result<String, Invalid> {
+    let path = std::path::absolute(path).map_err(|e| Invalid::new(field, e.to_string()))?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|_| Invalid::new(field, "the path is not UTF-8; rename the file"))
+}

@@ -1,0 +1,205 @@
+//! Errors of serde in the words of JSON, without the names of Rust's types.
+
+use serde::de::DeserializeOwned;
+
+/// Reads a JSON object. The error names the field within the text, if it is one, and what would be
+/// right.
+pub(crate) fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    // serde reads a struct from an array, too.
+    if text.trim_start().starts_with('[') {
+        return Err("is an array, not an object".to_owned());
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let path = e.path().to_string();
+        let reason = words(e.inner());
+        // The last part of the path is the unknown field itself, which the reason names.
+        let path = match e.inner().to_string().starts_with("unknown field") {
+            true => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            false => path.trim_matches('?').trim_end_matches('.'),
+        };
+        match path {
+            "" => reason,
+            // A check of our own has named the field.
+            path if reason.starts_with(&format!("{path}: ")) => reason,
+            path => format!("{path}: {reason}"),
+        }
+    })?;
+    reader.end().map_err(|e| words(&e))?;
+    Ok(read)
+}
+
+/// The text of an error of serde. What is not JSON at all keeps its place in the text.
+pub(crate) fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    if !error.is_data() {
+        // What reads a line of a file names the line; serde counts within the text.
+        return text.replace(" at line 1 column ", " at character ");
+    }
+    let text = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(text, _)| text);
+    let is_not = |rest: &str| {
+        let (found, wanted) = rest.split_once(", expected ")?;
+        Some(format!("is {}, not {}", found_in(found), wanted_as(wanted)))
+    };
+    let invalid = text
+        .strip_prefix("invalid type: ")
+        .or_else(|| text.strip_prefix("invalid value: "));
+    let plain = invalid.and_then(is_not).or_else(|| {
+        let (kind, name, known) = unknown(text)?;
+        Some(match kind {
+            "field" => unknown_field(name, known),
+            _ => format!("'{name}' is none of {}", known.join(", ")),
+        })
+    });
+    let missing = || text.strip_prefix("missing field ").and_then(quoted);
+    plain
+        .or_else(|| missing().map(|(name, _)| format!("'{name}' is missing")))
+        .unwrap_or_else(|| text.to_owned())
+}
+
+/// The error for a field that does not exist: names the nearest one that does.
+pub(crate) fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("'{name}' is no field; write '{near}', if that is the one"),
+        None => format!("'{name}' is no field; the fields are {}", known.join(", ")),
+    }
+}
+
+/// The known name that is most like this one, if one is like it.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let rated = known
+        .into_iter()
+        .map(|other| (strsim::jaro_winkler(name, other), other));
+    let best = rated.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(likeness, _)| *likeness > 0.8)
+        .map(|(_, other)| other)
+}
+
+/// The text between the next two backquotes, and what follows.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (_, rest) = text.split_once('`')?;
+    rest.split_once('`')
+}
+
+/// Reads "unknown field `x`, expected one of `a`, `b`": the word, the name and the known ones.
+fn unknown(text: &str) -> Option<(&str, &str, Vec<&str>)> {
+    let rest = text.strip_prefix("unknown ")?;
+    let (kind, _) = rest.split_once(' ')?;
+    let (name, mut rest) = quoted(rest)?;
+    let mut known = Vec::new();
+    while let Some((one, after)) = quoted(rest) {
+        known.push(one);
+        rest = after;
+    }
+    Some((kind, name, known))
+}
+
+/// What serde found, as JSON has it.
+fn found_in(text: &str) -> &str {
+    match text {
+        "sequence" => "an array",
+        "map" => "an object",
+        "unit value" => "null",
+        // "integer `5`", "boolean `true`", "floating point `1.5`"
+        text if text.ends_with('`') => quoted(text).map_or(text, |(value, _)| value),
+        // "string \"x\""
+        text => text.strip_prefix("string ").unwrap_or(text),
+    }
+}
+
+/// What serde wanted, as JSON has it.
+fn wanted_as(text: &str) -> String {
+    let whole = |least: i64, most: i64| format!("a whole number from {least} to {most}");
+    match text {
+        "u8" => whole(0, u8::MAX.into()),
+        "u32" => whole(0, u32::MAX.into()),
+        "i32" => whole(i32::MIN.into(), i32::MAX.into()),
+        "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "f64" | "f32" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        "a string" | "path string" | "a borrowed string" => "text in quotes".to_owned(),
+        "a map" | "any valid JSON value" => "an object".to_owned(),
+        text if ["struct ", "enum ", "internally tagged enum "]
+            .iter()
+            .any(|name| text.starts_with(name)) =>
+        {
+            "an object".to_owned()
+        }
+        text => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf};
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        count: u8,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        names: Vec<String>,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        env: BTreeMap<String, PathBuf>,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        colour: Option<Colour>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Colour {
+        Red,
+        Green,
+    }
+
+    #[test]
+    fn an_error_is_in_the_words_of_json() {
+        for (text, says) in [
+            ("[]", "is an array, not an object"),
+            ("null", "is null, not an object"),
+            (r#""x""#, r#"is "x", not an object"#),
+            (
+                r#"{"count":256}"#,
+                "count: is 256, not a whole number from 0 to 255",
+            ),
+            (r#"{"names":["a",1]}"#, "names[1]: is 1, not text in quotes"),
+            (r#"{"names":{}}"#, "names: is an object, not an array"),
+            (r#"{"env":[]}"#, "env: is an array, not an object"),
+            (
+                r#"{"env":{"A":true}}"#,
+                "env.A: is true, not text in quotes",
+            ),
+            (
+                r#"{"name":["a"]}"#,
+                "'name' is no field; write 'names', if that is the one",
+            ),
+            (
+                r#"{"xyz":["a"]}"#,
+                "'xyz' is no field; the fields are count, names, env, colour",
+            ),
+            (
+                r#"{"colour":"blue"}"#,
+                "colour: 'blue' is none of red, green",
+            ),
+            ("{", "EOF while parsing an object at character 1"),
+            ("{} x", "trailing characters at character 4"),
+        ] {
+            let error = from_str::<Sample>(text).unwrap_err();
+            assert_eq!(error, says, "{text}");
+        }
+        let _ = (Colour::Red, Colour::Green);
+    }
+}
