@@ -165,7 +165,9 @@ impl From<store::Error> for Failure {
                 }
                 Self::NotFound(text)
             }
-            store::Error::Invalid(_) | store::Error::TooLarge { .. } => Self::Usage(text),
+            store::Error::Invalid(_)
+            | store::Error::TooLarge { .. }
+            | store::Error::Unsupported { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
                 text.push_str(
                     "; choose another id (--idempotent takes a task that is the same as submitted)",

@@ -21,7 +21,7 @@ use crate::{
     job::Job,
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        Send, Store, TaskRecord,
+        SendCommand, Store, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -102,14 +102,7 @@ impl Client {
             .into_iter()
             .map(|task| {
                 let submit = task.into().build_at(now)?;
-                let bytes = submit.task.props.len();
-                if bytes > limit {
-                    return Err(Error::TooLarge {
-                        field: "props",
-                        bytes,
-                        limit,
-                    });
-                }
+                rules::size::check_task(&submit.task, limit)?;
                 let id = submit.task.id.clone();
                 good.push(submit);
                 Ok(id)
@@ -171,7 +164,7 @@ impl Client {
     ) -> Result<(), Error> {
         // The store checks the command if it does not know the id: what was taken once is not held
         // against the clock again.
-        let send = Send {
+        let send = SendCommand {
             task: name(task)?,
             id: name(id)?,
             command,
@@ -212,7 +205,7 @@ impl Client {
         for task in tasks {
             let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
             ids.push(id.clone());
-            sends.push(Send {
+            sends.push(SendCommand {
                 task: task.clone(),
                 id,
                 command: command.clone(),

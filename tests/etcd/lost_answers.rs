@@ -8,7 +8,7 @@ use std::sync::{
 
 use windlass::{
     Client, Code, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext, TaskId,
-    store::{Error, IfExists, Registry, Send, Submitted, etcd::EtcdStore},
+    store::{Error, IfExists, Registry, SendCommand, Submitted, etcd::EtcdStore},
 };
 
 use windlass_etcd_cluster::Proxy;
@@ -116,7 +116,7 @@ async fn a_delete_without_an_answer_forgets_no_command_of_a_task_that_lives() {
     near.submit(vec![task("t")]).await.remove(0).unwrap();
     let id: TaskId = "t".parse().unwrap();
     let names: Vec<String> = (0..130).map(|n| format!("c{n:03}")).collect();
-    let sends = names.iter().map(|name| Send {
+    let sends = names.iter().map(|name| SendCommand {
         task: id.clone(),
         id: name.parse().unwrap(),
         command: Command::Pause,

@@ -7,7 +7,7 @@ use windlass::{
     Command, Message, NewTask, Runner, TaskContext, TaskId,
     clock::SystemClock,
     store::{
-        Coordinator, Error, IfExists, Registry, Send, Submit,
+        Coordinator, Doctor, Error, IfExists, Registry, SendCommand, Submit,
         etcd::{EtcdStore, Options},
         examine::{Examination, Verdict},
     },
@@ -120,7 +120,7 @@ async fn what_is_done_to_tasks_leaves_a_namespace_inside_alone() {
     let names: Vec<&str> = names.collect();
     for name in &names {
         store.submit(vec![task(name)]).await.remove(0).unwrap();
-        let send = Send {
+        let send = SendCommand {
             task: id(name),
             id: format!("c-{name}").parse().unwrap(),
             command: Command::Kill,

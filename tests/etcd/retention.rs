@@ -104,7 +104,7 @@ impl World {
     }
 
     async fn left(&self) -> Vec<String> {
-        let ids = self.store.registry().ids().await.unwrap();
+        let ids = self.store.transfer().unwrap().ids().await.unwrap();
         let mut ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
         ids.sort();
         ids

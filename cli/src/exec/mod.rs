@@ -296,7 +296,12 @@ async fn start(
         match Group::start(&mut prepare(task, props, variables, folder)) {
             Ok(group) => return Ok(group),
             Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
-            Err(e) => return Err(NotStarted::NotRun(NotRun::start(&props.program.to_string(), &e))),
+            Err(e) => {
+                return Err(NotStarted::NotRun(NotRun::start(
+                    &props.program.to_string(),
+                    &e,
+                )));
+            }
         }
         tokio::select! {
             stop = task.stopped() => return Err(NotStarted::Stopped(stop)),

@@ -24,7 +24,7 @@ use super::{
     queued::Stored,
     records::{Entry, Envelope, PLACES, number, revision_of},
 };
-use crate::store::{Change, ChangeStream, Error, What, rules};
+use crate::store::{Change, ChangeStream, Error, What};
 
 const OPERATION: &str = "follow the changes";
 const SILENCE: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ impl Inner {
                 let revision = revision_of(after);
                 if revision > newest {
                     let last = number(newest, PLACES - 1);
-                    return Err(rules::page::beyond(after, last));
+                    return Err(Error::beyond(after, last));
                 }
                 // To etcd a revision of 0 means now.
                 let revision = revision.max(1);
@@ -63,9 +63,9 @@ impl Inner {
                 let mut client = self.link.kv();
                 let read = client.get(self.keys.horizon(), Some(options));
                 match self.link.call(read).await {
-                    Err(Fault::Compacted) => return Err(rules::page::pruned(after)),
+                    Err(Fault::Compacted) => return Err(Error::pruned(after)),
                     Err(fault) => return Err(failed(fault)),
-                    Ok(_) if revision < horizon.pruned => return Err(rules::page::pruned(after)),
+                    Ok(_) if revision < horizon.pruned => return Err(Error::pruned(after)),
                     // What else was written at that revision comes with it.
                     Ok(_) => (revision - 1, after),
                 }
@@ -109,7 +109,7 @@ impl Reader {
             match self.try_next().await {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
-                Err(Fault::Compacted) => return Err(rules::page::pruned(self.told)),
+                Err(Fault::Compacted) => return Err(Error::pruned(self.told)),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);

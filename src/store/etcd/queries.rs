@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_statemachine::{Code, Kind, TaskId};
 
 use super::{Inner, errors::Fault, keys::end_of, read::Bundle};
-use crate::store::{Count, Error, Filter, Page, TaskRecord, rules};
+use crate::store::{Count, Error, Filter, Page, TaskRecord};
 
 /// How often a list is begun anew when the history is compacted under it.
 const ROUNDS: usize = 3;
@@ -25,7 +25,7 @@ impl Inner {
     }
 
     pub(super) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        rules::page::check(page)?;
+        page.check()?;
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut meant = Vec::new();
         // What has ended is below a folder of its own.

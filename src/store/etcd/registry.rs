@@ -7,10 +7,10 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
-use super::EtcdStore;
+use super::{EtcdStore, Inner};
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter, Limits,
+    NodeCommand, NodeRecord, Operation, Page, Registry, TaskRecord, Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
@@ -36,6 +36,18 @@ pub(super) async fn in_order<I, K: Hash + Eq, F: Future>(
 
 #[async_trait]
 impl Registry for EtcdStore {
+    fn name(&self) -> &str {
+        "etcd"
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        Some(self)
+    }
+
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        Some(self)
+    }
+
     fn limits(&self) -> Limits {
         self.0.limits()
     }
@@ -44,14 +56,11 @@ impl Registry for EtcdStore {
         self.0.identity().await
     }
 
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
-        let run = |submit| self.0.submit(submit);
-        in_order(tasks, |submit| submit.task.id.clone(), run).await
-    }
-
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        let run = |send| self.0.send(send);
-        in_order(commands, |send| send.task.clone(), run).await
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        let operations = transactions.into_iter().map(Transaction::into_operation);
+        let run = |operation| self.0.apply(operation);
+        let name = |operation: &Operation| operation.task().clone();
+        in_order(operations.collect(), name, run).await
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -72,16 +81,6 @@ impl Registry for EtcdStore {
 
     async fn counts(&self) -> Result<Vec<Count>, Error> {
         self.0.counts().await
-    }
-
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let run = |id| async move { self.0.delete(&id).await };
-        in_order(ids, TaskId::clone, run).await
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let run = |id| async move { self.0.retry(&id).await };
-        in_order(ids, TaskId::clone, run).await
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -107,7 +106,10 @@ impl Registry for EtcdStore {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.0.changes(after).await
     }
+}
 
+#[async_trait]
+impl Transfer for EtcdStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.0.ids().await
     }
@@ -119,8 +121,30 @@ impl Registry for EtcdStore {
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
         self.0.import(tasks).await
     }
+}
 
+#[async_trait]
+impl Doctor for EtcdStore {
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         self.0.examine(how).await
+    }
+}
+
+impl Inner {
+    /// Applies one operation. The futures of the rare ones are in boxes: a submit is not larger for
+    /// them.
+    async fn apply(&self, operation: Operation) -> Result<Applied, Error> {
+        match operation {
+            Operation::Submit(submit) => self.submit(submit).await.map(Applied::Submitted),
+            Operation::Send(send) => self.send(send).await.map(Applied::Sent),
+            Operation::Delete(id) => {
+                Box::pin(self.delete(&id)).await?;
+                Ok(Applied::Deleted)
+            }
+            Operation::Retry(id) => {
+                Box::pin(self.retry(&id)).await?;
+                Ok(Applied::Retried)
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands: sent to the queue of a task, and found again by their id.
 
 use etcd_client::{Txn, TxnOp};
-use windlass_statemachine::{Command, CommandId, TaskId};
+use windlass_statemachine::{Command, CommandId, TaskId, message::SendCommand};
 
 use super::{
     Inner,
@@ -12,7 +12,7 @@ use super::{
     read::{kv, revision},
     records::{self, number},
 };
-use crate::store::{CommandRecord, Error, Send, rules};
+use crate::store::{CommandRecord, Error, rules};
 
 const OPERATION: &str = "send a command";
 const ROUNDS: usize = 5;
@@ -71,7 +71,7 @@ impl Inner {
         })
     }
 
-    pub(super) async fn send(&self, send: Send) -> Result<u64, Error> {
+    pub(super) async fn send(&self, send: SendCommand) -> Result<u64, Error> {
         let mut pointer = 0;
         let mut reason = String::from("the task changes too often");
         let first_look = !matches!(send.command, Command::Complete { result: Some(_) })
@@ -109,7 +109,7 @@ impl Inner {
 
     /// Whether the command is known (its order), or can be sent (the revision of a pointer that
     /// points to nothing).
-    async fn look_before_send(&self, send: &Send) -> Result<Result<u64, i64>, Error> {
+    async fn look_before_send(&self, send: &SendCommand) -> Result<Result<u64, i64>, Error> {
         let known = self.known(&send.id).await?;
         if let (Some(task), Some(stored)) = (&known.task, &known.stored) {
             if *task == send.task {

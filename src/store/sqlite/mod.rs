@@ -29,32 +29,41 @@
 //! [`Error::Unusable`] when the file is not ours, is newer than this
 //! program, is damaged or cannot be written; its text says what to do.
 
+mod apply;
 mod batch;
 mod boot;
-mod changes;
-mod claims;
+mod claim;
 mod codes;
-mod commands;
-mod commits;
+mod command;
+mod commit;
 mod coordinator;
+mod delete;
+mod doctor;
 mod errors;
-mod examine;
+mod feed;
 mod file;
+mod history;
+mod hub;
+mod lease;
+mod log;
 mod modes;
-mod moving;
-mod nodes;
+mod node;
 mod open;
 mod open_files;
 mod process;
-mod prune;
-mod reader;
+mod progress;
+mod query;
+mod readers;
 mod registry;
+mod retention;
+mod retry;
 mod rows;
 mod schema;
 mod space;
-mod states;
-mod subscriber;
-mod tasks;
+mod state_store;
+mod submit;
+mod texts;
+mod transfer;
 mod views;
 mod wal;
 mod watch;
@@ -63,10 +72,10 @@ mod writer;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use boot::LeaseClock;
-use reader::Readers;
-pub use states::SqliteStates;
+use hub::Hub;
+use readers::Readers;
+pub use state_store::SqliteStates;
 use wal::Wal;
-use watch::Hub;
 use writer::Writer;
 
 use super::{Error, Limits, retention::PruneClock};
@@ -171,7 +180,7 @@ impl SqliteStore {
             let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
-            let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
                 wal: Wal::new(&conn, &files)?,
@@ -216,7 +225,7 @@ impl SqliteStore {
         blocking(move || {
             let (files, conn) = open::to_read(&path, &options)?;
             let settings = open::Settings::of(&options);
-            let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             Ok(Self(Arc::new(Inner {
                 hub: Hub::start(files.clone(), settings)?,
                 lease_clock: LeaseClock::new(None),
@@ -268,4 +277,15 @@ fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, E
 /// One answer for each of `count` items, when none of them could be tried.
 fn all_failed<T>(count: usize, error: &Error) -> Vec<Result<T, Error>> {
     (0..count).map(|_| Err(error.clone())).collect()
+}
+
+/// What comes out of a channel, for as long as the store is held open by it.
+fn stream<T: Send + 'static>(
+    open: Arc<Inner>,
+    mut items: tokio::sync::mpsc::Receiver<T>,
+) -> impl futures::Stream<Item = T> + Send + 'static {
+    futures::stream::poll_fn(move |context| {
+        let _open = &open;
+        items.poll_recv(context)
+    })
 }

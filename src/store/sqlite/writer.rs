@@ -16,7 +16,7 @@ use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
-    nodes,
+    lease,
     open_files::OpenFiles,
     wal::Wal,
 };
@@ -243,7 +243,7 @@ impl Thread {
         let Setup {
             conn, lease_clock, ..
         } = &self.setup;
-        let ended = nodes::any_ended(conn, lease_clock);
+        let ended = lease::any_ended(conn, lease_clock);
         let reaped = match ended {
             Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
             Ok(false) => return,
@@ -311,7 +311,7 @@ impl Thread {
         let work = |jobs: &mut [Box<dyn Job>]| {
             let now = setup.clock.now();
             let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
-            nodes::reap(&mut batch)?;
+            lease::reap(&mut batch)?;
             jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
             Ok(std::mem::take(&mut batch.lost))
         };

@@ -73,7 +73,11 @@ pub async fn check(folder: &Path) -> Result<Report, BoxError> {
     // After the reading: the examination writes, and a write ends the claims of nodes that are gone.
     let mut how = Examination::default();
     how.full = true;
-    match store.registry().examine(&how).await {
+    let findings = match store.doctor() {
+        Ok(doctor) => doctor.examine(&how).await,
+        Err(error) => Err(error),
+    };
+    match findings {
         Ok(findings) => {
             let wrong = |f: &windlass::store::examine::Finding| {
                 // The free space is that of the machine.

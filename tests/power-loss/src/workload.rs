@@ -12,7 +12,7 @@ use windlass::{
     clock::SystemClock,
     store::{
         Error, Filter, IfExists, Page, Store, Submit,
-        copy::Transfer,
+        copy::Copier,
         examine::Examination,
         sqlite::{Options, SqliteStore, Synchronous},
     },
@@ -96,7 +96,7 @@ pub async fn copy(folder: &Path) -> Result<(), BoxError> {
     for number in 0..5 {
         Client::new(&source).submit(named("new", number)).await?;
     }
-    let transfer = Transfer::new(&source, &target).replace(true);
+    let transfer = Copier::new(&source, &target).replace(true);
     let report = transfer.run(|_| ()).await?;
     if !report.left.is_empty() || report.replaced != 3 {
         return Err(format!("the copy has left something out: {report:?}").into());
@@ -222,7 +222,7 @@ impl User {
             if turns % 20 == 0 {
                 let mut how = Examination::default();
                 how.repair = true;
-                self.client.store().registry().examine(&how).await?;
+                self.client.store().doctor()?.examine(&how).await?;
             }
             sleep(Duration::from_millis(self.rng.u64(0..20))).await;
         }
