@@ -13,6 +13,7 @@ use windlass::{Invalid, Json, NewTask, store::Submit};
 use super::{
     Args, DEFAULT_RETRY,
     inputs::{self, Inputs, Stamp},
+    names::{default_batch, slug},
     script::{Script, check_words},
 };
 use crate::{
@@ -29,8 +30,6 @@ pub(super) const BATCH: &str = "batch";
 
 /// The digits of a hash in an id: enough for thousands of millions of lines.
 const ID_DIGITS: usize = 20;
-/// The longest part of an id that is there to be read.
-const READABLE: usize = 40;
 
 /// The field of a task with the names of the files that it reads.
 const INPUTS: &str = "inputs";
@@ -363,42 +362,4 @@ fn shell_identity(template: &str, line: &str) -> String {
 fn placed(template: &str, line: &[u8]) -> Word {
     let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
     Word::from_bytes(parts.join(line))
-}
-
-/// What of a text can stand in an id, from its end: that is where paths differ.
-fn slug(text: &str) -> String {
-    let plain: String = text
-        .chars()
-        .map(|c| match c {
-            'a'..='z' | '0'..='9' | '.' => c,
-            'A'..='Z' => c.to_ascii_lowercase(),
-            _ => '-',
-        })
-        .collect();
-    // Only ASCII is left: a byte is a character.
-    let end = &plain[plain.len().saturating_sub(READABLE)..];
-    match end.trim_matches(['-', '.']) {
-        "" => "line".to_owned(),
-        text => text.to_owned(),
-    }
-}
-
-/// A name that the same call has again.
-fn default_batch(args: &Args, cwd: &str) -> String {
-    let file = args
-        .file
-        .canonicalize()
-        .unwrap_or_else(|_| args.file.clone());
-    let file = file.to_string_lossy();
-    let each = args.each.as_deref().unwrap_or_default();
-    let how = format!("{} {}", args.shell, args.null);
-    let parts = [cwd, &file, each, &how].map(str::as_bytes);
-    let readable = match &args.each {
-        Some(each) => each.split_whitespace().next().unwrap_or("each").to_owned(),
-        None if file == "-" => "stdin".to_owned(),
-        None => Path::new(&*file)
-            .file_stem()
-            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
-    };
-    format!("{}-{}", slug(&readable), hash::hex(&parts, 8))
 }

@@ -5,6 +5,7 @@
 //! | `source` | where the lines come from, how often they can be read |
 //! | `entry` | what task a line is |
 //! | `inputs` | the files that a task reads, and whether they changed |
+//! | `names` | names that the same call has again |
 //! | `named` | which tasks the node may claim |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
@@ -18,6 +19,7 @@ mod batch;
 mod entry;
 mod inputs;
 mod named;
+mod names;
 mod printing;
 mod report;
 mod screen;
