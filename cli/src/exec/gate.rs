@@ -70,7 +70,7 @@ impl Gate {
     pub(super) async fn enter(&self, task: &TaskContext) -> Result<Pass, Message> {
         let permit = tokio::select! {
             biased;
-            stop = task.stopped() => return Err(stop.message()),
+            stop = task.stop_requested() => return Err(stop.message()),
             permit = self.0.permits.clone().acquire_owned() => permit,
             () = sleep(PATIENCE) => {
                 self.0.ahead.store(0, Relaxed);

@@ -304,7 +304,7 @@ async fn start(
             }
         }
         tokio::select! {
-            stop = task.stopped() => return Err(NotStarted::Stopped(stop)),
+            stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
             () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
         }
     }
