@@ -23,12 +23,16 @@ use windlass::{
 /// Stores in memory that follow tokio's clock, and the last one that was made: it is damaged by its
 /// own hand.
 #[derive(Default)]
-struct Memory(std::sync::Mutex<Option<Arc<MemoryStore>>>);
+struct Memory {
+    store: std::sync::Mutex<Option<Arc<MemoryStore>>>,
+    /// The state that was damaged last.
+    sound: std::sync::Mutex<String>,
+}
 
 impl Memory {
     fn with(&self, clock: Arc<dyn Clock>) -> Store {
         let store = Arc::new(MemoryStore::new(clock.clone()));
-        *self.0.lock().unwrap() = Some(store.clone());
+        *self.store.lock().unwrap() = Some(store.clone());
         Store::from_parts(store.clone(), store, clock)
     }
 }
@@ -43,9 +47,17 @@ impl Harness for Memory {
         Some(self.with(clock))
     }
 
-    async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
-        let store = self.0.lock().unwrap();
+    async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
+        let state = store.registry().get(task).await.unwrap().state.unwrap();
+        *self.sound.lock().unwrap() = serde_json::to_string(&state).unwrap();
+        let store = self.store.lock().unwrap();
         store.as_ref().unwrap().damage(task, "{").unwrap();
+        true
+    }
+
+    async fn repair_state(&self, _: &Store, task: &TaskId) -> bool {
+        let (store, sound) = (self.store.lock().unwrap(), self.sound.lock().unwrap());
+        store.as_ref().unwrap().damage(task, &sound).unwrap();
         true
     }
 }
@@ -122,18 +134,21 @@ mod sqlite_file {
         testing::conformance::{Harness, StateHarness},
     };
 
-    /// The folder of the last store that was made.
+    /// The folder of the last store that was made, and the state that was damaged last.
     #[derive(Default)]
-    pub(super) struct File(Mutex<Option<TempDir>>);
+    pub(super) struct File {
+        folder: Mutex<Option<TempDir>>,
+        sound: Mutex<String>,
+    }
 
     impl File {
         fn make(&self) -> String {
-            *self.0.lock().unwrap() = Some(tempfile::tempdir().unwrap());
+            *self.folder.lock().unwrap() = Some(tempfile::tempdir().unwrap());
             self.path()
         }
 
         fn path(&self) -> String {
-            let folder = self.0.lock().unwrap();
+            let folder = self.folder.lock().unwrap();
             let path = folder.as_ref().unwrap().path().join("tasks.db");
             path.to_str().unwrap().to_owned()
         }
@@ -143,6 +158,8 @@ mod sqlite_file {
             assert_eq!(file.execute(sql, [task.as_str()]).unwrap(), 1);
         }
     }
+
+    const WHICH: &str = "n = (SELECT n FROM tasks WHERE id = ?1)";
 
     async fn open(path: &str) -> Store {
         Store::open(&format!("sqlite:{path}")).await.unwrap()
@@ -165,11 +182,21 @@ mod sqlite_file {
         }
 
         async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
-            let which = "n = (SELECT n FROM tasks WHERE id = ?1)";
+            let file = Connection::open(self.path()).unwrap();
+            let read = format!("SELECT state FROM states WHERE {WHICH}");
+            let read = file.query_row(&read, [task.as_str()], |row| row.get(0));
+            *self.sound.lock().unwrap() = read.unwrap();
             self.write(
-                &format!("UPDATE states SET state = '{{' WHERE {which}"),
+                &format!("UPDATE states SET state = '{{' WHERE {WHICH}"),
                 task,
             );
+            true
+        }
+
+        async fn repair_state(&self, _: &Store, task: &TaskId) -> bool {
+            let sound = self.sound.lock().unwrap().replace('\'', "''");
+            let sql = format!("UPDATE states SET state = '{sound}' WHERE {WHICH}");
+            self.write(&sql, task);
             true
         }
 
@@ -216,6 +243,7 @@ windlass::conformance_tests!(
     cannot {
         Reopen: "the coordinator's data end with the store",
         CorruptEnvelope: "the coordinator keeps envelopes as values, which are always readable",
+        RepairState: "the coordinator fails the task, and no record of it is quarantined",
         Effects: "a commit to two stores cannot be one step with its effects",
     }
 );
@@ -234,6 +262,7 @@ windlass::conformance_tests!(
     split_sqlite,
     Split::<sqlite_file::File>::default(),
     cannot {
+        RepairState: "the coordinator fails the task, and no record of it is quarantined",
         Effects: "a commit to two stores cannot be one step with its effects",
     }
 );

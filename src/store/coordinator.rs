@@ -59,6 +59,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    commanded, and no other. It returns all that a node needs to start the task.
 ///    Cases: `claims::a_runnable_task_is_claimed`, `claims::an_unknown_task_is_not_claimed`,
 ///    `claims::an_ended_task_is_not_claimed`, `claims::a_sleeper_is_claimed_when_it_is_due`,
+///    `claims::a_sleeper_is_not_claimed_early`,
 ///    `claims::a_paused_task_is_claimed_when_it_is_commanded`,
 ///    `claims::a_commanded_sleeper_is_claimed_early`,
 ///    `claims::a_runnable_task_from_a_clock_ahead_runs_now`,

@@ -1,6 +1,6 @@
 //! [`Error`]: what a store answers when it does not do what it was asked.
 
-use windlass_statemachine::{Code, Invalid, TaskId};
+use windlass_statemachine::{Code, CommandId, Invalid, NodeName, TaskId};
 
 /// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -63,7 +63,7 @@ pub enum Error {
     },
 
     /// The task has ended: it takes no command, and its id is free only for a replacement.
-    #[error("task '{0}' has ended already; retry starts it anew, replace takes its id")]
+    #[error("task '{0}' has ended already; retry starts it again, replace takes its id")]
     AlreadyFinished(TaskId),
 
     /// The store itself is not what it should be: not ours, newer than this program, read-only.
@@ -84,16 +84,76 @@ impl Error {
         matches!(self, Self::Unavailable { .. })
     }
 
+    fn not_found(what: &'static str, name: impl ToString) -> Self {
+        let name = name.to_string();
+        Self::NotFound { what, name }
+    }
+
     /// There is no such task.
     pub fn no_task(id: &TaskId) -> Self {
-        Self::NotFound {
-            what: "task",
-            name: id.to_string(),
+        Self::not_found("task", id)
+    }
+
+    /// There is no such command.
+    pub fn no_command(id: &CommandId) -> Self {
+        Self::not_found("command", id)
+    }
+
+    /// No live node has this name.
+    pub fn no_node(name: &NodeName) -> Self {
+        Self::not_found("node", name)
+    }
+
+    /// There is no command of this order to a node.
+    pub fn no_node_command(order: u64) -> Self {
+        Self::not_found("node command", order)
+    }
+
+    /// A live task has this id.
+    pub fn task_exists(id: &TaskId) -> Self {
+        let (what, name) = ("task", id.to_string());
+        Self::AlreadyExists { what, name }
+    }
+
+    /// A live node has this name.
+    pub fn node_exists(name: &NodeName) -> Self {
+        let (what, name) = ("node", name.to_string());
+        Self::AlreadyExists { what, name }
+    }
+
+    /// The id of a new command is that of a command to another task.
+    pub fn other_command(id: &CommandId, task: &TaskId) -> Self {
+        let reason = format!("'{id}' was sent to task '{task}' before; give a new id");
+        Invalid::new("command id", reason).into()
+    }
+
+    /// A field has more bytes than the store takes.
+    pub fn too_large(field: &'static str, bytes: usize, limit: usize) -> Self {
+        Self::TooLarge {
+            field,
+            bytes,
+            limit,
+        }
+    }
+
+    /// The record of a task cannot be read.
+    pub fn corrupt_task(id: &TaskId, reason: impl Into<String>) -> Self {
+        Self::Corrupt {
+            what: format!("task '{id}'"),
+            reason: reason.into(),
+        }
+    }
+
+    /// A state store cannot read the state of a task.
+    pub fn corrupt_state(id: &TaskId, reason: impl Into<String>) -> Self {
+        Self::Corrupt {
+            what: format!("the state of task '{id}'"),
+            reason: reason.into(),
         }
     }
 
     /// Only tasks that have ended or are quarantined are retried; this one is in another state.
-    pub(crate) fn not_retried(state: Code) -> Self {
+    pub fn not_retried(state: Code) -> Self {
         let advice = match state {
             Code::Sleeping | Code::Paused | Code::Fault => "; resume it to run it now",
             _ => "",
@@ -107,6 +167,11 @@ impl Error {
     /// The claim of this task is not the live one.
     pub fn fenced(id: &TaskId) -> Self {
         Self::Fenced(format!("the claim of task '{id}'"))
+    }
+
+    /// The lease of this node has ended.
+    pub fn lease_fenced(node: &NodeName) -> Self {
+        Self::Fenced(format!("the lease of node '{node}'"))
     }
 
     /// The store could not do `operation` now.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, Invalid, NodeName, State, Task, TaskId};
+use windlass_statemachine::{Fence, Invalid, NodeName, State, Task, TaskId, size::Size};
 
-use super::{Change, CommandRecord, Error, TaskRecord, What};
+use super::{Change, CommandRecord, Error, TaskRecord, What, rules};
 
 /// A task with everything that belongs to it, as [`Registry::export`](super::Registry::export) tells
 /// it and [`Registry::import`](super::Registry::import) takes it.
@@ -76,13 +76,11 @@ impl Exported {
         let state = record.state?;
         let waiting = commands.iter().filter(|c| c.outcome.is_none()).count() as u64;
         if waiting != record.commands && !state.code().is_terminal() {
-            return Err(Error::Corrupt {
-                what: format!("task '{id}'"),
-                reason: format!(
-                    "{} commands wait for it, and {waiting} of them can be read",
-                    record.commands
-                ),
-            });
+            let reason = format!(
+                "{} commands wait for it, and {waiting} of them can be read",
+                record.commands
+            );
+            return Err(Error::corrupt_task(id, reason));
         }
         Ok(Self {
             task: record.task,
@@ -258,13 +256,7 @@ impl Exported {
     pub(crate) fn check_room(&self, there: &There) -> Result<(), Error> {
         let id = &self.task.id;
         if self.replaces != Some(there.order) {
-            return Err(match there.has_ended {
-                true => Error::AlreadyFinished(id.clone()),
-                false => Error::AlreadyExists {
-                    what: "task",
-                    name: id.to_string(),
-                },
-            });
+            return Err(rules::submit::refused(id, there.has_ended));
         }
         if there.is_claimed {
             let reason = format!(
@@ -278,27 +270,8 @@ impl Exported {
 
     /// Bytes of props, data and result together, which count against the limit of a store.
     pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
-        self.task.check(limit)?;
-        let props = self.task.props.len();
-        let data = self.state.data.as_ref().map_or(0, |d| d.len());
-        let result = match &self.state.status {
-            windlass_statemachine::Status::Completed { result } => {
-                result.as_ref().map_or(0, |r| r.len())
-            }
-            _ => 0,
-        };
-        let bytes = props + data + result;
-        // Props alone may fill it; what was taken then is taken now.
-        if bytes <= limit || (data + result == 0 && props <= limit) {
-            return Ok(());
-        }
-        let largest = [("props", props), ("data", data), ("result", result)];
-        let largest = largest.into_iter().max_by_key(|(_, bytes)| *bytes);
-        Err(Error::TooLarge {
-            field: largest.map_or("props", |(field, _)| field),
-            bytes,
-            limit,
-        })
+        rules::size::check_task(&self.task, limit)?;
+        rules::size::check(Size::of(&self.state), self.task.props.len(), limit)
     }
 }
 

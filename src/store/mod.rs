@@ -20,6 +20,7 @@ pub mod memory;
 mod model;
 mod registry;
 mod retention;
+pub(crate) mod rules;
 mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

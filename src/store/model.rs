@@ -420,6 +420,20 @@ pub struct Change {
     pub what: What,
 }
 
+impl What {
+    /// The fence of the claim that it happened to, or by.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        match self {
+            Self::Claimed { fence, .. }
+            | Self::Moved { fence, .. }
+            | Self::Checkpointed { fence }
+            | Self::Dropped { fence }
+            | Self::Lost { fence } => Some(*fence),
+            _ => None,
+        }
+    }
+}
+
 /// What happened to a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]

@@ -40,7 +40,8 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `submit::an_ended_id_is_refused`, `submit::the_same_task_exists`,
 ///    `submit::another_task_is_not_the_same`, `submit::props_are_compared_as_values`,
 ///    `submit::a_replacement_has_nothing_of_the_old`,
-///    `registry::a_task_submitted_again_has_another_order`.
+///    `registry::a_task_submitted_again_has_another_order`, `quarantine::the_same_submit_reports_it`,
+///    `quarantine::an_ended_task_stays_ended`.
 /// 4. **Tasks survive.** Every field of a task comes back as it was submitted, numbers digit by
 ///    digit.
 ///    Cases: `submit::large_integers_survive`, `submit::every_field_survives`.
@@ -67,11 +68,13 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    no others.
 ///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
 ///    `ends::a_deleted_id_is_free`, `ends::purge_takes_what_is_meant`.
-/// 9. **Retries.** A retry starts an ended or quarantined task in a new incarnation, and no live
-///    one.
+/// 9. **Retries.** A retry starts an ended task, or one whose record cannot be read, in a new
+///    incarnation, and no live one. A quarantined task whose record can be read again goes on in its
+///    incarnation. Every retry writes the next version.
 ///    Cases: `ends::a_retry_starts_anew`, `ends::a_retry_forgets_the_result`,
 ///    `ends::a_live_task_is_not_retried`, `quarantine::a_retry_starts_it_from_its_props`,
 ///    `quarantine::a_retry_starts_one_with_an_unreadable_envelope`,
+///    `quarantine::a_retry_goes_on_counting`, `quarantine::one_that_can_be_read_again_goes_on`,
 ///    `quarantine::it_can_be_deleted`.
 /// 10. **Nodes.** Live nodes are listed with what they reported last. A command for a node that does
 ///     not live is refused, and one that waits ends with its node.
@@ -82,11 +85,15 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     Cases: `changes::the_history_of_a_task`, `changes::a_limit_means_the_last`,
 ///     `changes::changes_from_now_on`, `changes::changes_go_on_after_one`,
 ///     `changes::changes_from_the_beginning`, `changes::followers_do_not_take_from_each_other`,
-///     `changes::pruned_history_is_refused`, `changes::a_cursor_beyond_the_end_is_refused`.
+///     `changes::pruned_history_is_refused`, `changes::a_cursor_beyond_the_end_is_refused`,
+///     `quarantine::each_quarantine_is_in_the_history`.
 /// 12. **Examinations.** A store that examines itself reports each record that cannot be read with
 ///     the name of its task, and nothing about records in order.
 ///     Cases: `examine::a_store_in_order_has_nothing_wrong`,
 ///     `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
+/// 13. **Errors** are made by the constructors of [`Error`], so that an operator reads the same
+///     sentence on every store.
+///     Cases: `registry::errors_read_the_same`.
 #[async_trait]
 pub trait Registry: std::marker::Send + Sync + 'static {
     /// What it takes at the most.
@@ -120,7 +127,9 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// # Errors
     ///
     /// Per task: [`Error::Invalid`] and [`Error::TooLarge`] (it is checked here again),
-    /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::Unavailable`].
+    /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::Unavailable`];
+    /// [`Error::Corrupt`] for the same task ([`IfExists::Same`](super::IfExists::Same)) whose state
+    /// cannot be read.
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>>;
 
     /// Sends commands; answers their orders. An id that is known for this task returns its order,
@@ -175,9 +184,10 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// Per task: [`Error::NotFound`], [`Error::Unavailable`].
     async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>>;
 
-    /// Starts ended tasks anew ([`State::retried`](windlass_statemachine::State::retried)). For one
-    /// that is set aside: its record is read again, and where it still cannot be read the task
-    /// starts from its props with a new state, whose error log keeps the reason.
+    /// Starts ended tasks again ([`State::retried`](windlass_statemachine::State::retried)). The record
+    /// of a quarantined task is read again. If it still cannot be read, the task starts from its
+    /// props in a new incarnation, and its error log keeps the reason. Its version and fence go on
+    /// from those of the last write.
     ///
     /// # Errors
     ///

@@ -48,6 +48,7 @@ pub mod machine;
 pub mod message;
 mod record;
 pub mod retry;
+pub mod size;
 pub mod state;
 pub mod task;
 pub mod time;

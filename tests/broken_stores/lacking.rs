@@ -35,6 +35,7 @@ fn a_capability_that_is_declared_as_lacking_must_lack() {
         (Capability::Reopen, false),
         (Capability::Clock, false),
         (Capability::CorruptState, false),
+        (Capability::RepairState, false),
         (Capability::CorruptEnvelope, false),
         // A planted store has both, whatever its harness.
         (Capability::Effects, true),

@@ -33,6 +33,8 @@ fn shared() -> Arc<Server> {
 struct Etcd {
     server: Arc<Server>,
     namespace: Mutex<String>,
+    /// The value that was damaged last.
+    sound: Mutex<Vec<u8>>,
 }
 
 impl Default for Etcd {
@@ -40,6 +42,7 @@ impl Default for Etcd {
         Self {
             server: shared(),
             namespace: Mutex::default(),
+            sound: Mutex::default(),
         }
     }
 }
@@ -67,10 +70,18 @@ impl Etcd {
 
     /// Writes text that no record begins with to a key of the namespace.
     async fn damage(&self, key: &str, task: &TaskId) {
-        let endpoint = [format!("http://{}", self.server.endpoint())];
-        let mut client = Client::connect(endpoint, None).await.unwrap();
-        let key = format!("/{}/{key}/{task}", self.namespace.lock().unwrap());
+        let (mut client, key) = self.key(key, task).await;
+        let mut sound = client.get(key.as_str(), None).await.unwrap().take_kvs();
+        let sound = sound.pop().map(|kv| kv.value().to_vec());
+        *self.sound.lock().unwrap() = sound.unwrap_or_default();
         client.put(key, "{", None).await.unwrap();
+    }
+
+    async fn key(&self, key: &str, task: &TaskId) -> (Client, String) {
+        let endpoint = [format!("http://{}", self.server.endpoint())];
+        let client = Client::connect(endpoint, None).await.unwrap();
+        let key = format!("/{}/{key}/{task}", self.namespace.lock().unwrap());
+        (client, key)
     }
 }
 
@@ -102,6 +113,13 @@ impl Harness for Etcd {
 
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
         self.damage("state", task).await;
+        true
+    }
+
+    async fn repair_state(&self, _: &Store, task: &TaskId) -> bool {
+        let (mut client, key) = self.key("state", task).await;
+        let sound = self.sound.lock().unwrap().clone();
+        client.put(key, sound, None).await.unwrap();
         true
     }
 

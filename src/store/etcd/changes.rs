@@ -14,7 +14,7 @@ use futures::stream;
 use jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
-use windlass_statemachine::{Invalid, TaskId};
+use windlass_statemachine::TaskId;
 
 use super::{
     Inner,
@@ -24,17 +24,10 @@ use super::{
     queued::Stored,
     records::{Entry, Envelope, PLACES, number, revision_of},
 };
-use crate::store::{Change, ChangeStream, Error, What};
+use crate::store::{Change, ChangeStream, Error, What, rules};
 
 const OPERATION: &str = "follow the changes";
 const SILENCE: Duration = Duration::from_secs(5);
-
-fn pruned(after: u64) -> Error {
-    let reason = format!(
-        "is {after}, and the history from there on is not kept any more; list the tasks, then go on from now"
-    );
-    Invalid::new("after", reason).into()
-}
 
 struct Reader {
     inner: Arc<Inner>,
@@ -61,8 +54,7 @@ impl Inner {
                 let revision = revision_of(after);
                 if revision > newest {
                     let last = number(newest, PLACES - 1);
-                    let reason = format!("is {after}, but no change has a number above {last} yet");
-                    return Err(Invalid::new("after", reason).into());
+                    return Err(rules::page::beyond(after, last));
                 }
                 // To etcd a revision of 0 means now.
                 let revision = revision.max(1);
@@ -71,9 +63,9 @@ impl Inner {
                 let mut client = self.link.kv();
                 let read = client.get(self.keys.horizon(), Some(options));
                 match self.link.call(read).await {
-                    Err(Fault::Compacted) => return Err(pruned(after)),
+                    Err(Fault::Compacted) => return Err(rules::page::pruned(after)),
                     Err(fault) => return Err(failed(fault)),
-                    Ok(_) if revision < horizon.pruned => return Err(pruned(after)),
+                    Ok(_) if revision < horizon.pruned => return Err(rules::page::pruned(after)),
                     // What else was written at that revision comes with it.
                     Ok(_) => (revision - 1, after),
                 }
@@ -117,7 +109,7 @@ impl Reader {
             match self.try_next().await {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
-                Err(Fault::Compacted) => return Err(pruned(self.told)),
+                Err(Fault::Compacted) => return Err(rules::page::pruned(self.told)),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);

@@ -12,12 +12,12 @@ use super::{
     errors::Fault,
     held::Held,
     item::Item,
-    leases::{fenced, number},
+    leases::number,
     queued::Stored,
-    read::{Bundle, corrupt, parked_for, revision},
+    read::{Bundle, parked_for, revision},
     records::{self, Entry, Hold, Owner, Parked},
 };
-use crate::store::{Claim, Claimed, Error, Lease, What};
+use crate::store::{Claim, Claimed, Error, Lease, What, rules};
 
 /// How often a claim is tried when the task changes meanwhile.
 const ROUNDS: usize = 4;
@@ -132,7 +132,7 @@ impl Inner {
         const OPERATION: &str = "claim a task";
         let bundle = match read {
             Ok((bundle, Some(node))) if node == number(lease.id) => bundle,
-            Ok(_) => return Some(Err(fenced(&lease.node))),
+            Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
         let ready = match self.ready(lease, id, bundle).await {
@@ -151,7 +151,7 @@ impl Inner {
             },
             Err(Fault::LeaseGone) => {
                 self.lost(lease);
-                Some(Err(fenced(&lease.node)))
+                Some(Err(Error::lease_fenced(&lease.node)))
             }
             Err(Fault::Unknown(_)) if !last => {
                 self.leases.freed(lease.id, ready.token);
@@ -183,7 +183,7 @@ impl Inner {
         let now = self.now();
         if let Some(reason) = bundle.fault(id) {
             Box::pin(self.set_aside(id, &bundle, &reason, now)).await?;
-            return Err(corrupt(id, reason));
+            return Err(Error::corrupt_task(id, reason));
         }
         let read = (bundle.state(), bundle.whole_task(id), bundle.envelope());
         let (Ok((state, hold)), Ok(task), Ok((envelope, order))) = read else {
@@ -195,7 +195,7 @@ impl Inner {
             }
             return Ok(None);
         }
-        if !ours && !state.is_due(now) && bundle.queue.is_empty() {
+        if !ours && !rules::claim::is_claimable(&state, !bundle.queue.is_empty(), now) {
             Box::pin(self.park(id, &bundle, &state)).await;
             return Ok(None);
         }
@@ -353,7 +353,9 @@ impl Inner {
         }
         item.put(&self.keys.parked(id), records::write("parked", &parked)?);
         let entry = Entry::write(now, item.place, &[What::Quarantined])?;
-        item.put(&format!("{}quarantined", self.keys.histories(id)), entry);
+        // A retry writes the state, so the next quarantine has another key.
+        let key = self.keys.quarantine(id, revision(bundle.state.as_ref()));
+        item.put(&key, entry);
         let done = self.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error("set a task aside"))?;
         if done.written.is_some() {

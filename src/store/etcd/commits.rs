@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use windlass_statemachine::{Outcome, State, Status, machine::Write};
+use windlass_statemachine::{Outcome, State, machine::Write, size::Size};
 
 use super::{
     Inner,
@@ -14,7 +14,7 @@ use super::{
     read::{Bundle, parked_for, revision},
     records::{self, Envelope, Hold, Owner},
 };
-use crate::store::{Claim, Commit, Error, What};
+use crate::store::{Claim, Commit, Error, rules};
 
 pub(super) const OPERATION: &str = "store a transition";
 /// Up to so many commands are deleted by their names when a task ends; more by their range.
@@ -67,7 +67,8 @@ impl Inner {
             if round == ROUNDS {
                 break;
             }
-            let checked = self.check_size(&held, &write.state);
+            let (props, limit) = (held.task.props.len(), self.options.limits.max_bytes);
+            let checked = rules::size::check(Size::of(&write.state), props, limit);
             let item = match checked {
                 Ok(()) => self.commit_item(&claim, &write, &held).await,
                 Err(error) => Err(error),
@@ -129,24 +130,6 @@ impl Inner {
         }
     }
 
-    fn check_size(&self, held: &Held, state: &State) -> Result<(), Error> {
-        let props = held.task.props.len();
-        let data = state.data.as_ref().map_or(0, |d| d.len());
-        let result = match &state.status {
-            Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-            _ => 0,
-        };
-        let (bytes, limit) = (props + data + result, self.options.limits.max_bytes);
-        if bytes <= limit || data + result == 0 {
-            return Ok(());
-        }
-        Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes,
-            limit,
-        })
-    }
-
     async fn commit_item(
         self: &Arc<Self>,
         claim: &Claim,
@@ -155,8 +138,8 @@ impl Inner {
     ) -> Result<Item, Error> {
         let (id, state, now) = (&claim.task, &write.state, self.now());
         let ends = state.code().is_terminal();
-        let drops = write.drop_claim || ends;
-        let what = what(claim, write, ends);
+        let drops = rules::history::ends_claim(write);
+        let what = rules::history::lines(claim.fence, write);
         let effects = write.effects.submit.len() + write.effects.send.len();
         let lines = what.len() as u32;
         let places = lines + u32::try_from(effects).unwrap_or(u32::MAX / 2);
@@ -256,7 +239,7 @@ impl Inner {
             Err(fault) => return Tried::NotKnown(reason_of(fault.into_error(OPERATION))),
         };
         if let Some(at) = done.written {
-            if write.drop_claim || write.state.code().is_terminal() {
+            if rules::history::ends_claim(write) {
                 self.gone(claim);
             } else {
                 let settled: Vec<u64> = write.outcomes.iter().map(|(order, _)| *order).collect();
@@ -276,7 +259,7 @@ impl Inner {
                 Tried::Again(held)
             }
             Ok(None) => {
-                if write.drop_claim || write.state.code().is_terminal() {
+                if rules::history::ends_claim(write) {
                     self.gone(claim);
                 }
                 Tried::Answer(Ok(()))
@@ -289,26 +272,6 @@ impl Inner {
 
 fn is_news(stored: &Stored, held: &Held) -> bool {
     held.queue.iter().all(|known| known.order != stored.order)
-}
-
-/// What a commit tells of in the history.
-fn what(claim: &Claim, write: &Write, ends: bool) -> Vec<What> {
-    let fence = claim.fence;
-    let steps = write.steps.iter().map(|step| What::Moved {
-        message: step.message,
-        from: step.from,
-        to: step.to,
-        fence,
-        command: step.command,
-    });
-    let mut what: Vec<What> = steps.collect();
-    if what.is_empty() && !write.drop_claim && !ends {
-        what.push(What::Checkpointed { fence });
-    }
-    if write.drop_claim && !ends {
-        what.push(What::Dropped { fence });
-    }
-    what
 }
 
 /// What is known of a claim after reading its task.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, Effects, Invalid, Json, State, Task, TaskId};
+use windlass_statemachine::{Command, CommandId, Effects, Json, State, Task, TaskId};
 
 use super::{
     Inner,
@@ -13,49 +13,12 @@ use super::{
     read::{Bundle, parked_for, revision},
     records::{self, Envelope, Hold},
 };
-use crate::store::Error;
-
-pub(super) fn exists(id: &TaskId) -> Error {
-    Error::AlreadyExists {
-        what: "task",
-        name: id.to_string(),
-    }
-}
+use crate::store::{
+    Error,
+    rules::plan::{self, Bounds, Facts, Known, Step},
+};
 
 impl Inner {
-    pub(super) fn check_task(&self, task: &Task) -> Result<(), Error> {
-        let (bytes, limit) = (task.props.len(), self.options.limits.max_bytes);
-        if bytes > limit {
-            return Err(Error::TooLarge {
-                field: "props",
-                bytes,
-                limit,
-            });
-        }
-        Ok(task.check(limit)?)
-    }
-
-    /// Checks a command for a task with so many bytes of props.
-    pub(super) fn check_command(
-        &self,
-        command: &Command,
-        props: usize,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        command.check(now)?;
-        let limit = self.options.limits.max_bytes;
-        match command {
-            Command::Complete { result: Some(json) } if props + json.len() > limit => {
-                Err(Error::TooLarge {
-                    field: "result",
-                    bytes: props + json.len(),
-                    limit,
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Adds the keys of a new task. That its id is free is compared by the caller.
     pub(super) fn put_task(
         &self,
@@ -105,63 +68,50 @@ impl Inner {
             let bundle = read.map_err(|fault| fault.into_error("read what effects are for"))?;
             bundles.insert(id.clone(), bundle);
         }
-        let none = Bundle::default();
-        let of = |id: &TaskId| bundles.get(id).unwrap_or(&none);
-        let has_ended = |id: &TaskId| match of(id) {
-            _ if id == owner => Some(ends),
-            bundle if bundle.task.is_some() => Some(false),
-            bundle => bundle.finished.as_ref().map(|_| true),
+        let mut before = Before {
+            owner,
+            ends,
+            bundles,
+            commands: HashMap::new(),
         };
-
-        let mut new: HashMap<&TaskId, &Task> = HashMap::new();
-        for task in &effects.submit {
-            self.check_task(task)?;
-            match has_ended(&task.id) {
-                Some(true) => return Err(Error::AlreadyFinished(task.id.clone())),
-                Some(false) => return Err(exists(&task.id)),
-                None if new.insert(&task.id, task).is_some() => return Err(exists(&task.id)),
-                None => {}
-            }
-            item.touch(touch(&task.id));
-            item.when_at(&self.keys.task(&task.id), 0);
-            item.when_at(&self.keys.finished(&task.id), 0);
-            self.put_task(item, task, place, now)?;
-            place += 1;
-        }
-        let mut sent: HashMap<_, &TaskId> = HashMap::new();
-        let mut compared: Vec<&TaskId> = vec![owner];
         for send in &effects.send {
-            let known = self.known(&send.id).await?;
-            let (known, pointer) = (known.task, known.revision);
-            match known.as_ref().or_else(|| sent.get(&send.id).copied()) {
-                Some(task) if *task == send.task => continue,
-                Some(task) => return Err(other_command(&send.id, task)),
-                None => {}
+            if !before.commands.contains_key(&send.id) {
+                let known = self.known(&send.id).await?;
+                let known = (known.task, known.revision);
+                before.commands.insert(send.id.clone(), known);
             }
-            sent.insert(&send.id, &send.task);
-            let props = match (has_ended(&send.task), new.get(&send.task)) {
-                (Some(true), _) => return Err(Error::AlreadyFinished(send.task.clone())),
-                (Some(false), _) => {
-                    let task = of(&send.task).whole_task(&send.task);
-                    task.map_or(0, |task| task.props.len())
+        }
+        let max_bytes = self.options.limits.max_bytes;
+        let steps = plan::effects(effects, &before, Bounds { max_bytes, now })?;
+        let mut compared: Vec<&TaskId> = vec![owner];
+        for step in steps {
+            match step {
+                Step::Submit(task) => {
+                    compared.push(&task.id);
+                    item.touch(touch(&task.id));
+                    item.when_at(&self.keys.task(&task.id), 0);
+                    item.when_at(&self.keys.finished(&task.id), 0);
+                    self.put_task(item, task, place, now)?;
                 }
-                (None, Some(task)) => task.props.len(),
-                (None, None) => return Err(Error::no_task(&send.task)),
-            };
-            self.check_command(&send.command, props, now)?;
-            if !new.contains_key(&send.task) && !compared.contains(&&send.task) {
-                compared.push(&send.task);
-                item.touch(touch(&send.task));
-                let task = of(&send.task).task.as_ref();
-                item.when_at(&self.keys.task(&send.task), revision(task));
+                Step::Send(send) => {
+                    if !compared.contains(&&send.task) {
+                        compared.push(&send.task);
+                        item.touch(touch(&send.task));
+                        let task = before.bundles.get(&send.task);
+                        let task = task.and_then(|bundle| bundle.task.as_ref());
+                        item.when_at(&self.keys.task(&send.task), revision(task));
+                    }
+                    let pointer = before.commands.get(&send.id);
+                    let pointer = pointer.map_or(0, |(_, revision)| *revision);
+                    self.put_command(
+                        item,
+                        (&send.task, &send.id),
+                        &send.command,
+                        (place, pointer),
+                        now,
+                    )?;
+                }
             }
-            self.put_command(
-                item,
-                (&send.task, &send.id),
-                &send.command,
-                (place, pointer),
-                now,
-            )?;
             place += 1;
         }
         Ok(())
@@ -171,7 +121,7 @@ impl Inner {
     pub(super) fn put_command(
         &self,
         item: &mut Item,
-        (task, id): (&TaskId, &windlass_statemachine::CommandId),
+        (task, id): (&TaskId, &CommandId),
         command: &Command,
         (place, pointer): (u32, i64),
         now: Timestamp,
@@ -186,7 +136,27 @@ impl Inner {
     }
 }
 
-pub(super) fn other_command(id: &windlass_statemachine::CommandId, task: &TaskId) -> Error {
-    let reason = format!("'{id}' was sent to task '{task}' before; give a new id");
-    Invalid::new("command id", reason).into()
+/// What is known when a write of task `owner` has its effects; `ends` tells whether the write ends it.
+struct Before<'a> {
+    owner: &'a TaskId,
+    ends: bool,
+    bundles: HashMap<TaskId, Bundle>,
+    /// The task that a command was sent to, and when its pointer was written.
+    commands: HashMap<CommandId, (Option<TaskId>, i64)>,
+}
+
+impl Facts for Before<'_> {
+    fn task(&self, id: &TaskId) -> Option<Known> {
+        let bundle = self.bundles.get(id).filter(|bundle| bundle.exists())?;
+        let has_ended = match id == self.owner {
+            true => self.ends,
+            false => bundle.task.is_none(),
+        };
+        let props = bundle.whole_task(id).map_or(0, |task| task.props.len());
+        Some(Known { has_ended, props })
+    }
+
+    fn command(&self, id: &CommandId) -> Option<TaskId> {
+        self.commands.get(id)?.0.clone()
+    }
 }

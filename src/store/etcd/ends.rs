@@ -2,17 +2,24 @@
 
 use jiff::Timestamp;
 use tracing::debug;
-use windlass_statemachine::{State, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{State, TaskId};
 
 use super::{
     Inner,
     claims::touch,
     errors::Fault,
     item::Item,
-    read::{Bundle, corrupt, parked_for, revision},
-    records::{self, Envelope, Hold},
+    keys::version_of,
+    read::{Bundle, parked_for, revision},
+    records::{self, Entry, Envelope, Hold},
 };
-use crate::store::{Error, What};
+use crate::store::{
+    Error, What,
+    rules::{
+        self,
+        retry::{Counted, Record},
+    },
+};
 
 const ROUNDS: usize = 5;
 /// How many pointers of commands go in the same write as their task.
@@ -143,7 +150,7 @@ impl Inner {
                 return Ok(());
             }
             let now = self.now();
-            let state = retried(id, &bundle, now)?;
+            let state = self.retried(id, &bundle, now).await?;
             let item = self.retry_item(id, &bundle, &state, now)?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => return Ok(()),
@@ -156,6 +163,40 @@ impl Inner {
             }
         }
         Err(Error::unavailable(OPERATION, reason))
+    }
+
+    /// The state that a retry starts a task with.
+    async fn retried(&self, id: &TaskId, bundle: &Bundle, now: Timestamp) -> Result<State, Error> {
+        let state = bundle.state().map(|(state, _)| state);
+        let last = match &state {
+            Ok(_) => Counted::default(),
+            Err(_) => self.counted(id).await?,
+        };
+        let record = Record {
+            id,
+            state,
+            envelope: bundle.whole_task(id).err(),
+            is_quarantined: bundle.aside().is_some(),
+            last,
+        };
+        rules::retry::state(record, now)
+    }
+
+    /// What the last write of a task has counted to, by its history: that is named by version.
+    async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
+        let prefix = self.keys.histories(id);
+        let read = self.get_all(&prefix).await;
+        let (entries, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
+        let mut last = Counted::default();
+        for kv in &entries {
+            let name = std::str::from_utf8(kv.key()).unwrap_or_default();
+            let name = name.strip_prefix(&prefix).unwrap_or_default();
+            last.version = last.version.max(version_of(name).unwrap_or(0));
+            for change in Entry::read(id, kv, &self.fences) {
+                last.fence = last.fence.max(change.what.fence().unwrap_or_default());
+            }
+        }
+        Ok(last)
     }
 
     fn retry_item(
@@ -208,31 +249,5 @@ impl Inner {
         }
         self.put_history(&mut item, id, state.version, now, &[What::Retried])?;
         Ok(item)
-    }
-}
-
-/// The state that a retry starts a task with.
-fn retried(id: &TaskId, bundle: &Bundle, now: Timestamp) -> Result<State, Error> {
-    let aside = bundle.aside();
-    match (bundle.state(), bundle.whole_task(id)) {
-        (Ok((state, _)), _) if state.code().is_terminal() => Ok(state.retried(now)),
-        // What cannot be read of the task is replaced: it starts again, with the reason.
-        (Ok((mut state, _)), Err(reason)) => {
-            let error = corrupt(id, reason);
-            state.errors.push(now, error.to_string(), MAX_KEPT);
-            Ok(state.retried(now))
-        }
-        // It can be read again: it goes on from where it was.
-        (Ok((mut state, _)), Ok(_)) if aside.is_some() => {
-            state.version += 1;
-            Ok(state)
-        }
-        (Ok((state, _)), Ok(_)) => Err(Error::not_retried(state.code())),
-        (Err(reason), _) => {
-            let mut state = State::new(now);
-            let error = corrupt(id, aside.unwrap_or(reason));
-            state.errors.push(now, error.to_string(), MAX_KEPT);
-            Ok(state)
-        }
     }
 }

@@ -24,10 +24,19 @@ pub(super) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
         .then(|| (&namespace[..from - 1], &namespace[from..]))
 }
 
+/// How the last part of the key of a quarantine begins. Earlier versions wrote it alone.
+pub(super) const QUARANTINED: &str = "quarantined";
+
 /// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not.
 pub(super) fn is_version(name: &str) -> bool {
+    version_of(name).is_some()
+}
+
+/// The version in the last part of a key of a history.
+pub(super) fn version_of(name: &str) -> Option<u64> {
     let digits = name.split('-').next().unwrap_or_default();
-    digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit())
+    let is_version = digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit());
+    is_version.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// Whether a key of a namespace, without `/NS/`, has the form of one that we write.
@@ -39,7 +48,7 @@ fn is_known(parts: &[&str]) -> bool {
         ] => true,
         ["tasks", _, "owner" | "props" | "commands"] => true,
         ["tasks" | "nodes", _, "commands", _] | ["nodes", _, "_metafora"] => true,
-        ["history", _, version] => is_version(version) || *version == "quarantined",
+        ["history", _, version] => is_version(version) || version.starts_with(QUARANTINED),
         ["outcomes", _, _] => true,
         _ => false,
     }
@@ -168,6 +177,11 @@ impl Keys {
 
     pub(super) fn history(&self, id: &TaskId, version: u64) -> String {
         format!("{}history/{id}/{version:012}", self.root)
+    }
+
+    /// The quarantine of a task whose state was written at this revision.
+    pub(super) fn quarantine(&self, id: &TaskId, written: i64) -> String {
+        format!("{}history/{id}/{QUARANTINED}-{written:012}", self.root)
     }
 
     /// The commands of a task that have an outcome.

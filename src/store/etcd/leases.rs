@@ -12,7 +12,6 @@ use std::{
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use futures::future::join_all;
 use tracing::debug;
-use windlass_statemachine::NodeName;
 
 use super::{Inner, errors::Fault, item::Item, records, records::Registration};
 use crate::store::{Error, Lease, NodeSpec, NodeStatus};
@@ -115,10 +114,6 @@ impl Leases {
     }
 }
 
-pub(super) fn fenced(node: &NodeName) -> Error {
-    Error::Fenced(format!("the lease of node '{node}'"))
-}
-
 pub(super) fn number(lease: u64) -> i64 {
     i64::try_from(lease).unwrap_or(0)
 }
@@ -173,8 +168,7 @@ impl Inner {
         if !joined {
             // If that fails it ends by itself: nothing hangs on it.
             let _ = self.revoke(id).await;
-            let name = spec.name.to_string();
-            return Err(Error::AlreadyExists { what: "node", name });
+            return Err(Error::node_exists(&spec.name));
         }
         // From now on they stay as they are, for as long as this node lives.
         if let Err(fault) = self.load_fences().await {
@@ -207,7 +201,7 @@ impl Inner {
         status: &NodeStatus,
     ) -> Result<(), Error> {
         let Some(node) = self.leases.get(lease.id) else {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         };
         self.tell_status(lease, &node, status);
         self.renew_all(lease, &node).await
@@ -230,7 +224,7 @@ impl Inner {
                 Err(Fault::LeaseGone) => {
                     drop(streams);
                     self.lost(lease);
-                    return Err(fenced(&lease.node));
+                    return Err(Error::lease_fenced(&lease.node));
                 }
                 Err(fault) => failed = Some(fault),
             }
@@ -310,7 +304,7 @@ impl Inner {
             Ok(done) if done.written.is_some() => Ok(()),
             Ok(_) | Err(Fault::LeaseGone) => {
                 self.lost(lease);
-                Err(fenced(&lease.node))
+                Err(Error::lease_fenced(&lease.node))
             }
             Err(fault) => Err(fault.into_error("tell how the node is")),
         }
@@ -336,7 +330,7 @@ impl Inner {
     pub(super) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
         const OPERATION: &str = "grant a further lease";
         let node = self.leases.get(lease.id);
-        let node = node.ok_or_else(|| fenced(&lease.node))?;
+        let node = node.ok_or_else(|| Error::lease_fenced(&lease.node))?;
         while node.places_left() < claims {
             let _one = node.growing.lock().await;
             if node.places_left() >= claims {

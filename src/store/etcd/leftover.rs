@@ -12,11 +12,10 @@ use super::{
     Inner,
     claims::touch,
     item::Item,
-    outcomes::ended,
-    read::{Bundle, corrupt, revision},
+    read::{Bundle, revision},
     records::{self, Entry, Envelope},
 };
-use crate::store::{Error, What};
+use crate::store::{Error, What, rules};
 
 /// The step that an end was come to by, in the table: nobody has told of it.
 fn step(to: Code) -> What {
@@ -69,7 +68,7 @@ impl Inner {
         item.when_not_after(&slot, &format!("{slot}0"), bundle.revision);
         for stored in bundle.queue.iter().take(at_once) {
             let name = stored.key_name();
-            let outcome = stored.write_outcome(ended(state.code()))?;
+            let outcome = stored.write_outcome(rules::command::ended(state.code()))?;
             item.put(&keys.outcome(id, &name), outcome);
         }
         if bundle.queue.len() > at_once {
@@ -105,8 +104,10 @@ impl Inner {
         state: &State,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let task = bundle.whole_task(id).map_err(|e| corrupt(id, e))?;
-        let (envelope, order) = bundle.envelope().map_err(|e| corrupt(id, e))?;
+        let task = bundle
+            .whole_task(id)
+            .map_err(|e| Error::corrupt_task(id, e))?;
+        let (envelope, order) = bundle.envelope().map_err(|e| Error::corrupt_task(id, e))?;
         let ended = Envelope {
             order: Some(order),
             props: Some(task.props).filter(|props| !props.is_null()),

@@ -11,7 +11,6 @@ use windlass_statemachine::{Fence, TaskId};
 use super::{
     Inner,
     claims::{HISTORY, touch},
-    effects::{exists, other_command},
     errors::Fault,
     item::Item,
     keys::end_of,
@@ -203,7 +202,7 @@ impl Inner {
         for command in &exported.commands {
             let known = self.known(&command.id).await?;
             if let Some(task) = known.task.filter(|task| task != id) {
-                return Err(other_command(&command.id, &task));
+                return Err(Error::other_command(&command.id, &task));
             }
         }
         if found.exists() {
@@ -244,7 +243,7 @@ impl Inner {
     pub(super) async fn write_part(&self, item: Item, id: &TaskId) -> Result<i64, Error> {
         let done = self.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(IMPORT))?;
-        done.written.ok_or_else(|| exists(id))
+        done.written.ok_or_else(|| Error::task_exists(id))
     }
 
     /// History, outcomes and commands: everything but the task itself.

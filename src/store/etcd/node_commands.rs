@@ -10,7 +10,7 @@ use super::{
     Inner,
     errors::Fault,
     item::Item,
-    leases::{fenced, number},
+    leases::number,
     peers::{self, Told},
     records::{self, Registration, number as number_of},
 };
@@ -34,13 +34,6 @@ struct Stored {
 struct Parameters {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<TaskId>,
-}
-
-fn unknown(order: u64) -> Error {
-    Error::NotFound {
-        what: "node command",
-        name: order.to_string(),
-    }
 }
 
 /// Reads a node command; one that cannot be read has its order and the reason.
@@ -144,14 +137,10 @@ impl Inner {
         command: NodeCommand,
     ) -> Result<u64, Error> {
         const OPERATION: &str = "send a command to a node";
-        let no_node = || Error::NotFound {
-            what: "node",
-            name: node.to_string(),
-        };
         let registration = self.keys.registration(node);
         let found = self.get_key(&registration).await;
         let found = found.map_err(|fault| fault.into_error(OPERATION))?;
-        let lease = found.ok_or_else(no_node)?.lease();
+        let lease = found.ok_or_else(|| Error::no_node(node))?.lease();
         let mut item = Item::new(format!("n{node}")).at(self.pipeline.places(1), 1);
         let place = item.place;
         item.when_there(&registration);
@@ -163,8 +152,8 @@ impl Inner {
             Ok(done) => done
                 .written
                 .map(|at| number_of(at, place))
-                .ok_or_else(no_node),
-            Err(Fault::LeaseGone) => Err(no_node()),
+                .ok_or_else(|| Error::no_node(node)),
+            Err(Fault::LeaseGone) => Err(Error::no_node(node)),
             Err(Fault::Unknown(reason)) => match self.get_key(&key).await {
                 Ok(Some(kv)) => Ok(read(&kv).0),
                 _ => Err(Error::unavailable(OPERATION, reason)),
@@ -184,7 +173,7 @@ impl Inner {
         let registration = self.get_key(&self.keys.registration(&lease.node)).await;
         let registration = registration.map_err(failed)?;
         if registration.is_none_or(|kv| kv.lease() != number(lease.id)) {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         }
         let prefix = self.keys.node_commands(&lease.node);
         let (waiting, _) = self.get_all(&prefix).await.map_err(failed)?;
@@ -192,7 +181,9 @@ impl Inner {
         let Some(kv) = waiting.iter().find(|kv| read(kv).0 == order) else {
             // The first answer is the one that its sender may have read already.
             let answered = self.get_key(&answer).await.map_err(failed)?;
-            return answered.map(|_| ()).ok_or_else(|| unknown(order));
+            return answered
+                .map(|_| ())
+                .ok_or_else(|| Error::no_node_command(order));
         };
         let kept = self.grant_for(ANSWERS_KEPT).await.map_err(failed)?;
         let key = String::from_utf8_lossy(kv.key()).into_owned();
@@ -220,7 +211,7 @@ impl Inner {
         match answer {
             Some(kv) => Ok(records::parse(&kv).ok()),
             None if waits => Ok(None),
-            None => Err(unknown(order)),
+            None => Err(Error::no_node_command(order)),
         }
     }
 }

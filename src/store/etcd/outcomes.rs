@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_statemachine::{Code, Outcome, TaskId, machine::Write};
+use windlass_statemachine::{TaskId, machine::Write};
 
 use super::{
     Inner,
@@ -13,15 +13,10 @@ use super::{
     item::Item,
     queued::Stored,
 };
-use crate::store::{Claim, Error, Limits};
+use crate::store::{Claim, Error, Limits, rules};
 
 /// How many commands are settled in one write at the most.
 const AT_ONCE: usize = 40;
-
-pub(super) fn ended(code: Code) -> Outcome {
-    let reason = format!("the task has ended: it is {code}");
-    Outcome::Rejected { reason }
-}
 
 impl Inner {
     /// How many commands are settled in one write: each is two operations, and the end of a task
@@ -51,7 +46,7 @@ impl Inner {
             let told = outcomes.find(|(order, _)| *order == stored.order);
             let outcome = match told {
                 Some((_, outcome)) => outcome.clone(),
-                None if ends => ended(write.state.code()),
+                None if ends => rules::command::ended(write.state.code()),
                 None => continue,
             };
             let name = stored.key_name();
@@ -83,7 +78,7 @@ impl Inner {
         item.when_at(&self.keys.owner(id), self.fences.revision(claim.fence));
         item.when_at(&self.keys.state(id), held.state_revision);
         for stored in &some {
-            let Ok(text) = stored.write_outcome(ended(write.state.code())) else {
+            let Ok(text) = stored.write_outcome(rules::command::ended(write.state.code())) else {
                 continue;
             };
             item.put(&self.keys.outcome(id, &stored.key_name()), text);
@@ -116,8 +111,7 @@ impl Inner {
         tokio::spawn(async move {
             let Err(reason) = &stored.command else { return };
             warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
-            let reason = format!("it cannot be read: {reason}");
-            let Ok(text) = stored.write_outcome(Outcome::Rejected { reason }) else {
+            let Ok(text) = stored.write_outcome(rules::command::unreadable(reason)) else {
                 return;
             };
             let key = match &stored.name {

@@ -9,7 +9,7 @@ use windlass_statemachine::{NodeName, TaskId};
 use super::{
     Inner,
     item::Item,
-    keys::{FOLDERS, Keys, end_of, is_version},
+    keys::{FOLDERS, Keys, QUARANTINED, end_of, is_version},
     queued,
     read::Bundle,
     records::Entry,
@@ -106,7 +106,8 @@ fn node_commands_of<'a>(found: impl Iterator<Item = Pair<'a>>, prefix: &str) -> 
 /// one, `history/tasks/ID` is a task.
 fn history_of<'a>(found: impl Iterator<Item = Pair<'a>>, prefix: &str) -> Found {
     let is_entry = |value| serde_json::from_slice::<Entry>(value).is_ok();
-    let own = |(key, value)| name_of(key, prefix).is_some_and(is_version) && is_entry(value);
+    let is_ours = |name: &str| is_version(name) || name.starts_with(QUARANTINED);
+    let own = |(key, value)| name_of(key, prefix).is_some_and(is_ours) && is_entry(value);
     found.map(|pair| (pair.0.to_vec(), own(pair))).collect()
 }
 
@@ -159,10 +160,13 @@ impl Inner {
     /// Adds that the history of a task goes.
     pub(super) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.keys.histories(id);
-        item.delete(&format!("{prefix}quarantined"));
         if !is_folder(id.as_str()) {
-            // Versions are numbers, and no folder begins with a digit.
+            // Versions are numbers, and no folder begins with a digit or is a quarantine.
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
+            item.delete_range(
+                &format!("{prefix}{QUARANTINED}"),
+                format!("{prefix}{QUARANTINED}~"),
+            );
             return Ok(());
         }
         let read = self.get_all(&prefix).await;
@@ -312,11 +316,12 @@ mod tests {
             ("p/000000000001", entry.as_str()),
             ("p/000000000002", "[]]"),
             ("p/tasks", entry.as_str()),
+            ("p/quarantined-1", entry.as_str()),
             ("p/000000000003/x", entry.as_str()),
         ];
         assert_eq!(
             own(history_of(found(&kvs), "p/")),
-            [true, false, false, false]
+            [true, false, false, true, false]
         );
     }
 }

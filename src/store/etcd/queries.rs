@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+use windlass_statemachine::{Code, Kind, TaskId};
 
 use super::{Inner, errors::Fault, keys::end_of, read::Bundle};
-use crate::store::{Count, Error, Filter, Page, TaskRecord};
+use crate::store::{Count, Error, Filter, Page, TaskRecord, rules};
 
-/// The largest page of a list.
-const MAX_PAGE: u32 = 10_000;
 /// How often a list is begun anew when the history is compacted under it.
 const ROUNDS: usize = 3;
 
@@ -27,10 +25,7 @@ impl Inner {
     }
 
     pub(super) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        if page.limit == 0 || page.limit > MAX_PAGE {
-            let reason = format!("is {}; give 1 to {MAX_PAGE}", page.limit);
-            return Err(Invalid::new("limit", reason).into());
-        }
+        rules::page::check(page)?;
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut meant = Vec::new();
         // What has ended is below a folder of its own.

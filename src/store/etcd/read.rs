@@ -43,13 +43,6 @@ pub(super) fn revision(kv: Option<&KeyValue>) -> i64 {
     kv.map_or(0, KeyValue::mod_revision)
 }
 
-pub(super) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
-    Error::Corrupt {
-        what: format!("task '{id}'"),
-        reason: reason.into(),
-    }
-}
-
 /// The keys of an answer to a get.
 pub(super) fn kvs(response: TxnOpResponse) -> Vec<KeyValue> {
     match response {
@@ -94,7 +87,7 @@ impl Bundle {
         reason: String,
     ) -> Result<(Envelope, u64), Error> {
         let kv = self.task.as_ref().or(self.finished.as_ref());
-        let envelope = Envelope::foreign().map_err(|_| corrupt(id, reason))?;
+        let envelope = Envelope::foreign().map_err(|_| Error::corrupt_task(id, reason))?;
         let order = kv.map_or(0, |kv| envelope.order(kv));
         Ok((envelope, order))
     }
@@ -163,7 +156,7 @@ impl Bundle {
             fence: by_owner.or(fence.ok()).unwrap_or_default(),
             commands: self.queue.len() as u64,
             state: match (aside, stored) {
-                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
+                (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
                 (None, Ok((state, _))) => Ok(state),
             },
         })

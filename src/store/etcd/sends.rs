@@ -6,14 +6,13 @@ use windlass_statemachine::{Command, CommandId, TaskId};
 use super::{
     Inner,
     claims::touch,
-    effects::other_command,
     errors::Fault,
     item::Item,
     queued::Stored,
     read::{kv, revision},
     records::{self, number},
 };
-use crate::store::{CommandRecord, Error, Send};
+use crate::store::{CommandRecord, Error, Send, rules};
 
 const OPERATION: &str = "send a command";
 const ROUNDS: usize = 5;
@@ -25,13 +24,6 @@ pub(super) struct Known {
     pub(super) stored: Option<Stored>,
     /// When its pointer was written: one that points to nothing may be written over.
     pub(super) revision: i64,
-}
-
-fn unknown(id: &CommandId) -> Error {
-    Error::NotFound {
-        what: "command",
-        name: id.to_string(),
-    }
 }
 
 pub(super) fn record(task: &TaskId, stored: &Stored) -> Option<CommandRecord> {
@@ -123,7 +115,7 @@ impl Inner {
             if *task == send.task {
                 return Ok(Ok(stored.order));
             }
-            return Err(other_command(&send.id, task));
+            return Err(Error::other_command(&send.id, task));
         }
         let read = self.read(&send.task).await;
         let bundle = read.map_err(|fault| fault.into_error(OPERATION))?;
@@ -132,8 +124,10 @@ impl Inner {
             (None, Some(_)) => return Err(Error::AlreadyFinished(send.task.clone())),
             (None, None) => return Err(Error::no_task(&send.task)),
         }
-        let props = bundle.props.as_ref().map_or(0, |kv| kv.value().len());
-        self.check_command(&send.command, props, self.now())?;
+        let task = bundle.whole_task(&send.task);
+        let props = task.map_or(0, |task| task.props.len());
+        let limit = self.options.limits.max_bytes;
+        rules::command::check(&send.command, props, limit, self.now())?;
         Ok(Err(known.revision))
     }
 
@@ -141,7 +135,7 @@ impl Inner {
         let known = self.known(id).await?;
         let found = known.task.zip(known.stored);
         let found = found.and_then(|(task, stored)| record(&task, &stored));
-        found.ok_or_else(|| unknown(id))
+        found.ok_or_else(|| Error::no_command(id))
     }
 
     /// The commands of a task, those that have an outcome included, in order.

@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use windlass_statemachine::{State, Status, TaskId};
+use windlass_statemachine::{State, TaskId};
 
 use super::{
     EtcdStore, Inner, claims::touch, errors::Fault, item::Item, read::revision, records,
     registry::in_order,
 };
-use crate::store::{Error, StateRemoval, StateStore, StateWrite};
+use crate::store::{Error, StateRemoval, StateStore, StateWrite, rules};
 
 const ROUNDS: usize = 10;
 
@@ -35,11 +35,6 @@ impl fmt::Debug for EtcdStates {
     }
 }
 
-fn corrupt(id: &TaskId, reason: String) -> Error {
-    let what = format!("the state of task '{id}'");
-    Error::Corrupt { what, reason }
-}
-
 impl EtcdStates {
     /// The states of this namespace. It must not be the one of the coordinator that they are used
     /// beside: two would write the same keys.
@@ -53,24 +48,10 @@ impl EtcdStates {
         let kv = kv.map_err(|fault| fault.into_error("load a state"))?;
         let revision = revision(kv.as_ref());
         let state = kv.as_ref().map(records::parse::<State>).transpose();
-        Ok((state.map_err(|reason| corrupt(id, reason)), revision))
-    }
-
-    fn check_size(&self, state: &State) -> Result<(), Error> {
-        let data = state.data.as_ref().map_or(0, |d| d.len());
-        let result = match &state.status {
-            Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-            _ => 0,
-        };
-        let limit = self.0.options.limits.max_bytes;
-        if data + result <= limit {
-            return Ok(());
-        }
-        Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes: data + result,
-            limit,
-        })
+        Ok((
+            state.map_err(|reason| Error::corrupt_state(id, reason)),
+            revision,
+        ))
     }
 
     async fn store_one(&self, write: StateWrite) -> Result<(), Error> {
@@ -84,7 +65,7 @@ impl EtcdStates {
             if stored.is_some_and(|stored| place(&state) < place(&stored)) {
                 return Err(Error::fenced(&task));
             }
-            self.check_size(&state)?;
+            rules::size::check_state(&state, self.0.options.limits.max_bytes)?;
             let mut item = Item::new(touch(&task));
             item.when_at(&key, revision);
             item.put(&key, records::write("state", &state)?);

@@ -1,18 +1,15 @@
 //! Submits: new tasks, and those that take the place of one that has ended.
 
 use jiff::Timestamp;
-use windlass_statemachine::{State, Task};
 
-use super::{
-    Inner,
-    claims::touch,
-    effects::exists,
-    errors::Fault,
-    item::Item,
-    read::{Bundle, corrupt},
-    records::place_of,
+use super::{Inner, claims::touch, errors::Fault, item::Item, read::Bundle, records::place_of};
+use crate::store::{
+    Error, Submit, Submitted,
+    rules::{
+        self,
+        submit::{Taken, Verdict},
+    },
 };
-use crate::store::{Error, IfExists, Submit, Submitted};
 
 const OPERATION: &str = "submit a task";
 const ROUNDS: usize = 5;
@@ -27,8 +24,8 @@ fn is_of(found: &Bundle, tried: &[(Timestamp, u32)]) -> bool {
 
 impl Inner {
     pub(super) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let Submit { task, if_exists } = submit;
-        self.check_task(&task)?;
+        let task = &submit.task;
+        rules::size::check_task(task, self.options.limits.max_bytes)?;
         let mut replaces = None;
         // The attempts without an answer: when, and at which place. The task keeps both to its end,
         // which may have come before it is looked for.
@@ -45,7 +42,7 @@ impl Inner {
                 Some(old) => pointers = self.clear(&mut item, &task.id, old).await?,
             }
             let (place, now) = (item.place, self.now());
-            self.put_task(&mut item, &task, place, now)?;
+            self.put_task(&mut item, task, place, now)?;
             match self.pipeline.write(item).await {
                 Ok(done) if done.written.is_some() => {
                     let read_at = replaces.map_or(0, |old| old.revision);
@@ -66,33 +63,29 @@ impl Inner {
                 return Ok(Submitted::New);
             }
             replaces = None;
-            match Self::there(&task, if_exists, &found) {
-                Some(Ok(existing)) => return Ok(existing),
-                Some(Err(error)) => return Err(error),
-                None if found.finished.is_some() => replaces = Some(found),
-                None => {}
+            if found.exists() {
+                match there(&submit, &found)? {
+                    Verdict::Existing(code) => return Ok(Submitted::Existing(code)),
+                    Verdict::Replace => replaces = Some(found),
+                }
             }
         }
         Err(Error::unavailable(OPERATION, reason))
     }
+}
 
-    /// What a submit comes to when something has its id; `None` when it can go on.
-    fn there(task: &Task, if_exists: IfExists, found: &Bundle) -> Option<Result<Submitted, Error>> {
-        let id = &task.id;
-        if !found.exists() {
-            return None;
-        }
-        let live = found.task.is_some();
-        let old = found.whole_task(id);
-        let same = if_exists == IfExists::Same && old.is_ok_and(|old| old.is_same_work(task));
-        Some(match if_exists {
-            IfExists::Same if same => match (found.aside(), found.state()) {
-                (None, Ok((state, _))) => Ok(Submitted::Existing(State::code(&state))),
-                (Some(reason), _) | (None, Err(reason)) => Err(corrupt(id, reason)),
-            },
-            IfExists::ReplaceFinished if !live => return None,
-            _ if live => Err(exists(id)),
-            _ => Err(Error::AlreadyFinished(id.clone())),
-        })
-    }
+/// Decides a submit whose id is taken by what was found.
+fn there(submit: &Submit, found: &Bundle) -> Result<Verdict, Error> {
+    let id = &submit.task.id;
+    let task = found.whole_task(id).ok();
+    let code = match (found.aside(), found.state()) {
+        (None, Ok((state, _))) => Ok(state.code()),
+        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
+    };
+    let taken = Taken {
+        has_ended: found.task.is_none(),
+        task: task.as_ref(),
+        code,
+    };
+    rules::submit::decide(submit, taken)
 }

@@ -21,7 +21,7 @@ use super::{
     errors::Fault,
     item::Item,
     keys::{Part, end_of},
-    leases::{fenced, number},
+    leases::number,
     mirror::Mirror,
     node_commands,
     parts::is_pointer,
@@ -81,7 +81,7 @@ impl Inner {
     ) -> Result<EventStream, Error> {
         let lives = self.lives(lease).await;
         if !lives.map_err(|fault| fault.into_error("watch"))? {
-            return Err(fenced(&lease.node));
+            return Err(Error::lease_fenced(&lease.node));
         }
         let (events, from_watch) = mpsc::channel(16);
         let watching = Watching {

@@ -4,26 +4,18 @@ use std::sync::Arc;
 
 use futures::stream;
 use tokio::sync::watch;
-use windlass_statemachine::Invalid;
 
 use super::{Shared, world::World};
-use crate::store::{Change, ChangeStream, Error};
+use crate::store::{Change, ChangeStream, Error, rules};
 
 /// How many changes one batch tells of at the most.
 const BATCH: usize = 1000;
-
-fn pruned(after: u64, first: u64) -> Error {
-    let reason = format!(
-        "is {after}, and the history before {first} is not kept any more; list the tasks, then go on from now"
-    );
-    Invalid::new("after", reason).into()
-}
 
 impl World {
     /// The next changes after this one; an error when some of them are gone.
     fn after(&self, seq: u64) -> Result<Vec<Change>, Error> {
         let Some(index) = (seq + 1).checked_sub(self.first_seq) else {
-            return Err(pruned(seq, self.first_seq));
+            return Err(rules::page::pruned(seq));
         };
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         Ok(self.log.iter().skip(index).take(BATCH).cloned().collect())
@@ -67,8 +59,7 @@ impl Shared {
         let newest = world.next_seq() - 1;
         let told = after.unwrap_or(newest);
         if told > newest {
-            let reason = format!("is {told}, but the newest change is {newest}");
-            return Err(Invalid::new("after", reason).into());
+            return Err(rules::page::beyond(told, newest));
         }
         world.after(told)?;
         let latest = world.latest.subscribe();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::world::{Owner, World};
-use crate::store::{Claim, Claimed, Error, Lease, What};
+use crate::store::{Claim, Claimed, Error, Lease, What, rules};
 
 impl World {
     pub(super) fn claim(
@@ -15,7 +15,7 @@ impl World {
     ) -> Result<Option<Claimed>, Error> {
         self.check_lease(lease)?;
         match self.tasks.get(id) {
-            Some(row) if row.set_aside.is_none() => {}
+            Some(row) if row.set_aside.is_none() && !row.has_ended() => {}
             _ => return Ok(None),
         }
         self.read_state(id, now)?;
@@ -27,12 +27,12 @@ impl World {
             // An unknown outcome is resolved by claiming anew: what was lost before that claim
             // has been counted by it, and is told again for a caller that never heard of it.
             Some(owner) => (owner.lease == lease.id, owner.abandoned),
-            None => {
-                let due = state.is_due(now);
-                (due || !row.waiting.is_empty(), row.abandoned.is_some())
-            }
+            None => (
+                rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
+                row.abandoned.is_some(),
+            ),
         };
-        if !claimable || state.code().is_terminal() {
+        if !claimable {
             return Ok(None);
         }
         let lost_by = row.abandoned.clone();

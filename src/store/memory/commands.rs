@@ -1,20 +1,17 @@
 //! Commands: those of tasks and those of nodes.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Command, CommandId, Invalid, NodeName, Outcome, TaskId};
+use windlass_statemachine::{Code, CommandId, NodeName, Outcome, TaskId};
 
-use super::{
-    leases::no_node_command,
-    world::{NodeCommandRow, World},
-};
-use crate::store::{CommandRecord, Error, NodeCommand, Send, What};
+use super::world::{NodeCommandRow, World};
+use crate::store::{CommandRecord, Error, NodeCommand, Send, What, rules};
 
 impl World {
     pub(super) fn send(&mut self, send: Send, now: Timestamp) -> Result<u64, Error> {
         match self.commands.get(&send.id) {
             // Sent again: the same command, whatever has become of the task meanwhile.
             Some((task, order)) if *task == send.task => return Ok(*order),
-            Some((task, _)) => return Err(Self::other_command(&send.id, task)),
+            Some((task, _)) => return Err(Error::other_command(&send.id, task)),
             None => {}
         }
         let Some(row) = self.tasks.get(&send.task) else {
@@ -23,35 +20,9 @@ impl World {
         if row.has_ended() {
             return Err(Error::AlreadyFinished(send.task));
         }
-        self.check_command(&send.command, row.task.props.len(), now)?;
+        let (props, limit) = (row.task.props.len(), self.limits.max_bytes);
+        rules::command::check(&send.command, props, limit, now)?;
         Ok(self.enqueue(send, now))
-    }
-
-    pub(super) fn other_command(id: &CommandId, task: &TaskId) -> Error {
-        let reason = format!("'{id}' was sent to task '{task}' before; give a new id");
-        Invalid::new("command id", reason).into()
-    }
-
-    /// Checks a command for a task with so many bytes of props.
-    pub(super) fn check_command(
-        &self,
-        command: &Command,
-        props: usize,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        command.check(now)?;
-        if let Command::Complete {
-            result: Some(result),
-        } = command
-            && props + result.len() > self.limits.max_bytes
-        {
-            return Err(Error::TooLarge {
-                field: "result",
-                bytes: props + result.len(),
-                limit: self.limits.max_bytes,
-            });
-        }
-        Ok(())
     }
 
     /// Puts a command that was checked into the queue of its task; one that is known is there.
@@ -97,18 +68,14 @@ impl World {
     pub(super) fn reject_waiting(&mut self, id: &TaskId, code: Code) {
         let waiting = self.tasks.get(id).map(|row| row.waiting.clone());
         for order in waiting.unwrap_or_default() {
-            let reason = format!("the task has ended: it is {code}");
-            self.settle(id, order, Outcome::Rejected { reason });
+            self.settle(id, order, rules::command::ended(code));
         }
     }
 
     pub(super) fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
         let place = self.commands.get(id);
         let record = place.and_then(|(task, order)| self.tasks.get(task)?.commands.get(order));
-        record.cloned().ok_or_else(|| Error::NotFound {
-            what: "command",
-            name: id.to_string(),
-        })
+        record.cloned().ok_or_else(|| Error::no_command(id))
     }
 
     pub(super) fn send_node(
@@ -116,10 +83,7 @@ impl World {
         node: &NodeName,
         command: NodeCommand,
     ) -> Result<u64, Error> {
-        let lease = self.node(node).ok_or_else(|| Error::NotFound {
-            what: "node",
-            name: node.to_string(),
-        })?;
+        let lease = self.node(node).ok_or_else(|| Error::no_node(node))?;
         let order = self.number();
         let row = NodeCommandRow {
             lease,
@@ -135,7 +99,7 @@ impl World {
 
     pub(super) fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
         let row = self.node_commands.get(&order);
-        let row = row.ok_or_else(|| no_node_command(order))?;
+        let row = row.ok_or_else(|| Error::no_node_command(order))?;
         Ok(row.outcome.clone())
     }
 }

@@ -77,8 +77,7 @@ impl World {
         now: Timestamp,
     ) -> Result<Lease, Error> {
         if self.node(&spec.name).is_some() {
-            let name = spec.name.to_string();
-            return Err(Error::AlreadyExists { what: "node", name });
+            return Err(Error::node_exists(&spec.name));
         }
         let id = self.number();
         let row = LeaseRow {
@@ -104,7 +103,7 @@ impl World {
         if self.leases.contains_key(&lease.id) {
             return Ok(());
         }
-        Err(Error::Fenced(format!("the lease of node '{}'", lease.node)))
+        Err(Error::lease_fenced(&lease.node))
     }
 
     pub(super) fn renew(
@@ -135,7 +134,7 @@ impl World {
         self.check_lease(lease)?;
         let row = self.node_commands.get_mut(&order);
         let Some(row) = row.filter(|row| row.lease == lease.id) else {
-            return Err(no_node_command(order));
+            return Err(Error::no_node_command(order));
         };
         // The first answer is the one that its sender may have read already.
         row.outcome.get_or_insert_with(|| outcome.to_owned());
@@ -165,12 +164,5 @@ impl World {
             claims: row.claims.len() as u64,
         });
         nodes.collect()
-    }
-}
-
-pub(super) fn no_node_command(order: u64) -> Error {
-    Error::NotFound {
-        what: "node command",
-        name: order.to_string(),
     }
 }

@@ -37,7 +37,7 @@ impl World {
             if let Some((task, _)) = self.commands.get(&command.id)
                 && *task != id
             {
-                return Err(Self::other_command(&command.id, task));
+                return Err(Error::other_command(&command.id, task));
             }
         }
         if replaced.is_some() {
@@ -47,8 +47,10 @@ impl World {
         self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());
         let state = exported.state;
-        if state.code().is_terminal() {
-            self.ended.insert((state.since, exported.order));
+        let ended = state.code().is_terminal();
+        let ended = ended.then(|| (state.code(), state.since));
+        if let Some((_, since)) = ended {
+            self.ended.insert((since, exported.order));
         }
         let mut commands = BTreeMap::new();
         for command in exported.commands {
@@ -59,6 +61,8 @@ impl World {
         let waiting = commands.values().filter(|c| c.outcome.is_none());
         let row = Row {
             task: Arc::new(exported.task),
+            version: state.version,
+            ended,
             saved: state.into(),
             set_aside: None,
             order: exported.order,

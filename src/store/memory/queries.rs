@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+use windlass_statemachine::{Code, Kind, TaskId};
 
 use super::world::{Row, World};
-use crate::store::{Change, CommandRecord, Count, Error, Filter, Page, TaskRecord};
-
-/// The largest page of a list.
-const MAX_PAGE: u32 = 10_000;
+use crate::store::{Change, CommandRecord, Count, Error, Filter, Page, TaskRecord, rules};
 
 impl World {
     pub(super) fn row(&self, id: &TaskId) -> Result<&Row, Error> {
@@ -29,10 +26,7 @@ impl World {
     }
 
     pub(super) fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        if page.limit == 0 || page.limit > MAX_PAGE {
-            let reason = format!("is {}; give 1 to {MAX_PAGE}", page.limit);
-            return Err(Invalid::new("limit", reason).into());
-        }
+        rules::page::check(page)?;
         let rows = self.by_order.range(page.after.saturating_add(1)..);
         let rows = rows.filter_map(|(_, id)| self.tasks.get(id));
         let live_only = filter.is_live_only();

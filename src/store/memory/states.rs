@@ -7,10 +7,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use windlass_statemachine::{State, Status, TaskId};
+use windlass_statemachine::{State, TaskId};
 
 use super::world::Saved;
-use crate::store::{Error, Limits, StateRemoval, StateStore, StateWrite};
+use crate::store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules};
 
 /// States in memory: what the conformance suite of state stores is checked with, and what a test
 /// of a split store needs.
@@ -45,10 +45,8 @@ impl fmt::Debug for MemoryStates {
 }
 
 fn read(task: &TaskId, saved: &Saved) -> Result<State, Error> {
-    saved.read().map_err(|reason| Error::Corrupt {
-        what: format!("the state of task '{task}'"),
-        reason,
-    })
+    let read = saved.read();
+    read.map_err(|reason| Error::corrupt_state(task, reason))
 }
 
 fn store(
@@ -64,18 +62,7 @@ fn store(
             return Err(Error::fenced(&task));
         }
     }
-    let data = state.data.as_ref().map_or(0, |d| d.len());
-    let result = match &state.status {
-        Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-        _ => 0,
-    };
-    if data + result > limit {
-        return Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes: data + result,
-            limit,
-        });
-    }
+    rules::size::check_state(&state, limit)?;
     states.insert(task, state.into());
     Ok(())
 }

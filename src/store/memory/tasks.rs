@@ -7,13 +7,17 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Fence, State, Task, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{Code, Fence, State, Task, TaskId};
 
-use super::{
-    commits::exists,
-    world::{Row, World},
+use super::world::{Row, World};
+use crate::store::{
+    Error, Submit, Submitted, What, retention,
+    rules::{
+        self,
+        retry::{Counted, Record},
+        submit::{Taken, Verdict},
+    },
 };
-use crate::store::{Error, IfExists, Submit, Submitted, What, retention};
 
 /// How many tasks one call of `maintain` removes at the most.
 const TASKS_PER_STEP: u32 = 1000;
@@ -21,42 +25,28 @@ const TASKS_PER_STEP: u32 = 1000;
 const CHANGES_PER_STEP: usize = 10_000;
 
 impl World {
-    pub(super) fn check_task(&self, task: &Task) -> Result<(), Error> {
-        let (bytes, limit) = (task.props.len(), self.limits.max_bytes);
-        if bytes > limit {
-            return Err(Error::TooLarge {
-                field: "props",
-                bytes,
-                limit,
-            });
-        }
-        Ok(task.check(limit)?)
-    }
-
     pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
-        let Submit { task, if_exists } = submit;
-        self.check_task(&task)?;
-        // What cannot be read must not be mistaken for live or ended.
-        let _ = self.read_state(&task.id, now);
-        let Some(row) = self.tasks.get(&task.id) else {
-            self.insert(task, now);
+        rules::size::check_task(&submit.task, self.limits.max_bytes)?;
+        let Some(row) = self.tasks.get(&submit.task.id) else {
+            self.insert(submit.task, now);
             return Ok(Submitted::New);
         };
-        let same = if_exists == IfExists::Same && row.task.is_same_work(&task);
-        match (if_exists, row.has_ended()) {
-            (IfExists::Same, _) if same => Ok(Submitted::Existing(row.state()?.code())),
-            (IfExists::ReplaceFinished, true) => {
-                let fence = row.fence;
-                self.remove(&task.id);
-                let id = task.id.clone();
-                self.insert(task, now);
+        let taken = Taken {
+            has_ended: row.has_ended(),
+            task: Some(&row.task),
+            code: row.state().map(|state| state.code()),
+        };
+        match rules::submit::decide(&submit, taken)? {
+            Verdict::Existing(code) => Ok(Submitted::Existing(code)),
+            Verdict::Replace => {
+                let (id, fence) = (submit.task.id.clone(), row.fence);
+                self.remove(&id);
+                self.insert(submit.task, now);
                 if let Some(row) = self.tasks.get_mut(&id) {
                     row.fence = fence;
                 }
                 Ok(Submitted::New)
             }
-            (_, true) => Err(Error::AlreadyFinished(task.id)),
-            (_, false) => Err(exists(&task.id)),
         }
     }
 
@@ -71,6 +61,8 @@ impl World {
         let row = Row {
             task: Arc::new(task),
             saved: state.into(),
+            version: 0,
+            ended: None,
             set_aside: None,
             order,
             submitted_at: now,
@@ -95,24 +87,22 @@ impl World {
     }
 
     pub(super) fn retry(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
-        let read = self.read_state(id, now);
-        let Some(row) = self.tasks.get_mut(id) else {
-            return Err(Error::no_task(id));
+        let row = self.row(id)?;
+        let record = Record {
+            id,
+            state: row.saved.read(),
+            envelope: None,
+            is_quarantined: row.set_aside.is_some(),
+            last: Counted {
+                version: row.version,
+                fence: row.fence,
+            },
         };
-        let was_aside = row.set_aside.take().is_some();
-        let state = match (read, row.state()) {
-            (Ok(()), Ok(state)) if state.code().is_terminal() => state.retried(now),
-            // It can be read again: it goes on from where it was.
-            (Ok(()), Ok(state)) if was_aside => state,
-            (Ok(()), Ok(state)) => {
-                return Err(Error::not_retried(state.code()));
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                let mut state = State::new(now);
-                state.errors.push(now, error.to_string(), MAX_KEPT);
-                state
-            }
-        };
+        let state = rules::retry::state(record, now)?;
+        self.unclaim(id);
+        if let Some(row) = self.tasks.get_mut(id) {
+            (row.set_aside, row.abandoned) = (None, None);
+        }
         self.set_state(id, state);
         self.record(id, What::Retried, now);
         self.touch(id);
@@ -129,8 +119,8 @@ impl World {
         let old = self.ended.range(..(before, 0));
         let old = old.filter_map(|(_, order)| self.by_order.get(order));
         let old = old.filter(|id| {
-            let code = self.tasks.get(*id).and_then(Row::code);
-            code.is_some_and(|code| states.contains(&code))
+            let ended = self.tasks.get(*id).and_then(|row| row.ended);
+            ended.is_some_and(|(code, _)| states.contains(&code))
         });
         let old: Vec<TaskId> = old.take(limit as usize).cloned().collect();
         for id in &old {

@@ -47,6 +47,10 @@ pub(super) struct Owner {
 pub(super) struct Row {
     pub(super) task: Arc<Task>,
     pub(super) saved: Saved,
+    /// The version of the last write, which outlives a state that cannot be read.
+    pub(super) version: u64,
+    /// In which state it has ended, and when, which outlive that state too.
+    pub(super) ended: Option<(Code, Timestamp)>,
     /// Why it was set aside, if it was.
     pub(super) set_aside: Option<String>,
     pub(super) order: u64,
@@ -64,17 +68,9 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The state's code, unless it cannot be read.
-    pub(super) fn code(&self) -> Option<Code> {
-        match &self.saved {
-            Saved::State(state) if self.set_aside.is_none() => Some(state.code()),
-            _ => None,
-        }
-    }
-
-    /// Whether it has ended; one that cannot be read has not.
+    /// Whether it has ended, also when its state cannot be read any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.code().is_some_and(Code::is_terminal)
+        self.ended.is_some()
     }
 
     /// The state, or the reason why there is none to be had.
@@ -86,12 +82,7 @@ impl Row {
                 Err(reason) => reason,
             },
         };
-        Err(self.corrupt(reason))
-    }
-
-    pub(super) fn corrupt(&self, reason: String) -> Error {
-        let what = format!("task '{}'", self.task.id);
-        Error::Corrupt { what, reason }
+        Err(Error::corrupt_task(&self.task.id, reason))
     }
 
     pub(super) fn waiting_commands(&self) -> Vec<QueuedCommand> {
@@ -228,12 +219,14 @@ impl World {
         let Some(row) = self.tasks.get_mut(id) else {
             return;
         };
-        if let Saved::State(old) = &row.saved {
-            self.ended.remove(&(old.since, row.order));
+        if let Some((_, since)) = row.ended.take() {
+            self.ended.remove(&(since, row.order));
         }
         if state.code().is_terminal() {
             self.ended.insert((state.since, row.order));
+            row.ended = Some((state.code(), state.since));
         }
+        row.version = state.version;
         row.saved = state.into();
     }
 
@@ -264,8 +257,8 @@ impl World {
                 Ok(())
             }
             Err(reason) => {
-                let error = row.corrupt(reason.clone());
-                if row.set_aside.is_none() {
+                let error = Error::corrupt_task(id, reason.clone());
+                if row.set_aside.is_none() && row.ended.is_none() {
                     row.set_aside = Some(reason);
                     row.abandoned = None;
                     self.unclaim(id);
@@ -282,8 +275,8 @@ impl World {
         self.unclaim(id);
         let row = self.tasks.remove(id)?;
         self.by_order.remove(&row.order);
-        if let Saved::State(state) = &row.saved {
-            self.ended.remove(&(state.since, row.order));
+        if let Some((_, since)) = row.ended {
+            self.ended.remove(&(since, row.order));
         }
         for command in row.commands.values() {
             self.commands.remove(&command.id);
@@ -293,9 +286,6 @@ impl World {
 
     pub(super) fn damage(&mut self, id: &TaskId, text: &str) -> Result<(), Error> {
         let row = self.tasks.get_mut(id).ok_or_else(|| Error::no_task(id))?;
-        if let Saved::State(state) = &row.saved {
-            self.ended.remove(&(state.since, row.order));
-        }
         row.saved = Saved::Text(text.to_owned());
         Ok(())
     }

@@ -156,8 +156,18 @@ impl Registry for Split {
     }
 
     async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+        let ids: Vec<TaskId> = tasks.iter().map(|submit| submit.task.id.clone()).collect();
         // The state of a task that is replaced is not read from now on; the first claim removes it.
-        self.registry.submit(tasks).await
+        let mut answers = self.registry.submit(tasks).await;
+        for (id, answer) in ids.iter().zip(&mut answers) {
+            if matches!(answer, Ok(Submitted::Existing(_)))
+                && let Ok(record) = self.get(id).await
+                && let Err(error) = record.state
+            {
+                *answer = Err(error);
+            }
+        }
+        answers
     }
 
     async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {

@@ -12,7 +12,7 @@ use super::{
     errors::Stop,
     rows, tasks,
 };
-use crate::store::{Claim, Claimed, Lease};
+use crate::store::{Claim, Claimed, Error, Lease, rules};
 
 /// A task as its claim finds it.
 struct Found {
@@ -54,9 +54,8 @@ pub(super) fn claim(
                 s.n, s.last, s.pending, s.lost_by, s.state, s.owner IS NOT NULL, s.fence
          FROM tasks t JOIN states s ON s.n = t.n
          WHERE t.id = ?1 AND s.ended_at IS NULL AND s.quarantine IS NULL
-           AND (s.owner = ?2 OR s.owner IS NULL
-                AND (s.code IN (0, 3) OR s.due <= ?3 OR s.pending > 0))",
-        (id.as_str(), owner, batch.at),
+           AND (s.owner = ?2 OR s.owner IS NULL)",
+        (id.as_str(), owner),
         found,
     )?;
     let Some(found) = found else {
@@ -68,9 +67,13 @@ pub(super) fn claim(
         Err(reason) => {
             tracing::error!(task = %id, reason, "a record cannot be read: the task is set aside");
             tasks::set_aside(batch, n, found.last, &reason)?;
-            return Err(Stop::Told(rows::corrupt(id, reason)));
+            return Err(Stop::Told(Error::corrupt_task(id, reason)));
         }
     };
+    let is_commanded = found.pending > 0;
+    if !found.claimed && !rules::claim::is_claimable(&state, is_commanded, batch.now) {
+        return Ok(None);
+    }
     let abandoned = found.lost_by.is_some();
     // A file of an earlier version may hold a greater one that nothing has noted.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));

@@ -1,33 +1,26 @@
 //! The commands of tasks: sending them, reading those that wait, and their outcomes.
 
 use rusqlite::Connection;
-use windlass_statemachine::{
-    Code, Command, CommandId, Outcome, QueuedCommand, command::Outcome::Rejected,
-};
+use windlass_statemachine::{Code, Command, CommandId, Outcome, QueuedCommand, TaskId};
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, to_code},
     errors::Stop,
+    rows,
 };
-use crate::store::{Error, Send};
+use crate::store::{Error, Send, rules};
 
 /// A command with its text, which is made before the transaction begins.
 pub(super) struct Prepared {
     send: Send,
     text: Result<String, Error>,
-    /// The bytes of its result.
-    result: usize,
 }
 
 impl Prepared {
     pub(super) fn new(send: Send) -> Self {
         let text = text(&send.command);
-        let result = match &send.command {
-            Command::Complete { result } => result.as_ref().map_or(0, |r| r.len()),
-            _ => 0,
-        };
-        Self { send, text, result }
+        Self { send, text }
     }
 }
 
@@ -38,23 +31,22 @@ fn text(command: &Command) -> Result<String, Error> {
     })
 }
 
+/// The order of a command that is known, and the task that it was sent to.
+pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskId)>> {
+    let known = batch.first(
+        "SELECT c.ord, t.id FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        [id.as_str()],
+        |row| Ok((row.get(0)?, rows::id(row, 1)?)),
+    )?;
+    Ok(known.and_then(|(order, task)| Some((order, task?))))
+}
+
 /// Queues a command; answers its order.
 pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
-    let Prepared { send, text, result } = prepared;
-    let known = batch.first(
-        "SELECT c.ord, t.id = ?2 FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
-        (send.id.as_str(), send.task.as_str()),
-        |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)),
-    )?;
-    match known {
-        Some((order, true)) => return Ok(order as u64),
-        Some((_, false)) => {
-            let reason = format!(
-                "'{}' is the id of a command to another task; every command needs its own",
-                send.id
-            );
-            return Err(windlass_statemachine::Invalid::new("command id", reason).into());
-        }
+    let Prepared { send, text } = prepared;
+    match known(batch, &send.id)? {
+        Some((order, task)) if task == send.task => return Ok(order as u64),
+        Some((_, task)) => return Err(Error::other_command(&send.id, &task).into()),
         None => {}
     }
     let text = text.as_ref().map_err(Clone::clone)?;
@@ -71,15 +63,8 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     if code.is_some_and(Code::is_terminal) {
         return Err(Stop::Told(Error::AlreadyFinished(send.task.clone())));
     }
-    let (bytes, limit) = (props as usize + result, batch.limits.max_bytes);
-    if *result > 0 && bytes > limit {
-        return Err(Stop::Told(Error::TooLarge {
-            field: "result",
-            bytes,
-            limit,
-        }));
-    }
-    send.command.check(batch.now)?;
+    let limit = batch.limits.max_bytes;
+    rules::command::check(&send.command, props as usize, limit, batch.now)?;
     let order = batch.next();
     batch.change(n, last, Log::commanded(order))?;
     batch.run(
@@ -140,8 +125,8 @@ pub(super) fn reject_unreadable(
     order: i64,
     reason: &str,
 ) -> Result<(), Stop> {
-    let reason = format!("its record cannot be read: {reason}");
-    if settle(batch, n, order, &outcome_text(&Rejected { reason })?)? {
+    let outcome = outcome_text(&rules::command::unreadable(reason))?;
+    if settle(batch, n, order, &outcome)? {
         batch.run("UPDATE states SET pending = pending - 1 WHERE n = ?1", [n])?;
     }
     Ok(())
@@ -149,10 +134,9 @@ pub(super) fn reject_unreadable(
 
 /// Rejects whatever waits for a task that has ended.
 pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: Code) -> Result<(), Stop> {
-    let reason = format!("the task has ended: it is {code}");
     batch.run(
         "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
-        (n, outcome_text(&Rejected { reason })?),
+        (n, outcome_text(&rules::command::ended(code))?),
     )?;
     Ok(())
 }

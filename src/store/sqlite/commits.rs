@@ -1,9 +1,6 @@
 //! Writing transitions: the hot path.
 
-use windlass_statemachine::{
-    Code, Task,
-    machine::{Step, Write},
-};
+use windlass_statemachine::{Code, Fence, Task, machine::Write, size::Size};
 
 use super::{
     batch::Batch,
@@ -12,7 +9,7 @@ use super::{
     errors::Stop,
     tasks,
 };
-use crate::store::{Claim, Commit, Error, IfExists, Submit};
+use crate::store::{Claim, Commit, Error, IfExists, Submit, rules};
 
 /// A commit with all its texts, which are made before the transaction begins: what the writing
 /// thread does not do, it need not wait for.
@@ -28,8 +25,8 @@ struct Texts {
     due: Option<i64>,
     state: String,
     /// Bytes that count against the limit, beside the props.
-    size: (usize, &'static str),
-    steps: Vec<Step>,
+    size: Size,
+    lines: Vec<Log>,
     outcomes: Vec<(i64, String)>,
     drop_claim: bool,
     submit: Vec<Submit>,
@@ -39,14 +36,18 @@ struct Texts {
 impl Prepared {
     pub(super) fn new(commit: Commit) -> Self {
         Self {
-            write: texts(commit.write),
+            write: texts(commit.claim.fence, commit.write),
             claim: commit.claim,
         }
     }
 }
 
-fn texts(write: Write) -> Result<Texts, Error> {
+fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     let state = &write.state;
+    let lines = rules::history::lines(fence, &write);
+    // None of these lines needs the number or the lease that others do.
+    let lines = lines.iter().map(|what| Log::of(what, 0, 0)).collect();
+    let ends_claim = rules::history::ends_claim(&write);
     let outcomes = write
         .outcomes
         .iter()
@@ -61,15 +62,15 @@ fn texts(write: Write) -> Result<Texts, Error> {
         version: state.version as i64,
         since: micros(state.since),
         due: state.due().map(micros),
-        size: tasks::size(state),
+        size: Size::of(state),
         state: match tasks::to_json(state) {
             Ok(text) => text,
             Err(Stop::Told(error)) => return Err(error),
             Err(Stop::Sql(error)) => return Err(Error::unavailable("write a state", error)),
         },
         outcomes: outcomes.collect::<Result<_, _>>()?,
-        steps: write.steps,
-        drop_claim: write.drop_claim || state.code().is_terminal(),
+        lines,
+        drop_claim: ends_claim,
         submit: write.effects.submit.into_iter().map(submit).collect(),
         send: sends.map(commands::effect).collect(),
     })
@@ -103,16 +104,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         Ok(texts) => texts,
         Err(error) => return Err(error.clone().into()),
     };
-    let limit = batch.limits.max_bytes;
-    let (bytes, field) = texts.size;
-    let bytes = bytes + props as usize;
-    if bytes > limit && texts.size.0 > 0 {
-        return Err(Stop::Told(Error::TooLarge {
-            field,
-            bytes,
-            limit,
-        }));
-    }
+    rules::size::check(texts.size, props as usize, batch.limits.max_bytes)?;
     if texts.submit.is_empty() && texts.send.is_empty() {
         return write(batch, claim, texts, last, pending);
     }
@@ -135,15 +127,9 @@ fn write(
     mut last: i64,
     mut pending: i64,
 ) -> Result<(), Stop> {
-    let (n, fence) = (claim.token as i64, claim.fence.0 as i64);
-    for step in &texts.steps {
-        last = batch.change(n, last, Log::moved(step, fence))?;
-    }
-    if texts.steps.is_empty() && !texts.drop_claim {
-        last = batch.change(n, last, Log::checkpointed(fence))?;
-    }
-    if texts.drop_claim && !texts.code.is_terminal() {
-        last = batch.change(n, last, Log::dropped(fence))?;
+    let n = claim.token as i64;
+    for line in &texts.lines {
+        last = batch.change(n, last, *line)?;
     }
     for (order, outcome) in &texts.outcomes {
         pending -= i64::from(commands::settle(batch, n, *order, outcome)?);

@@ -63,7 +63,7 @@ impl Coordinator for SqliteStore {
             .readers
             .run("watch", move |conn| Ok(nodes::lives(conn, id)?));
         if !lives.await? {
-            return Err(nodes::fenced(lease));
+            return Err(Error::lease_fenced(&lease.node));
         }
         let (events, told) = tokio::sync::mpsc::channel(QUEUE);
         self.0
@@ -80,7 +80,7 @@ impl Coordinator for SqliteStore {
         let (lease, count) = (lease.clone(), tasks.len());
         let claimed = self.0.writer.run("claim", count, move |batch| {
             if !nodes::lives(batch.connection(), lease.id as i64)? {
-                return Ok(all_failed(count, &nodes::fenced(&lease)));
+                return Ok(all_failed(count, &Error::lease_fenced(&lease.node)));
             }
             let claim = |task| item(claims::claim(batch, &lease, task));
             tasks.iter().map(claim).collect()

@@ -6,10 +6,11 @@ use windlass_statemachine::{Code, NodeName, TaskId};
 use super::{
     batch::{Batch, Sql, first},
     codes::{Log, from_code, micros, to_code},
+    commands,
     errors::Stop,
     json, reader, rows, tasks,
 };
-use crate::store::{CommandRecord, Exported, What, export::There};
+use crate::store::{CommandRecord, Error, Exported, What, export::There};
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     let mut all = conn.prepare_cached("SELECT id FROM tasks ORDER BY n")?;
@@ -144,14 +145,8 @@ fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<()
 }
 
 fn command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(), Stop> {
-    let taken = batch.first(
-        "SELECT t.id FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
-        [command.id.as_str()],
-        |row| row.get::<_, String>(0),
-    )?;
-    if let Some(task) = taken {
-        let reason = format!("'{}' was sent to task '{task}' before", command.id);
-        return Err(windlass_statemachine::Invalid::new("command id", reason).into());
+    if let Some((_, task)) = commands::known(batch, &command.id)? {
+        return Err(Error::other_command(&command.id, &task).into());
     }
     let outcome = command.outcome.as_ref().map(|o| json("outcome", o));
     batch.run(

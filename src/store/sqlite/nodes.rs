@@ -100,10 +100,6 @@ pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
     lives.exists([lease])
 }
 
-pub(super) fn fenced(lease: &Lease) -> Error {
-    Error::Fenced(format!("the lease of node '{}'", lease.node))
-}
-
 pub(super) fn join(
     batch: &mut Batch<'_>,
     node: &NodeSpec,
@@ -114,10 +110,7 @@ pub(super) fn join(
     let name = node.name.as_str();
     let live = "SELECT 1 FROM leases WHERE node = ?1 AND ended_at IS NULL";
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
-        return Err(Stop::Told(Error::AlreadyExists {
-            what: "node",
-            name: name.to_owned(),
-        }));
+        return Err(Stop::Told(Error::node_exists(&node.name)));
     }
     // So that the end of the longest lease is still a number that SQLite can hold.
     let ms = i64::try_from(ttl.as_millis())
@@ -157,7 +150,7 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
         (lease.id as i64, now, status),
     )?;
     if renewed == 0 {
-        return Err(Stop::Told(fenced(lease)));
+        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
     }
     Ok(())
 }
@@ -174,10 +167,7 @@ pub(super) fn leave(batch: &mut Batch<'_>, lease: u64) -> Sql<()> {
 pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
     let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
     let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
-        return Err(Stop::Told(Error::NotFound {
-            what: "node",
-            name: node.to_string(),
-        }));
+        return Err(Stop::Told(Error::no_node(node)));
     };
     let order = batch.change(0, 0, Log::node(lease))?;
     batch.run(
@@ -195,23 +185,16 @@ pub(super) fn acknowledge(
     outcome: &str,
 ) -> Result<(), Stop> {
     if !lives(batch.connection(), lease.id as i64)? {
-        return Err(Stop::Told(fenced(lease)));
+        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
     }
     let answered = batch.run(
         "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
         (order as i64, lease.id as i64, outcome),
     )?;
     if answered == 0 {
-        return Err(Stop::Told(no_command(order)));
+        return Err(Stop::Told(Error::no_node_command(order)));
     }
     Ok(())
-}
-
-pub(super) fn no_command(order: u64) -> Error {
-    Error::NotFound {
-        what: "node command",
-        name: order.to_string(),
-    }
 }
 
 /// What a node answered to a command; `None` for a command that there is not.

@@ -227,10 +227,7 @@ pub(super) fn command(conn: &Connection, id: &CommandId) -> Result<CommandRecord
         [id.as_str()],
         rows::command,
     )?;
-    Ok(found.ok_or_else(|| Error::NotFound {
-        what: "command",
-        name: id.to_string(),
-    })??)
+    Ok(found.ok_or_else(|| Error::no_command(id))??)
 }
 
 pub(super) fn commands(conn: &Connection, id: &TaskId) -> Result<Vec<CommandRecord>, Stop> {

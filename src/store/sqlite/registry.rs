@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, Invalid, NodeName, TaskId};
+use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::{
     SqliteStore, all_failed,
@@ -11,7 +11,7 @@ use super::{
     coordinator::stream,
     errors::item,
     json, moving, nodes, prune, reader,
-    subscriber::{Feed, QUEUE, pruned},
+    subscriber::{Feed, QUEUE},
     tasks,
     watch::Message,
 };
@@ -19,6 +19,7 @@ use crate::store::{
     Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
     NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
     examine::{Examination, Finding},
+    rules,
 };
 
 #[async_trait]
@@ -75,10 +76,7 @@ impl Registry for SqliteStore {
     }
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        if !(1..=10_000).contains(&page.limit) {
-            let reason = format!("{} is not from 1 to 10,000", page.limit);
-            return Err(Invalid::new("limit", reason).into());
-        }
+        rules::page::check(page)?;
         let filter = filter.clone();
         let read = move |conn: &_| reader::list(conn, &filter, page);
         self.0.readers.run("list tasks", read).await
@@ -143,7 +141,7 @@ impl Registry for SqliteStore {
     async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
         let read = move |conn: &_| {
             let outcome = nodes::outcome(conn, order)?;
-            Ok(outcome.ok_or_else(|| nodes::no_command(order))?)
+            Ok(outcome.ok_or_else(|| Error::no_node_command(order))?)
         };
         self.0.readers.run("read a node's answer", read).await
     }
@@ -162,11 +160,10 @@ impl Registry for SqliteStore {
             };
             let last = i64::try_from(after).unwrap_or(i64::MAX);
             if last > newest {
-                let reason = format!("is {after}, but the newest change is {newest}");
-                return Err(Invalid::new("after", reason).into());
+                return Err(rules::page::beyond(after, newest as u64).into());
             }
             if last + 1 < changes::oldest(conn)? {
-                return Err(pruned(after).into());
+                return Err(rules::page::pruned(after).into());
             }
             Ok(last)
         });

@@ -97,14 +97,6 @@ fn keep<T>(wrong: &mut Option<String>, reason: impl ToString) -> Option<T> {
     None
 }
 
-/// The record of a task is set aside.
-pub(super) fn corrupt(id: &TaskId, reason: impl Into<String>) -> Error {
-    Error::Corrupt {
-        what: format!("task '{id}'"),
-        reason: reason.into(),
-    }
-}
-
 /// A record from the columns [`RECORD`]; `None` when there is not even an id.
 pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     let Some((task, wrong)) = task(row, 1)? else {
@@ -112,7 +104,7 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     };
     let state = match (row.get::<_, Option<String>>(9)?.or(wrong), state(row, 8)?) {
         (None, Ok(state)) => Ok(state),
-        (Some(reason), _) | (None, Err(reason)) => Err(corrupt(&task.id, reason)),
+        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(&task.id, reason)),
     };
     Ok(Some(TaskRecord {
         state,

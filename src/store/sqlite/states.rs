@@ -14,13 +14,13 @@ use super::{
     errors::{Stop, item},
     open,
     reader::Readers,
-    rows, tasks,
+    rows,
     wal::Wal,
     writer::{Setup, Writer},
 };
 use crate::{
     clock::SystemClock,
-    store::{Error, Limits, StateRemoval, StateStore, StateWrite},
+    store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules},
 };
 
 /// A [`StateStore`] in a SQLite file: a file of its own, or that of a
@@ -114,14 +114,7 @@ impl StateStore for SqliteStates {
 }
 
 fn text(state: &State, limit: usize) -> Result<String, Error> {
-    let (bytes, field) = tasks::size(state);
-    if bytes > limit {
-        return Err(Error::TooLarge {
-            field,
-            bytes,
-            limit,
-        });
-    }
+    rules::size::check_state(state, limit)?;
     super::json("state", state)
 }
 
@@ -130,7 +123,7 @@ fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<State>, Error>> {
     let state = first(&mut load, [id.as_str()], |row| rows::state(row, 0))?;
     Ok(state
         .transpose()
-        .map_err(|reason| rows::corrupt(id, reason)))
+        .map_err(|reason| Error::corrupt_state(id, reason)))
 }
 
 /// Removes a state if it is the one that was seen.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use rusqlite::Connection;
 use tokio::sync::mpsc::{self, error::TrySendError};
-use windlass_statemachine::{Invalid, Kind};
+use windlass_statemachine::Kind;
 
 use super::{
     batch::{Sql, newest},
@@ -14,7 +14,7 @@ use super::{
     nodes,
     views::{self, View, Views},
 };
-use crate::store::{Change, Error, Event};
+use crate::store::{Change, Error, Event, rules};
 
 /// How many tasks of a list are told at once.
 const CHUNK: usize = 1000;
@@ -227,7 +227,9 @@ impl Feed {
         }
         let next = changes::after(conn, self.seen, CHUNK)?;
         if next.gap {
-            let _ = self.changes.try_send(Err(pruned(self.seen as u64)));
+            let _ = self
+                .changes
+                .try_send(Err(rules::page::pruned(self.seen as u64)));
         }
         let done = next.upto - self.seen < CHUNK as i64;
         if !next.rows.is_empty() {
@@ -240,12 +242,4 @@ impl Feed {
         self.seen = next.upto;
         Ok(if done { Progress::Done } else { Progress::More })
     }
-}
-
-/// The history after this change is not kept any more.
-pub(super) fn pruned(after: u64) -> Error {
-    let reason = format!(
-        "the history after change {after} is not kept any more; list the tasks, and follow from now on"
-    );
-    Invalid::new("after", reason).into()
 }

@@ -1,6 +1,6 @@
 //! Submitting, deleting and retrying tasks.
 
-use windlass_statemachine::{Code, Json, State, Status, TaskId};
+use windlass_statemachine::{Code, Fence, State, TaskId, size::Size};
 
 use super::{
     batch::{Batch, Sql},
@@ -8,7 +8,14 @@ use super::{
     errors::Stop,
     rows,
 };
-use crate::store::{Error, IfExists, Submit, Submitted};
+use crate::store::{
+    Error, Submit, Submitted,
+    rules::{
+        self,
+        retry::{Counted, Record},
+        submit::{Taken, Verdict},
+    },
+};
 
 /// About as many bytes as a state has beside its data.
 const FRAME: usize = 192;
@@ -20,77 +27,40 @@ pub(super) fn to_json(state: &State) -> Result<String, Stop> {
         windlass_statemachine::Invalid::new("state", reason)
     };
     // Most of the length is known beforehand; growing a text step by step costs more than making it.
-    let mut text = Vec::with_capacity(FRAME + size(state).0);
+    let mut text = Vec::with_capacity(FRAME + Size::of(state).bytes());
     serde_json::to_writer(&mut text, state).map_err(|e| invalid(&e))?;
     Ok(String::from_utf8(text).map_err(|e| invalid(&e))?)
-}
-
-/// How many bytes of a state count against the limit, and the field that has most of them.
-pub(super) fn size(state: &State) -> (usize, &'static str) {
-    let data = state.data.as_ref().map_or(0, |d| d.len());
-    let result = match &state.status {
-        Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-        _ => 0,
-    };
-    (data + result, if result > data { "result" } else { "data" })
 }
 
 /// What is known of the task that has an id.
 struct Existing {
     n: i64,
-    code: Code,
-    same: bool,
+    /// Of a task without a code that anybody knows, no end is known.
+    has_ended: bool,
     fence: i64,
 }
 
 pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted, Stop> {
-    let (task, limit) = (&submit.task, batch.limits.max_bytes);
-    if task.props.len() > limit {
-        return Err(Stop::Told(Error::TooLarge {
-            field: "props",
-            bytes: task.props.len(),
-            limit,
-        }));
-    }
-    task.check(limit)?;
+    let task = &submit.task;
+    rules::size::check_task(task, batch.limits.max_bytes)?;
     let existing = batch.first(
-        "SELECT t.n, s.code, CASE WHEN t.kind = ?2 AND ?3 THEN t.props END, s.fence
-         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
-        (
-            task.id.as_str(),
-            task.kind.as_str(),
-            submit.if_exists == IfExists::Same,
-        ),
+        "SELECT t.n, s.code, s.fence FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        [task.id.as_str()],
         |row| {
-            // Bytes that are no JSON text are nobody's props.
-            let props = row.get_ref(2)?.as_str_or_null().ok().flatten();
-            let props = props.and_then(|text| Json::parse("props", text).ok());
             Ok(Existing {
                 n: row.get(0)?,
-                // A code that nobody knows is no reason to throw the record away.
-                code: to_code(row.get(1)?).unwrap_or(Code::Fault),
-                same: props.is_some_and(|props| props.same_value(&task.props)),
-                fence: row.get(3)?,
+                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                fence: row.get(2)?,
             })
         },
     )?;
     let mut fence = 0;
     if let Some(existing) = existing {
-        let ended = existing.code.is_terminal();
-        match submit.if_exists {
-            IfExists::Same if existing.same => return Ok(Submitted::Existing(existing.code)),
-            IfExists::ReplaceFinished if ended => {
+        match decide(batch, submit, &existing)? {
+            Verdict::Existing(code) => return Ok(Submitted::Existing(code)),
+            Verdict::Replace => {
                 forget(batch, existing.n, &task.id, batch.next())?;
                 fence = existing.fence;
-            }
-            _ if ended => {
-                return Err(Stop::Told(Error::AlreadyFinished(task.id.clone())));
-            }
-            _ => {
-                return Err(Stop::Told(Error::AlreadyExists {
-                    what: "task",
-                    name: task.id.to_string(),
-                }));
             }
         }
     }
@@ -128,6 +98,36 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
         ),
     )?;
     Ok(Submitted::New)
+}
+
+/// Decides a submit whose id is taken. Only a rule that compares the tasks has the other one read.
+fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
+    let id = &submit.task.id;
+    let mut there = None;
+    if rules::submit::compares(submit.if_exists) {
+        there = batch.first(
+            "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
+                        s.state, s.quarantine
+                 FROM tasks t JOIN states s ON s.n = t.n WHERE t.n = ?1",
+            [existing.n],
+            |row| {
+                let quarantine: Option<String> = row.get(8)?;
+                Ok((rows::task(row, 0)?, rows::state(row, 7)?, quarantine))
+            },
+        )?;
+    }
+    let (task, state, quarantine) = there.unwrap_or((None, Err(String::new()), None));
+    let whole = task.as_ref().filter(|(_, wrong)| wrong.is_none());
+    let code = match (quarantine, state) {
+        (None, Ok(state)) => Ok(state.code()),
+        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
+    };
+    let taken = Taken {
+        has_ended: existing.has_ended,
+        task: whole.map(|(task, _)| task),
+        code,
+    };
+    Ok(rules::submit::decide(submit, taken)?)
 }
 
 fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, Stop> {
@@ -182,44 +182,27 @@ pub(super) fn set_aside(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) 
 pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let found = batch.first(
         "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                s.n, s.state, s.quarantine, s.last, s.fence
+                s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version
          FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
         |row| {
-            let wrong = rows::task(row, 0)?.and_then(|(_, wrong)| wrong);
-            let quarantine: Option<String> = row.get(9)?;
-            Ok((
-                row.get::<_, i64>(7)?,
-                rows::state(row, 8)?,
-                quarantine.or_else(|| wrong.clone()),
-                wrong,
-                row.get::<_, i64>(10)?,
-                row.get::<_, i64>(11)?,
-            ))
+            let record = Record {
+                id,
+                state: rows::state(row, 8)?,
+                envelope: rows::task(row, 0)?.and_then(|(_, wrong)| wrong),
+                is_quarantined: row.get(9)?,
+                last: Counted {
+                    version: row.get::<_, i64>(12)? as u64,
+                    fence: Fence(row.get::<_, i64>(11)? as u64),
+                },
+            };
+            Ok((row.get(7)?, row.get(10)?, record))
         },
     )?;
-    let (n, state, set_aside, wrong, last, fence) = found.ok_or_else(|| Error::no_task(id))?;
-    let now = batch.now;
-    let state = match (state, set_aside) {
-        (Ok(state), _) if state.code().is_terminal() => state.retried(now),
-        (Ok(state), Some(_)) if wrong.is_none() => state,
-        (Ok(state), None) => {
-            return Err(Error::not_retried(state.code()).into());
-        }
-        (Ok(mut state), Some(reason)) => {
-            state.errors.push(now, reason, usize::MAX);
-            state.retried(now)
-        }
-        (Err(why), set_aside) => {
-            let mut state = State::new(now);
-            let reason = set_aside.unwrap_or(why);
-            let text = format!("its state could not be read and was begun anew: {reason}");
-            state.errors.push(now, text, usize::MAX);
-            state.fence = windlass_statemachine::Fence(fence as u64);
-            state.retried(now)
-        }
-    };
-    if wrong.is_some() {
+    let (n, last, record) = found.ok_or_else(|| Error::no_task(id))?;
+    let is_whole = record.envelope.is_none();
+    let state = rules::retry::state(record, batch.now)?;
+    if !is_whole {
         repair(batch, n)?;
     }
     let seq = batch.change(n, last, Log::retried())?;

@@ -21,6 +21,8 @@ pub enum Capability {
     Clock,
     /// A stored state can be damaged: [`Harness::corrupt_state`], [`StateHarness::corrupt`].
     CorruptState,
+    /// A damaged state can be put back: [`Harness::repair_state`].
+    RepairState,
     /// A stored envelope can be damaged: [`Harness::corrupt_envelope`].
     CorruptEnvelope,
     /// A commit applies effects: [`Harness::takes_effects`].
@@ -36,6 +38,7 @@ impl Capability {
             Self::Reopen => "implement `reopen` of the harness",
             Self::Clock => "implement `store_with_clock` of the harness",
             Self::CorruptState => "implement `corrupt_state` (or `corrupt`) of the harness",
+            Self::RepairState => "implement `repair_state` of the harness",
             Self::CorruptEnvelope => "implement `corrupt_envelope` of the harness",
             Self::Effects => "apply effects and return true from `takes_effects` of the harness",
             Self::Examine => "implement `examine` of the registry",
@@ -76,6 +79,10 @@ pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &st
                 harness.store_with_clock(clock).await.is_none()
             }
             Capability::CorruptState => !harness.corrupt_state(&kit.store, &id("a")).await,
+            Capability::RepairState => {
+                harness.corrupt_state(&kit.store, &id("a")).await;
+                !harness.repair_state(&kit.store, &id("a")).await
+            }
             Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
             Capability::Effects => !harness.takes_effects(),
             Capability::Examine => {

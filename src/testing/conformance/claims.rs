@@ -101,6 +101,24 @@ pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), Code::Runnable);
 }
 
+/// A sleeper is not claimed before it is due, also when its time is nearer than a store's index keeps.
+pub async fn a_sleeper_is_not_claimed_early(harness: &dyn Harness) {
+    let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+    let clock = Arc::new(ManualClock::new(start));
+    let kit = Kit::with_clock(harness, clock.clone()).await;
+    let node = kit.node("n").await;
+    let until = start + SignedDuration::from_nanos(1_000_900);
+    let mut sleeper = task("a");
+    sleeper.start_at = Some(until);
+    kit.submit_task(sleeper).await;
+    clock.set(until - SignedDuration::from_nanos(500));
+    let early = kit.try_claim(&node, "a").await.unwrap();
+    assert!(early.is_none(), "{early:?}");
+    clock.set(until);
+    let claimed = kit.claim(&node, "a").await;
+    assert_eq!(claimed.state.code(), Code::Runnable);
+}
+
 /// A paused task waits for a command.
 pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;

@@ -63,6 +63,9 @@ macro_rules! __conformance_case {
     ([CorruptState $($n:ident)*] $all:tt { CorruptState $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };
+    ([RepairState $($n:ident)*] $all:tt { RepairState $why:literal $($r:tt)* } $($test:tt)*) => {
+        $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
+    };
     ([CorruptEnvelope $($n:ident)*] $all:tt { CorruptEnvelope $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };

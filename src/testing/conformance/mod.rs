@@ -28,6 +28,7 @@
 //!     Reopen: "the data end with the process",
 //!     Clock: "the harness opens the store on the system's clock",
 //!     CorruptState: "the harness does not reach into the store",
+//!     RepairState: "the harness does not reach into the store",
 //!     CorruptEnvelope: "the store keeps no envelope as text",
 //!     Examine: "the store has nothing to examine",
 //! });
@@ -104,6 +105,13 @@ pub trait Harness: Send + Sync {
     /// Puts bytes that are no state in the place of the stored state of a task; `false` when that
     /// cannot be done.
     async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
+        let _ = (store, task);
+        false
+    }
+
+    /// Puts back the state that [`corrupt_state`](Self::corrupt_state) replaced last; `false` when
+    /// that cannot be done.
+    async fn repair_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }

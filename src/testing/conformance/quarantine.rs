@@ -1,13 +1,13 @@
 //! Records that cannot be read: set aside with the reason, and nothing else suffers.
 
-use windlass_statemachine::{Code, Message};
+use windlass_statemachine::{Code, Command, Message};
 
 use super::{
     Capability, Harness,
     capability::need,
-    kit::{Kit, id, one, with_data},
+    kit::{Kit, fresh, id, one, task, with_data},
 };
-use crate::store::{Error, Filter};
+use crate::store::{Error, Filter, IfExists, Submit, Submitted, What};
 
 /// A store with two tasks. The state of `bad` cannot be read.
 async fn damaged(harness: &dyn Harness) -> Kit {
@@ -212,4 +212,140 @@ pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harnes
     assert!(!kept.is_empty());
     kit.commit(&mut claimed, &Message::complete()).await;
     assert_eq!(kit.state("bad").await.code(), Code::Completed);
+}
+
+/// A submit of the same task reports that the record cannot be read, whether or not a claim has
+/// quarantined the task. Such a task is not as good as submitted: no node runs it.
+pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
+    let kit = damaged(harness).await;
+    for round in 0..2 {
+        let submit = Submit {
+            task: task("bad"),
+            if_exists: IfExists::Same,
+        };
+        let refused = kit.try_submit(submit).await;
+        let is_reported =
+            matches!(&refused, Err(Error::Corrupt { what, .. }) if what.contains("bad"));
+        assert!(is_reported, "{refused:?}");
+        for if_exists in [IfExists::Refuse, IfExists::ReplaceFinished] {
+            let task = task("bad");
+            let refused = kit.try_submit(Submit { task, if_exists }).await;
+            // A state store beside a coordinator fails the task instead, so it can be replaced.
+            let is_taken = matches!(
+                &refused,
+                Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_))
+            );
+            assert!(is_taken || (round == 1 && refused.is_ok()), "{refused:?}");
+        }
+        if round == 0 {
+            set_aside(&kit).await;
+        }
+    }
+}
+
+/// A retry of a task whose state cannot be read starts a new incarnation. Version and fence go on
+/// from those of the last write, and no later write takes the place of earlier history.
+pub async fn a_retry_goes_on_counting(harness: &dyn Harness) {
+    let kit = sound(harness).await;
+    let before = kit.state("bad").await;
+    let history = kit.history("bad").await;
+    damage(harness, &kit).await;
+    set_aside(&kit).await;
+    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    let state = kit.state("bad").await;
+    assert_eq!(state.incarnation, 1);
+    assert!(
+        state.version > before.version,
+        "{} after {}",
+        state.version,
+        before.version
+    );
+    assert!(
+        state.fence >= before.fence,
+        "{} after {}",
+        state.fence,
+        before.fence
+    );
+    let node = kit.node("n").await;
+    for _ in 0..3 {
+        let mut claimed = kit.claim(&node, "bad").await;
+        kit.commit(&mut claimed, &with_data(Message::release(), 2))
+            .await;
+    }
+    let later = kit.history("bad").await;
+    assert_eq!(later[..history.len()], history, "earlier history stays");
+}
+
+/// A retry of a quarantined task whose record can be read again goes on from that record: with its
+/// data, in its incarnation, with the next version.
+pub async fn one_that_can_be_read_again_goes_on(harness: &dyn Harness) {
+    let kit = sound(harness).await;
+    let before = kit.state("bad").await;
+    damage(harness, &kit).await;
+    set_aside(&kit).await;
+    let repaired = harness.repair_state(&kit.store, &id("bad")).await;
+    need(Capability::RepairState, repaired.then_some(()));
+    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    let state = kit.state("bad").await;
+    assert_eq!(state.data, before.data);
+    assert_eq!(state.incarnation, before.incarnation);
+    assert_eq!(state.version, before.version + 1);
+    let node = kit.node("n").await;
+    kit.claim(&node, "bad").await;
+}
+
+/// A task that has ended stays ended when its state cannot be read: it takes no command and no
+/// claim, its id is free for a replacement alone, and a purge removes it.
+pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
+    let kit = sound(harness).await;
+    let node = kit.node("n").await;
+    let mut claimed = kit.claim(&node, "bad").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    damage(harness, &kit).await;
+    assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
+    let refused = kit.try_send("bad", "c", Command::Run).await;
+    assert!(
+        matches!(refused, Err(Error::AlreadyFinished(_))),
+        "{refused:?}"
+    );
+    let refused = kit.try_submit(fresh(task("bad"))).await;
+    assert!(
+        matches!(refused, Err(Error::AlreadyFinished(_))),
+        "{refused:?}"
+    );
+    let replacement = Submit {
+        task: task("bad"),
+        if_exists: IfExists::ReplaceFinished,
+    };
+    assert_eq!(kit.try_submit(replacement).await.unwrap(), Submitted::New);
+    let mut claimed = kit.claim(&node, "bad").await;
+    kit.commit(&mut claimed, &Message::complete()).await;
+    damage(harness, &kit).await;
+    let purge = kit
+        .registry()
+        .purge(&[Code::Completed], kit.in_an_hour(), 10);
+    assert_eq!(purge.await.unwrap(), 1);
+}
+
+/// Each quarantine of a task is a line of its history.
+pub async fn each_quarantine_is_in_the_history(harness: &dyn Harness) {
+    let kit = damaged(harness).await;
+    let node = kit.node("n").await;
+    for _ in 0..2 {
+        let refused = kit.try_claim(&node, "bad").await;
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+        let mut claimed = kit.claim(&node, "bad").await;
+        kit.commit(&mut claimed, &with_data(Message::release(), 1))
+            .await;
+        damage(harness, &kit).await;
+    }
+    let events = kit.events("bad").await;
+    let is_end = |what: &&What| match what {
+        What::Quarantined => true,
+        // A state store beside a coordinator fails the task instead.
+        What::Moved { to, .. } => *to == Code::Failed,
+        _ => false,
+    };
+    assert_eq!(events.iter().filter(is_end).count(), 2, "{events:?}");
 }

@@ -1,12 +1,12 @@
 //! What operators see: one task, lists, counts.
 
-use windlass_statemachine::{Code, Command, Message};
+use windlass_statemachine::{Code, Command, Json, Message, Task};
 
 use super::{
     Harness,
-    kit::{Kit, field, fresh, id, one, task},
+    kit::{Kit, LONG, command_of, field, fresh, id, one, task},
 };
-use crate::store::{Count, Error, Filter, IfExists, Page, Submit};
+use crate::store::{Count, Error, Filter, IfExists, NodeCommand, Page, Submit};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -300,4 +300,100 @@ pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
         second.order,
         third.order
     );
+}
+
+/// The errors that operators read are the same sentences on every store.
+pub async fn errors_read_the_same(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    let node = kit.node("n").await;
+    kit.submit("live").await;
+    kit.ended(&node, "over", &Message::complete()).await;
+    kit.send("live", "c", Command::Pause).await;
+    let registry = kit.registry();
+    let page = Page { after: 0, limit: 0 };
+    let newest = kit.history("over").await.last().expect("a change").seq;
+    let beyond = newest + (1 << 40);
+    let large = Json::new("result", &"x".repeat(registry.limits().max_bytes)).unwrap();
+    let large_bytes = large.len() + 4;
+    let result = Some(large);
+    let no_name = "nowhere".parse().expect("a legal name");
+    let command = NodeCommand::Freeze;
+    let refusals: [(Error, String); 13] = [
+        (
+            kit.try_submit(fresh(task("live"))).await.unwrap_err(),
+            "task 'live' exists already".into(),
+        ),
+        (
+            kit.try_submit(fresh(task("over"))).await.unwrap_err(),
+            "task 'over' has ended already; retry starts it again, replace takes its id".into(),
+        ),
+        (
+            kit.try_send("none", "d", Command::Run).await.unwrap_err(),
+            "task 'none' does not exist".into(),
+        ),
+        (
+            kit.try_send("over", "c", Command::Run).await.unwrap_err(),
+            "command id: 'c' was sent to task 'live' before; give a new id".into(),
+        ),
+        (
+            kit.try_send("live", "e", Command::Complete { result })
+                .await
+                .unwrap_err(),
+            format!(
+                "result has {large_bytes} bytes; the store takes at most {}",
+                registry.limits().max_bytes
+            ),
+        ),
+        (
+            registry.list(&Filter::default(), page).await.unwrap_err(),
+            "limit: is 0; give 1 to 10000".into(),
+        ),
+        (
+            one(registry.retry(vec![id("live")]).await).unwrap_err(),
+            "state: is runnable; retry starts only tasks that have ended or are quarantined".into(),
+        ),
+        (
+            one(registry.delete(vec![id("none")]).await).unwrap_err(),
+            "task 'none' does not exist".into(),
+        ),
+        (
+            registry.command(&command_of("none")).await.unwrap_err(),
+            "command 'none' does not exist".into(),
+        ),
+        (
+            registry.send_node(&no_name, command).await.unwrap_err(),
+            "node 'nowhere' does not exist".into(),
+        ),
+        (
+            registry.node_outcome(beyond).await.unwrap_err(),
+            format!("node command '{beyond}' does not exist"),
+        ),
+        (
+            kit.coordinator()
+                .join(&Kit::spec("n"), LONG)
+                .await
+                .unwrap_err(),
+            "node 'n' exists already".into(),
+        ),
+        (
+            kit.try_submit(fresh(with_label("bad"))).await.unwrap_err(),
+            "labels: the name \"a=b\" is not 1 to 128 bytes of printable text without '=' and ','"
+                .into(),
+        ),
+    ];
+    for (error, text) in refusals {
+        assert_eq!(error.to_string(), text);
+    }
+    let Err(error) = registry.changes(Some(beyond)).await else {
+        panic!("a cursor beyond the end is refused");
+    };
+    let text = error.to_string();
+    let begins = format!("after: is {beyond}, but the newest change is ");
+    assert!(text.starts_with(&begins), "{text}");
+}
+
+fn with_label(name: &str) -> Task {
+    let mut task = task(name);
+    task.labels.insert("a=b".into(), "c".into());
+    task
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Effect, Env, Machine, Phase, Step, Waiting};
 use crate::{
     Action, ActionKind, Code, Command, Decision, Effects, Failure, Json, Message, Outcome, Retry,
-    RetryPolicy, State, Status, TransitionError, state::LastCommand, transition,
+    RetryPolicy, State, Status, TransitionError, size::Size, state::LastCommand, transition,
 };
 
 pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
@@ -360,11 +360,11 @@ impl Machine {
             } => result.len(),
             _ => 0,
         };
-        if data + result <= limit || (message.data.is_none() && result == 0) {
+        let size = Size { data, result };
+        if size.fits(limit) || (message.data.is_none() && result == 0) {
             return message;
         }
-        let field = if result > data { "result" } else { "data" };
-        Message::fail(too_large(field, data + result, limit))
+        Message::fail(too_large(size.largest(), size.bytes(), limit))
     }
 
     /// `fault` asks the retry policy at once, unless a retry cannot fix the error.

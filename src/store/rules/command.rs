@@ -1,0 +1,85 @@
+//! Whether a command can be sent, and the outcomes that stores record themselves.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Code, Command, Outcome, size::Size};
+
+use crate::store::Error;
+
+/// Checks a new command for a task with `props` bytes of props.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] for a wake-up in the past, [`Error::TooLarge`] (field `result`).
+pub(crate) fn check(
+    command: &Command,
+    props: usize,
+    limit: usize,
+    now: Timestamp,
+) -> Result<(), Error> {
+    command.check(now)?;
+    let result = match command {
+        Command::Complete { result } => result.as_ref().map_or(0, |json| json.len()),
+        _ => 0,
+    };
+    super::size::check(Size { data: 0, result }, props, limit)
+}
+
+/// The outcome of a command that waited when its task ended.
+pub(crate) fn ended(code: Code) -> Outcome {
+    let reason = format!("the task has ended: it is {code}");
+    Outcome::Rejected { reason }
+}
+
+/// The outcome of a command whose record cannot be read. It must not stop those behind it.
+pub(crate) fn unreadable(reason: &str) -> Outcome {
+    let reason = format!("its record cannot be read: {reason}");
+    Outcome::Rejected { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use windlass_statemachine::Json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_has_room_beside_the_props() {
+        let now = Timestamp::UNIX_EPOCH;
+        let result = Some(Json::new("result", &"12345678").unwrap());
+        let complete = Command::Complete { result };
+        assert!(check(&complete, 10, 20, now).is_ok());
+        let refused = check(&complete, 11, 20, now).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "result has 21 bytes; the store takes at most 20"
+        );
+        let result = None;
+        assert!(check(&Command::Complete { result }, 99, 20, now).is_ok());
+        assert!(check(&Command::Kill, 99, 20, now).is_ok());
+    }
+
+    #[test]
+    fn a_wake_up_in_the_past_is_refused() {
+        let now = Timestamp::UNIX_EPOCH;
+        assert!(check(&Command::Sleep { until: now }, 0, 20, now).is_err());
+        let until = now + SignedDuration::from_nanos(1);
+        assert!(check(&Command::Sleep { until }, 0, 20, now).is_ok());
+    }
+
+    #[test]
+    fn outcomes_give_their_reason() {
+        let reason = |outcome| match outcome {
+            Outcome::Rejected { reason } => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            reason(ended(Code::Killed)),
+            "the task has ended: it is killed"
+        );
+        assert_eq!(
+            reason(unreadable("no JSON")),
+            "its record cannot be read: no JSON"
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The rules that every store decides alike: pure functions without storage, clock or I/O.
+//!
+//! A store reads what a rule asks for, and maps the answer to its storage. It decides nothing that
+//! stands here.
+//!
+//! | module | rule |
+//! |---|---|
+//! | `size` | how many bytes a task, a state and a command may have |
+//! | `submit` | what a submit does when its id is taken |
+//! | `plan` | whether a transition's effects can be applied, and which of them have to be written |
+//! | `command` | whether a command can be sent, and the outcomes that stores record themselves |
+//! | `claim` | whether a task can be claimed |
+//! | `history` | the lines that a commit adds to the history |
+//! | `retry` | the state that a retry starts a task with |
+//! | `page` | the pages of a list, and the cursors of the change feed |
+//!
+//! The texts of the errors are in [`Error`](super::Error).
+
+pub(crate) mod claim;
+pub(crate) mod command;
+pub(crate) mod history;
+pub(crate) mod page;
+pub(crate) mod plan;
+pub(crate) mod retry;
+pub(crate) mod size;
+pub(crate) mod submit;

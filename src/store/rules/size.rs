@@ -1,0 +1,90 @@
+//! How many bytes a task may have.
+
+use windlass_statemachine::{State, Task, size::Size};
+
+use crate::store::Error;
+
+/// Checks a task that is submitted or imported.
+///
+/// # Errors
+///
+/// [`Error::TooLarge`] (field `props`), and [`Error::Invalid`] naming the field for labels and a
+/// retry policy.
+pub(crate) fn check_task(task: &Task, limit: usize) -> Result<(), Error> {
+    let bytes = task.props.len();
+    if bytes > limit {
+        return Err(Error::too_large("props", bytes, limit));
+    }
+    Ok(task.check(limit)?)
+}
+
+/// Checks the data and the result of a state, beside `props` bytes of props. A state without either
+/// fits beside any props.
+///
+/// # Errors
+///
+/// [`Error::TooLarge`] naming the larger of `data` and `result`, with the bytes of all three.
+pub(crate) fn check(size: Size, props: usize, limit: usize) -> Result<(), Error> {
+    if size.fits(limit.saturating_sub(props)) {
+        return Ok(());
+    }
+    let bytes = props.saturating_add(size.bytes());
+    Err(Error::too_large(size.largest(), bytes, limit))
+}
+
+/// Checks a state alone, as a state store holds it.
+///
+/// # Errors
+///
+/// As [`check`].
+pub(crate) fn check_state(state: &State, limit: usize) -> Result<(), Error> {
+    check(Size::of(state), 0, limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::Json;
+
+    use super::*;
+
+    fn told(result: Result<(), Error>) -> Option<(&'static str, usize)> {
+        match result {
+            Ok(()) => None,
+            Err(Error::TooLarge { field, bytes, .. }) => Some((field, bytes)),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn props_fill_a_store_to_the_last_byte() {
+        let mut task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
+        task.props = Json::new("props", &"x".repeat(8)).unwrap();
+        assert_eq!(told(check_task(&task, 10)), None);
+        assert_eq!(told(check_task(&task, 9)), Some(("props", 10)));
+    }
+
+    #[test]
+    fn labels_are_checked_too() {
+        let mut task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
+        task.labels.insert("a=b".into(), String::new());
+        let refused = check_task(&task, 10).unwrap_err();
+        assert!(
+            matches!(&refused, Error::Invalid(i) if i.field() == "labels"),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn props_data_and_result_count_together() {
+        let size = Size { data: 3, result: 4 };
+        assert_eq!(told(check(size, 3, 10)), None);
+        assert_eq!(told(check(size, 4, 10)), Some(("result", 11)));
+        let size = Size { data: 4, result: 4 };
+        assert_eq!(told(check(size, 4, 10)), Some(("data", 12)));
+    }
+
+    #[test]
+    fn a_state_without_data_fits_beside_any_props() {
+        assert_eq!(told(check(Size::default(), 99, 10)), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! What a submit does when its id is taken.
+
+use windlass_statemachine::{Code, Task, TaskId};
+
+use crate::store::{Error, IfExists, Submit};
+
+/// The task that has the id of one that is submitted.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    /// Whether it has ended. One that cannot be read has not, unless the store knows so without its
+    /// record.
+    pub(crate) has_ended: bool,
+    /// The task; `None` when its envelope cannot be read, and for a rule that does not compare.
+    pub(crate) task: Option<&'a Task>,
+    /// Its state, or why that cannot be read.
+    pub(crate) code: Result<Code, Error>,
+}
+
+/// What a submit does with the task that has its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The task counts as submitted; it is in this state.
+    Existing(Code),
+    /// The new task takes the place of the ended one.
+    Replace,
+}
+
+/// Whether the rule of a submit compares the tasks: then [`Taken::task`] has to be read.
+pub(crate) fn compares(if_exists: IfExists) -> bool {
+    if_exists == IfExists::Same
+}
+
+/// Decides a submit whose id is taken.
+///
+/// # Errors
+///
+/// [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one;
+/// [`Error::Corrupt`] for the same task whose state cannot be read.
+pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
+    let is_same = |task: &Task| task.is_same_work(&submit.task);
+    match submit.if_exists {
+        IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),
+        IfExists::ReplaceFinished if taken.has_ended => Ok(Verdict::Replace),
+        _ => Err(refused(&submit.task.id, taken.has_ended)),
+    }
+}
+
+/// Why an id that is taken is refused.
+pub(crate) fn refused(id: &TaskId, has_ended: bool) -> Error {
+    match has_ended {
+        true => Error::AlreadyFinished(id.clone()),
+        false => Error::task_exists(id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(kind: &str) -> Task {
+        Task::new("a".parse().unwrap(), kind.parse().unwrap())
+    }
+
+    fn decided(if_exists: IfExists, kind: &str, code: Option<Code>) -> String {
+        let (there, task) = (task("k"), task(kind));
+        let unreadable = || Error::corrupt_task(&there.id, "no JSON");
+        let taken = Taken {
+            has_ended: code.is_some_and(Code::is_terminal),
+            task: Some(&there),
+            code: code.ok_or_else(unreadable),
+        };
+        match decide(&Submit { task, if_exists }, taken) {
+            Ok(Verdict::Existing(code)) => format!("existing {code}"),
+            Ok(Verdict::Replace) => "replace".into(),
+            Err(Error::AlreadyExists { .. }) => "exists".into(),
+            Err(Error::AlreadyFinished(_)) => "finished".into(),
+            Err(Error::Corrupt { .. }) => "corrupt".into(),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_rule_meets_every_task() {
+        use IfExists::{Refuse, ReplaceFinished, Same};
+        let (live, ended) = (Some(Code::Runnable), Some(Code::Failed));
+        for (if_exists, kind, code, expected) in [
+            (Refuse, "k", live, "exists"),
+            (Refuse, "k", ended, "finished"),
+            (Refuse, "k", None, "exists"),
+            (Same, "k", live, "existing runnable"),
+            (Same, "k", ended, "existing failed"),
+            (Same, "k", None, "corrupt"),
+            (Same, "other", live, "exists"),
+            (Same, "other", ended, "finished"),
+            (Same, "other", None, "exists"),
+            (ReplaceFinished, "k", live, "exists"),
+            (ReplaceFinished, "k", ended, "replace"),
+            (ReplaceFinished, "k", None, "exists"),
+        ] {
+            let got = decided(if_exists, kind, code);
+            assert_eq!(got, expected, "{if_exists:?} {kind} {code:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_whose_envelope_cannot_be_read_is_not_the_same() {
+        let taken = Taken {
+            has_ended: false,
+            task: None,
+            code: Ok(Code::Runnable),
+        };
+        let (task, if_exists) = (task("k"), IfExists::Same);
+        let refused = decide(&Submit { task, if_exists }, taken).unwrap_err();
+        assert!(
+            matches!(refused, Error::AlreadyExists { .. }),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn a_rule_that_compares_has_the_task_read() {
+        assert!(compares(IfExists::Same));
+        assert!(!compares(IfExists::Refuse) && !compares(IfExists::ReplaceFinished));
+    }
+}
