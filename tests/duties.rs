@@ -11,7 +11,13 @@
 
 use std::collections::BTreeSet;
 
-const TRAITS: [&str; 3] = ["coordinator", "registry", "state_store"];
+const TRAITS: [&str; 5] = [
+    "coordinator",
+    "registry",
+    "transfer",
+    "doctor",
+    "state_store",
+];
 
 fn read(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Usage,
     /// 3: there is no such task, node or command.
     NotFound,
-    /// 4: the store cannot be used or reached.
+    /// 4: the store cannot be used or reached, or the output cannot be written.
     Store,
     /// 5: the `--timeout` was over.
     Timeout,
@@ -36,7 +36,7 @@ Exit codes:
        some items of a bulk failed, a confirmation was denied
   2    bad usage or input
   3    no such task, node or command
-  4    the store cannot be used or reached
+  4    the store cannot be used or reached, or the output cannot be written
   5    the --timeout was over
   130  interrupted";
 
@@ -165,7 +165,9 @@ impl From<store::Error> for Failure {
                 }
                 Self::NotFound(text)
             }
-            store::Error::Invalid(_) | store::Error::TooLarge { .. } => Self::Usage(text),
+            store::Error::Invalid(_)
+            | store::Error::TooLarge { .. }
+            | store::Error::Unsupported { .. } => Self::Usage(text),
             store::Error::AlreadyExists { what: "task", .. } => {
                 text.push_str(
                     "; choose another id (--idempotent takes a task that is the same as submitted)",

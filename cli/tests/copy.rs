@@ -143,7 +143,7 @@ fn what_has_gone_on_in_the_target_is_told_apart_from_another_task() {
 /// Pauses a task by a command of this id, which the command line cannot choose.
 fn pause(place: &Place, file: &str, task: &str, id: &str) {
     let path = place.path(file);
-    let send = windlass::store::Send {
+    let send = windlass::store::SendCommand {
         task: task.parse().unwrap(),
         id: id.parse().unwrap(),
         command: windlass::Command::Pause,

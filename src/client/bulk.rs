@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_statemachine::{Code, Command, CommandId, Invalid, State, TaskId};
 
 use super::Client;
-use crate::store::{Error, Filter, Page, Send, TaskRecord};
+use crate::store::{Error, Filter, Page, SendCommand, TaskRecord};
 
 /// What bulk calls did: how many tasks, and which failed.
 #[derive(Debug, Default)]
@@ -35,11 +35,11 @@ impl Client {
             |record| !is_ended(record),
             |ids| {
                 let registry = registry.clone();
-                let sends: Result<Vec<Send>, Invalid> = ids
+                let sends: Result<Vec<SendCommand>, Invalid> = ids
                     .iter()
                     .map(|task| {
                         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-                        Ok(Send {
+                        Ok(SendCommand {
                             task: task.clone(),
                             id,
                             command: command.clone(),

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     balancer::{Balancer, Everything},
     handler::StatefulHandler,
+    job::{Job, JobHandler, Typed},
     store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
 };
 
@@ -115,6 +116,18 @@ impl Builder {
         self
     }
 
+    /// The handler of a typed kind, with the defaults of [`KindConfig`].
+    ///
+    /// See [`job`](crate::job) for an example.
+    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+        self.job_with(KindConfig::default(), handler)
+    }
+
+    /// The handler of a typed kind, and how it is run.
+    pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
+        self.handler_with(J::KIND, config, Typed::new(handler))
+    }
+
     /// A handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry {
@@ -150,7 +163,8 @@ impl Builder {
         self
     }
 
-    /// How long finished tasks are kept; `None` for ever, 7 days by default.
+    /// How long finished tasks are kept; `None` for ever, 7 days by default. The node looks for older
+    /// tasks every tenth of `keep`: at most once a second, and at least once an hour.
     pub fn retention(mut self, keep: Option<Duration>) -> Self {
         self.config.retention = keep;
         self

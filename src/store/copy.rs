@@ -1,11 +1,11 @@
-//! [`Transfer`]: all tasks of one store into another.
+//! [`Copier`]: all tasks of one store into another.
 
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use windlass_statemachine::{Code, Invalid, Kind, TaskId};
 
-use super::{Error, Exported, Registry, Store};
+use super::{Error, Exported, Store};
 
 /// How many tasks are copied at a time.
 const AT_ONCE: usize = 200;
@@ -27,20 +27,20 @@ const AT_ONCE: usize = 200;
 /// # Example
 ///
 /// ```
-/// use windlass::store::{Store, copy::Transfer};
+/// use windlass::store::{Store, copy::Copier};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
 /// let (from, to) = (Store::open("memory:").await?, Store::open("memory:").await?);
-/// let copy = Transfer::new(&from, &to);
+/// let copy = Copier::new(&from, &to);
 /// copy.check().await?;
 /// let mut report = copy.run(|_| ()).await?;
 /// copy.verify(&mut report, |_| ()).await?;
 /// assert!(report.is_whole());
 /// # Ok(()) }
 /// ```
-pub struct Transfer<'a> {
-    from: &'a dyn Registry,
-    to: &'a dyn Registry,
+pub struct Copier<'a> {
+    from: &'a Store,
+    to: &'a Store,
     replace: bool,
     dry_run: bool,
 }
@@ -118,21 +118,21 @@ fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
     format!("another task has its id in the target (see its {what})")
 }
 
-impl std::fmt::Debug for Transfer<'_> {
+impl std::fmt::Debug for Copier<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transfer")
+        f.debug_struct("Copier")
             .field("replace", &self.replace)
             .field("dry_run", &self.dry_run)
             .finish_non_exhaustive()
     }
 }
 
-impl<'a> Transfer<'a> {
+impl<'a> Copier<'a> {
     /// A copy of `from` into `to`.
     pub fn new(from: &'a Store, to: &'a Store) -> Self {
         Self {
-            from: from.registry().as_ref(),
-            to: to.registry().as_ref(),
+            from,
+            to,
             replace: false,
             dry_run: false,
         }
@@ -164,7 +164,7 @@ impl<'a> Transfer<'a> {
             let names: Vec<_> = nodes.iter().map(|n| n.spec.name.to_string()).collect();
             names.join(", ")
         };
-        let mut working = self.from.nodes().await?;
+        let mut working = self.from.registry().nodes().await?;
         working.retain(|node| !node.status.frozen && !node.status.draining);
         if !working.is_empty() {
             let reason = format!(
@@ -173,7 +173,7 @@ impl<'a> Transfer<'a> {
             );
             return Err(Invalid::new("from", reason).into());
         }
-        let living = self.to.nodes().await?;
+        let living = self.to.registry().nodes().await?;
         if !living.is_empty() {
             let reason = format!("has nodes that live: {}; stop them first", names(living));
             return Err(Invalid::new("to", reason).into());
@@ -181,11 +181,11 @@ impl<'a> Transfer<'a> {
         let mut claimed = self.claimed().await?;
         if claimed > 0 {
             // Those of nodes that are gone have ended by the time that the ids are told.
-            self.from.ids().await?;
+            self.from.transfer()?.ids().await?;
             claimed = self.claimed().await?;
         }
         if claimed > 0 {
-            let nodes = names(self.from.nodes().await?);
+            let nodes = names(self.from.registry().nodes().await?);
             let who = if nodes.is_empty() {
                 "nodes that are gone, whose leases are not over yet".to_owned()
             } else {
@@ -203,7 +203,7 @@ impl<'a> Transfer<'a> {
     ///
     /// [`Error::Unavailable`].
     pub async fn claimed(&self) -> Result<u64, Error> {
-        let counts = self.from.counts().await?;
+        let counts = self.from.registry().counts().await?;
         Ok(counts.iter().map(|count| count.claimed).sum())
     }
 
@@ -213,7 +213,7 @@ impl<'a> Transfer<'a> {
     ///
     /// What either store answers for all; what is said of one task is in the report.
     pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
-        let ids = self.from.ids().await?;
+        let ids = self.from.transfer()?.ids().await?;
         let mut report = Report {
             tasks: ids.len() as u64,
             ..Report::default()
@@ -234,8 +234,8 @@ impl<'a> Transfer<'a> {
     }
 
     async fn copy_some(&self, ids: &[TaskId], report: &mut Report) -> Result<(), Error> {
-        let sent = self.from.export(ids).await;
-        let there = self.to.export(ids).await;
+        let sent = self.from.transfer()?.export(ids).await;
+        let there = self.to.transfer()?.export(ids).await;
         let (mut coming, mut replaced) = (Vec::new(), Vec::new());
         for (id, (sent, there)) in ids.iter().zip(sent.into_iter().zip(there)) {
             let mut sent = match sent {
@@ -268,7 +268,7 @@ impl<'a> Transfer<'a> {
                 }
                 Some(_) if self.replace => {
                     if sent.replaces.is_none() {
-                        let there = self.to.get(id).await;
+                        let there = self.to.registry().get(id).await;
                         sent.replaces = there.ok().map(|record| record.order);
                     }
                     replaced.push(sent);
@@ -292,7 +292,7 @@ impl<'a> Transfer<'a> {
         let ids = tasks.iter();
         let ids = ids.map(|e| (e.task.id.clone(), e.replaces.is_some()));
         let ids: Vec<(TaskId, bool)> = ids.collect();
-        for ((id, replaces), answer) in ids.iter().zip(self.to.import(tasks).await) {
+        for ((id, replaces), answer) in ids.iter().zip(self.to.transfer()?.import(tasks).await) {
             match answer {
                 Ok(()) => {}
                 Err(Error::Invalid(wrong)) if wrong.field() == "namespace" => {
@@ -330,7 +330,10 @@ impl<'a> Transfer<'a> {
         ids.retain(|id| !not_there.contains(id));
         let mut counts = BTreeMap::<(Kind, Code), (u64, u64)>::new();
         for chunk in ids.chunks(AT_ONCE) {
-            let (sent, came) = (self.from.export(chunk).await, self.to.export(chunk).await);
+            let (sent, came) = (
+                self.from.transfer()?.export(chunk).await,
+                self.to.transfer()?.export(chunk).await,
+            );
             for (id, (sent, came)) in chunk.iter().zip(sent.into_iter().zip(came)) {
                 let sent = match sent {
                     Ok(sent) => sent,
@@ -377,7 +380,7 @@ impl<'a> Transfer<'a> {
             .iter()
             .filter(|id| !report.moved.contains(*id))
             .collect();
-        let mut came = self.to.ids().await?;
+        let mut came = self.to.transfer()?.ids().await?;
         came.retain(|id| ours.contains(id));
         let sent = ids.iter().filter(|id| ours.contains(id));
         let out_of_place = sent.zip(&came).find(|(sent, came)| sent != came);

@@ -66,6 +66,15 @@ pub enum Error {
     #[error("task '{0}' has ended already; retry starts it again, replace takes its id")]
     AlreadyFinished(TaskId),
 
+    /// The store lacks the part that does this.
+    #[error("could not {operation}: the {store} store does not support it; use a store that does")]
+    Unsupported {
+        /// The name of the store, as [`Registry::name`](super::Registry::name) returns it.
+        store: String,
+        /// What was asked for: `copy tasks`.
+        operation: &'static str,
+    },
+
     /// The store itself is not what it should be: not ours, newer than this program, read-only.
     /// The text says what to do.
     #[error("{0}")]
@@ -162,6 +171,20 @@ impl Error {
             "is {state}; retry starts only tasks that have ended or are quarantined{advice}"
         );
         Invalid::new("state", reason).into()
+    }
+
+    /// The history after the change `after` is pruned.
+    pub fn pruned(after: u64) -> Self {
+        let reason = format!(
+            "is {after}, and the history after it is pruned; list the tasks, then follow from now on"
+        );
+        Invalid::new("after", reason).into()
+    }
+
+    /// No change has the number `after` yet: the newest is `newest`.
+    pub fn beyond(after: u64, newest: u64) -> Self {
+        let reason = format!("is {after}, but the newest change is {newest}");
+        Invalid::new("after", reason).into()
     }
 
     /// The claim of this task is not the live one.

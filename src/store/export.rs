@@ -7,8 +7,8 @@ use windlass_statemachine::{Fence, Invalid, NodeName, State, Task, TaskId, size:
 
 use super::{Change, CommandRecord, Error, TaskRecord, What, rules};
 
-/// A task with everything that belongs to it, as [`Registry::export`](super::Registry::export) tells
-/// it and [`Registry::import`](super::Registry::import) takes it.
+/// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) tells
+/// it and [`Transfer::import`](super::Transfer::import) takes it.
 ///
 /// # Guarantees
 ///
@@ -35,7 +35,7 @@ pub struct Exported {
     pub commands: Vec<CommandRecord>,
     /// Its history, oldest first, as far back as the store keeps it.
     pub history: Vec<Change>,
-    /// For [`Registry::import`](super::Registry::import): the submit order of the task in the target
+    /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
     /// that this one takes the place of. `None`, as after an export, when the id has to be free.
     pub replaces: Option<u64>,
 }

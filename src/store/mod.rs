@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Coordinator`] | the runner | leases, claims, the watch, commits |
 //! | [`Registry`] | the client | submit, list, command, delete, history |
+//! | [`Transfer`], [`Doctor`] | operators, through the client's store | copying whole tasks; examining the store. A store may lack them |
 //! | [`StateStore`] | the runner, when you bring your own | states alone, beside a coordinator |
 //!
 //! A backend implements the first two on one set of data and passes the conformance suite
@@ -11,6 +12,7 @@
 
 mod coordinator;
 pub mod copy;
+mod doctor;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
@@ -25,22 +27,26 @@ mod split;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod state_store;
+mod transfer;
 mod url;
 
 use std::sync::Arc;
 
 pub use coordinator::{Coordinator, EventStream};
+pub use doctor::Doctor;
 pub use error::Error;
 pub use export::Exported;
 pub use model::{
-    Change, Claim, Claimed, CommandRecord, Commit, Count, Event, Filter, IfExists, Lease, Limits,
-    NodeCommand, NodeRecord, NodeSpec, NodeStatus, Page, QueuedNodeCommand, Send, Submit,
-    Submitted, TaskRecord, TaskView, What,
+    Applied, Change, Claim, Claimed, CommandRecord, Commit, Count, Event, Filter, IfExists, Lease,
+    Limits, NodeCommand, NodeRecord, NodeSpec, NodeStatus, Operation, Page, QueuedNodeCommand,
+    Submit, Submitted, TaskRecord, TaskView, Transaction, What,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
 pub use state_store::{StateRemoval, StateStore, StateWrite};
+pub use transfer::Transfer;
 pub use url::{has_password, without_password};
+pub use windlass_statemachine::message::SendCommand;
 
 use crate::clock::{Clock, SystemClock};
 
@@ -169,6 +175,31 @@ impl Store {
         &self.registry
     }
 
+    /// Returns the part of the store that exports and imports whole tasks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] when the store lacks it.
+    pub fn transfer(&self) -> Result<&dyn Transfer, Error> {
+        self.part("copy tasks", self.registry.transfer())
+    }
+
+    /// Returns the part of the store that examines it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] when the store lacks it.
+    pub fn doctor(&self) -> Result<&dyn Doctor, Error> {
+        self.part("examine the store", self.registry.doctor())
+    }
+
+    fn part<T>(&self, operation: &'static str, part: Option<T>) -> Result<T, Error> {
+        part.ok_or_else(|| Error::Unsupported {
+            store: self.registry.name().to_owned(),
+            operation,
+        })
+    }
+
     /// The clock that the store follows.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -188,6 +219,20 @@ mod tests {
             assert!(text.contains(&format!("without {feature}")), "{text}");
             assert!(text.contains(&format!("--features {feature}")), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_a_store_lacks_is_named_with_the_store() {
+        let store = Store::open("memory:").await.unwrap();
+        assert!(store.transfer().is_ok());
+        let Err(error) = store.doctor() else {
+            panic!("the memory store examines nothing");
+        };
+        assert!(!error.is_retryable());
+        assert_eq!(
+            error.to_string(),
+            "could not examine the store: the memory store does not support it; use a store that does"
+        );
     }
 
     /// Of a build that lacks one, as with the default features; the suite with all has the one above.

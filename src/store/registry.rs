@@ -5,17 +5,16 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use futures::Stream;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{Code, CommandId, NodeName, TaskId, message::SendCommand};
 
-use super::examine::{Examination, Finding};
 use super::{
-    Change, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand, NodeRecord, Page,
-    Send, Submit, Submitted, TaskRecord,
+    Applied, Change, CommandRecord, Count, Doctor, Error, Filter, Limits, NodeCommand, NodeRecord,
+    Operation, Page, Submit, Submitted, TaskRecord, Transaction, Transfer,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
 /// (pruned): what happened meanwhile has to be listed.
-pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + std::marker::Send>>;
+pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + Send>>;
 
 /// The tasks of one namespace, as clients see and change them.
 ///
@@ -87,15 +86,24 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     `changes::changes_from_the_beginning`, `changes::followers_do_not_take_from_each_other`,
 ///     `changes::pruned_history_is_refused`, `changes::a_cursor_beyond_the_end_is_refused`,
 ///     `quarantine::each_quarantine_is_in_the_history`.
-/// 12. **Examinations.** A store that examines itself reports each record that cannot be read with
-///     the name of its task, and nothing about records in order.
-///     Cases: `examine::a_store_in_order_has_nothing_wrong`,
-///     `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
-/// 13. **Errors** are made by the constructors of [`Error`], so that an operator reads the same
+/// 12. **Errors** are made by the constructors of [`Error`], so that an operator reads the same
 ///     sentence on every store.
 ///     Cases: `registry::errors_read_the_same`.
 #[async_trait]
-pub trait Registry: std::marker::Send + Sync + 'static {
+pub trait Registry: Send + Sync + 'static {
+    /// Returns the name of this kind of store, as errors show it: `SQLite`.
+    fn name(&self) -> &str;
+
+    /// Returns the part that exports and imports whole tasks; `None` when the store lacks it.
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        None
+    }
+
+    /// Returns the part that examines the store; `None` when the store lacks it.
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        None
+    }
+
     /// What it takes at the most.
     fn limits(&self) -> Limits;
 
@@ -110,7 +118,7 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     ///    process that opens the namespace, however it names it, reads the same.
     ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`,
     ///    `registry::the_identity_is_durable`.
-    /// 2. Another namespace has another one. What [`import`](Self::import) takes does not bring it.
+    /// 2. Another namespace has another one. What [`Transfer::import`] takes does not bring it.
     ///    Cases: `registry::a_namespace_has_one_identity_of_its_own`.
     ///
     /// # Errors
@@ -120,28 +128,24 @@ pub trait Registry: std::marker::Send + Sync + 'static {
         Err(Error::Unusable("this store has no identity".into()))
     }
 
-    /// Submits tasks. A new one has the state
-    /// [`State::submitted`](windlass_statemachine::State::submitted); one that replaces an ended
-    /// task has nothing of it but a fence that goes on growing.
+    /// Applies transactions. They are independent: one that is refused does not touch the others. Those
+    /// that name the same task are applied in their order, and the results come in that order. Many of
+    /// one call should become one write.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::Invalid`] and [`Error::TooLarge`] (it is checked here again),
-    /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::Unavailable`];
-    /// [`Error::Corrupt`] for the same task ([`IfExists::Same`](super::IfExists::Same)) whose state
-    /// cannot be read.
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>>;
-
-    /// Sends commands; answers their orders. An id that is known for this task returns its order,
-    /// whatever the task and the clock are by now: only a new command is checked.
+    /// Per transaction:
     ///
-    /// # Errors
-    ///
-    /// Per command: [`Error::NotFound`], [`Error::AlreadyFinished`], [`Error::Invalid`],
-    /// [`Error::Unavailable`].
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>>;
+    /// | operation | errors |
+    /// |---|---|
+    /// | submit | [`Error::Invalid`], [`Error::TooLarge`], [`Error::AlreadyExists`], [`Error::AlreadyFinished`]; [`Error::Corrupt`] for the same task ([`IfExists::Same`](super::IfExists::Same)) whose state cannot be read |
+    /// | send | [`Error::NotFound`], [`Error::AlreadyFinished`], [`Error::Invalid`], [`Error::TooLarge`] |
+    /// | delete | [`Error::NotFound`] |
+    /// | retry | [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task |
+    /// | any | [`Error::Unavailable`] |
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>>;
 
-    /// A command and what became of it. It is kept as long as its task.
+    /// A command and its outcome. It is kept as long as its task.
     ///
     /// # Errors
     ///
@@ -175,25 +179,6 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn counts(&self) -> Result<Vec<Count>, Error>;
-
-    /// Deletes tasks with all that belongs to them. A node that runs one is told
-    /// ([`Event::Gone`](super::Event::Gone)) and its claim is gone.
-    ///
-    /// # Errors
-    ///
-    /// Per task: [`Error::NotFound`], [`Error::Unavailable`].
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>>;
-
-    /// Starts ended tasks again ([`State::retried`](windlass_statemachine::State::retried)). The record
-    /// of a quarantined task is read again. If it still cannot be read, the task starts from its
-    /// props in a new incarnation, and its error log keeps the reason. Its version and fence go on
-    /// from those of the last write.
-    ///
-    /// # Errors
-    ///
-    /// Per task: [`Error::NotFound`], [`Error::Invalid`] (field `state`) for one that is live,
-    /// [`Error::Unavailable`].
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>>;
 
     /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
     /// answers how many. States that are not terminal are not looked at.
@@ -240,96 +225,51 @@ pub trait Registry: std::marker::Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error>;
 
-    /// Looks whether the store is as it should be, and mends on request what can be mended safely.
-    /// A store that has nothing to tell answers with no finding.
+    /// Submits tasks, each in a transaction of its own. Implementations leave this and the next three
+    /// as they are: they call [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] when it cannot be examined at all.
-    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
-        let _ = how;
-        Ok(Vec::new())
+    /// Per task: those of [`Operation::Submit`], as [`apply`](Self::apply) has them.
+    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+        let answers = self.apply(each(tasks, Operation::Submit)).await;
+        let submitted = |answer: Result<Applied, Error>| answer?.submitted();
+        answers.into_iter().map(submitted).collect()
     }
 
-    /// Every task there is, in submit order. Claims whose lease is over have ended by then.
+    /// Sends commands, each in a transaction of its own, and returns their orders.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`].
-    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        let mut ids = Vec::new();
-        let mut page = Page {
-            after: 0,
-            limit: 10_000,
-        };
-        loop {
-            let records = self.list(&Filter::default(), page).await?;
-            let Some(last) = records.last() else {
-                return Ok(ids);
-            };
-            page.after = last.order;
-            ids.extend(records.into_iter().map(|record| record.task.id));
-        }
+    /// Per command: those of [`Operation::Send`].
+    async fn send(&self, commands: Vec<SendCommand>) -> Vec<Result<u64, Error>> {
+        let answers = self.apply(each(commands, Operation::Send)).await;
+        let sent = |answer: Result<Applied, Error>| answer?.sent();
+        answers.into_iter().map(sent).collect()
     }
 
-    /// Tells tasks with everything that belongs to them, for [`import`](Self::import) into another
-    /// store. What is written to a task meanwhile may be told by half: nobody should have it, and no
-    /// node should run.
+    /// Deletes tasks, each in a transaction of its own.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::NotFound`]; [`Error::Invalid`] (field `task`) for one that is claimed;
-    /// [`Error::Corrupt`] for one that is set aside; [`Error::Unavailable`].
-    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let mut exported = Vec::with_capacity(ids.len());
-        for id in ids {
-            exported.push(export_one(self, id).await);
-        }
-        exported
+    /// Per task: those of [`Operation::Delete`].
+    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let answers = self.apply(each(ids, Operation::Delete)).await;
+        answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 
-    /// Takes tasks of another store as they are, in this order: state, data, errors, due times,
-    /// commands with their outcomes, and of the history what this store can keep.
-    ///
-    /// # Duties of an implementation
-    ///
-    /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
-    ///    is left over of an import that was interrupted is no task, and another one takes its
-    ///    place. A task with [`replaces`](Exported::replaces) takes the place of the one of that
-    ///    submit order in the same step: when the import is refused or interrupted, the old task is
-    ///    there as it was. When the id is free, nothing is replaced.
-    ///    Cases: `moving::what_comes_from_elsewhere_is_whole`,
-    ///    `moving::what_goes_elsewhere_is_whole`, `moving::commands_that_waited_go_on_waiting`,
-    ///    `moving::nodes_see_what_has_come`, `moving::a_taken_id_takes_nothing`,
-    ///    `moving::a_claimed_task_is_not_told`, `moving::what_is_too_large_is_refused`,
-    ///    `moving::what_has_ended_can_be_retried_and_purged`,
-    ///    `replacing::an_import_takes_the_place_of_the_task_it_names`,
-    ///    `replacing::a_refused_import_leaves_what_it_would_replace`.
-    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are
-    ///    there; commands and history keep their order ([`Exported::renumbered`]).
-    ///    Cases: `moving::what_came_is_before_what_is_submitted_later`.
-    /// 3. **Fences grow.** The next claim of the task has a greater fence than the one in the
-    ///    import; the state's version is kept.
-    ///    Cases: `moving::fences_go_on_growing`, `moving::fences_grow_past_a_delete`,
-    ///    `moving::a_lost_claim_counts_after_the_move`.
+    /// Retries tasks, each in a transaction of its own.
     ///
     /// # Errors
     ///
-    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken by
-    /// another one than it replaces, [`Error::Invalid`] (field `task`) when that is claimed,
-    /// [`Error::Invalid`] (field `command id`) when the id of one of its commands is,
-    /// [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that takes no
-    /// tasks of others.
-    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let reason = "this store takes no tasks of other stores";
-        let refused = |_| Err(Error::Unusable(reason.into()));
-        tasks.into_iter().map(refused).collect()
+    /// Per task: those of [`Operation::Retry`].
+    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let answers = self.apply(each(ids, Operation::Retry)).await;
+        answers.into_iter().map(|answer| answer.map(drop)).collect()
     }
 }
 
-async fn export_one<R: Registry + ?Sized>(registry: &R, id: &TaskId) -> Result<Exported, Error> {
-    let record = registry.get(id).await?;
-    let commands = registry.commands(id).await?;
-    let history = registry.history(id, u32::MAX).await?;
-    Exported::new(record, None, commands, history)
+fn each<T>(items: Vec<T>, operation: fn(T) -> Operation) -> Vec<Transaction> {
+    let operations = items.into_iter().map(operation);
+    operations.map(Transaction::from).collect()
 }

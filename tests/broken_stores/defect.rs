@@ -67,6 +67,11 @@ pub(crate) enum Defect {
     // Records that cannot be read.
     UnreadableTasksAreOmitted,
     UnreadableTasksAreNotRetried,
+    UnreadableTasksAreLive,
+    UnreadableTasksAreTheSame,
+    RetriesCountFromNothing,
+    QuarantinesAreToldOnce,
+    ErrorsAreReworded,
     ExaminationsFindNothing,
     ExaminationsBlameTheSound,
 }

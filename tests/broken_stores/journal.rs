@@ -10,8 +10,8 @@ use windlass::{
     Code, NodeName, TaskId,
     clock::Clock,
     store::{
-        Commit, Coordinator, Exported, Lease, NodeCommand, NodeSpec, NodeStatus, Registry, Send,
-        Submit, memory::MemoryStore,
+        Commit, Coordinator, Exported, Lease, NodeCommand, NodeSpec, NodeStatus, Registry,
+        SendCommand, Submit, Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -26,7 +26,7 @@ pub(crate) enum Call {
     Commit(Vec<Commit>),
     Acknowledge(Lease, u64, String),
     Submit(Vec<Submit>),
-    Send(Vec<Send>),
+    Send(Vec<SendCommand>),
     Delete(Vec<TaskId>),
     Retry(Vec<TaskId>),
     Purge(Vec<Code>, Timestamp, u32),

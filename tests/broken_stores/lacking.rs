@@ -37,8 +37,9 @@ fn a_capability_that_is_declared_as_lacking_must_lack() {
         (Capability::CorruptState, false),
         (Capability::RepairState, false),
         (Capability::CorruptEnvelope, false),
-        // A planted store has both, whatever its harness.
+        // A planted store has these, whatever its harness.
         (Capability::Effects, true),
+        (Capability::Transfer, true),
         (Capability::Examine, true),
     ] {
         let declared = [(capability, "the test says so")];

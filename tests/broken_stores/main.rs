@@ -124,6 +124,12 @@ planted! {
     identities_that_are_not_durable: IdentitiesAreNotDurable is found by registry::the_identity_is_durable;
     unreadable_tasks_that_are_omitted: UnreadableTasksAreOmitted is found by quarantine::an_unreadable_envelope_is_quarantined;
     unreadable_tasks_that_are_not_retried: UnreadableTasksAreNotRetried is found by quarantine::a_retry_starts_one_with_an_unreadable_envelope;
+    unreadable_tasks_that_are_live: UnreadableTasksAreLive is found by quarantine::an_ended_task_stays_ended;
+    unreadable_tasks_that_are_the_same: UnreadableTasksAreTheSame is found by quarantine::the_same_submit_reports_it;
+    retries_that_count_from_nothing: RetriesCountFromNothing is found by quarantine::a_retry_goes_on_counting;
+    retries_that_forget_the_version: RetriesCountFromNothing is found by quarantine::one_that_can_be_read_again_goes_on;
+    quarantines_that_are_told_once: QuarantinesAreToldOnce is found by quarantine::each_quarantine_is_in_the_history;
+    errors_that_are_reworded: ErrorsAreReworded is found by registry::errors_read_the_same;
     examinations_that_miss_a_state: ExaminationsFindNothing is found by examine::an_unreadable_state_is_reported;
     examinations_that_miss_an_envelope: ExaminationsFindNothing is found by examine::an_unreadable_envelope_is_reported;
     examinations_that_blame_the_sound: ExaminationsBlameTheSound is found by examine::a_store_in_order_has_nothing_wrong;

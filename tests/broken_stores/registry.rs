@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use windlass::{
-    Code, CommandId, NodeName, TaskId, async_trait,
+    Code, CommandId, Invalid, NodeName, TaskId, async_trait,
     store::{
-        Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, IfExists, Limits,
-        NodeCommand, NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+        Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter,
+        IfExists, Limits, NodeCommand, NodeRecord, Operation, Page, Registry, SendCommand, Submit,
+        Submitted, TaskRecord, Transaction, Transfer, What,
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -28,38 +29,8 @@ fn with_floats(mut submit: Submit) -> Submit {
     submit
 }
 
-#[async_trait]
-impl Registry for PlantedStore {
-    fn limits(&self) -> Limits {
-        Registry::limits(&self.inner)
-    }
-
-    async fn identity(&self) -> Result<String, Error> {
-        let own = self.inner.identity().await?;
-        if self.has(Defect::IdentitiesAreNotDurable) {
-            return Ok(own);
-        }
-        let mut memory = self.memory.lock().unwrap();
-        Ok(memory.identity.get_or_insert(own).clone())
-    }
-
-    async fn examine(&self, _: &Examination) -> Result<Vec<Finding>, Error> {
-        let what = (Verdict::Warning, "records that cannot be read");
-        let mut unreadable = Strays::default();
-        for record in self.inner.list(&Filter::default(), Page::default()).await? {
-            let is_reported = match self.defect {
-                Some(Defect::ExaminationsFindNothing) => false,
-                Some(Defect::ExaminationsBlameTheSound) => record.node.is_some(),
-                _ => record.state.is_err(),
-            };
-            if is_reported {
-                unreadable.add(record.task.id.to_string());
-            }
-        }
-        Ok(vec![Finding::none_of("records", what, &unreadable, 0, "")])
-    }
-
-    async fn submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+impl PlantedStore {
+    async fn planted_submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let (taken, places) = self.taken(tasks, |submit| submit.task.id.clone());
         tasks = taken;
         if self.has(Defect::IntegersBecomeFloats) {
@@ -70,7 +41,15 @@ impl Registry for PlantedStore {
         let mut answers = self.inner.submit(tasks).await;
         for (answer, if_exists) in answers.iter_mut().zip(rules) {
             let exists = matches!(answer, Err(Error::AlreadyExists { .. }));
+            let is_over = matches!(answer, Err(Error::AlreadyFinished(_)));
+            let is_unreadable = matches!(answer, Err(Error::Corrupt { .. }));
             match (self.defect, if_exists) {
+                (Some(Defect::UnreadableTasksAreLive), IfExists::Refuse) if is_over => {
+                    *answer = Err(Error::task_exists(&"bad".parse().unwrap()));
+                }
+                (Some(Defect::UnreadableTasksAreTheSame), _) if is_unreadable => {
+                    *answer = Ok(Submitted::Existing(Code::Runnable));
+                }
                 (Some(Defect::TakenIdsAreAccepted), IfExists::Refuse) if exists => {
                     *answer = Ok(Submitted::New);
                 }
@@ -89,7 +68,7 @@ impl Registry for PlantedStore {
         spread(answers, &places)
     }
 
-    async fn send(&self, mut commands: Vec<Send>) -> Vec<Result<u64, Error>> {
+    async fn planted_send(&self, mut commands: Vec<SendCommand>) -> Vec<Result<u64, Error>> {
         let (taken, places) = self.taken(commands, |send| send.id.clone());
         commands = taken;
         if self.has(Defect::RepeatedCommandsAreNew) {
@@ -101,6 +80,103 @@ impl Registry for PlantedStore {
         }
         self.write(Call::Send(commands.clone()));
         spread(self.inner.send(commands).await, &places)
+    }
+
+    async fn planted_delete(&self, mut ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let asked = ids.len();
+        if self.has(Defect::DeletingTakesThePrefix) {
+            let all = self.inner.ids().await.unwrap();
+            let named = ids.clone();
+            let is_hit = |id: &TaskId| {
+                let id = id.as_str();
+                named
+                    .iter()
+                    .any(|n| *n.as_str() != *id && id.starts_with(n.as_str()))
+            };
+            ids.extend(all.into_iter().filter(is_hit));
+        }
+        self.write(Call::Delete(ids.clone()));
+        let mut answers = self.inner.delete(ids).await;
+        answers.truncate(asked);
+        answers
+    }
+
+    async fn planted_retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
+        let (mut ids, places) = self.taken(ids, TaskId::clone);
+        let mut answers = Vec::new();
+        if self.has(Defect::UnreadableTasksAreNotRetried) {
+            answers = ids.drain(..).map(|_| Ok(())).collect();
+        }
+        self.memory.lock().unwrap().retried.extend(ids.clone());
+        self.write(Call::Retry(ids.clone()));
+        answers.extend(self.inner.retry(ids).await);
+        for answer in &mut answers {
+            if self.has(Defect::LiveTasksAreRetried) && matches!(answer, Err(Error::Invalid(_))) {
+                *answer = Ok(());
+            }
+        }
+        spread(answers, &places)
+    }
+}
+
+#[async_trait]
+impl Registry for PlantedStore {
+    fn name(&self) -> &str {
+        "planted"
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        Some(self)
+    }
+
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        Some(self)
+    }
+
+    fn limits(&self) -> Limits {
+        Registry::limits(&self.inner)
+    }
+
+    async fn identity(&self) -> Result<String, Error> {
+        let own = self.inner.identity().await?;
+        if self.has(Defect::IdentitiesAreNotDurable) {
+            return Ok(own);
+        }
+        let mut memory = self.memory.lock().unwrap();
+        Ok(memory.identity.get_or_insert(own).clone())
+    }
+
+    /// Each call has operations of one kind.
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        let (mut submits, mut sends) = (Vec::new(), Vec::new());
+        let (mut deletes, mut retries) = (Vec::new(), Vec::new());
+        for transaction in transactions {
+            match transaction.into_operation() {
+                Operation::Submit(submit) => submits.push(submit),
+                Operation::Send(send) => sends.push(send),
+                Operation::Delete(id) => deletes.push(id),
+                Operation::Retry(id) => retries.push(id),
+                other => panic!("no case asks for {other:?}"),
+            }
+        }
+        let mut answers: Vec<Result<Applied, Error>> = Vec::new();
+        if !submits.is_empty() {
+            let submitted = self.planted_submit(submits).await.into_iter();
+            answers.extend(submitted.map(|a| a.map(Applied::Submitted)));
+        }
+        if !sends.is_empty() {
+            let sent = self.planted_send(sends).await.into_iter();
+            answers.extend(sent.map(|a| a.map(Applied::Sent)));
+        }
+        if !deletes.is_empty() {
+            let deleted = self.planted_delete(deletes).await.into_iter();
+            answers.extend(deleted.map(|a| a.map(|()| Applied::Deleted)));
+        }
+        if !retries.is_empty() {
+            let retried = self.planted_retry(retries).await.into_iter();
+            answers.extend(retried.map(|a| a.map(|()| Applied::Retried)));
+        }
+        answers
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -123,7 +199,14 @@ impl Registry for PlantedStore {
     }
 
     async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        let record = self.inner.get(id).await?;
+        let mut record = self.inner.get(id).await?;
+        let is_retried = self.memory.lock().unwrap().retried.contains(id);
+        if self.has(Defect::RetriesCountFromNothing)
+            && is_retried
+            && let Ok(state) = &mut record.state
+        {
+            state.version = 0;
+        }
         if record.state.is_err() && self.has(Defect::UnreadableTasksAreOmitted) {
             return Err(Error::no_task(id));
         }
@@ -131,7 +214,11 @@ impl Registry for PlantedStore {
     }
 
     async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        let mut records = self.inner.list(filter, page).await?;
+        let listed = self.inner.list(filter, page).await;
+        if self.has(Defect::ErrorsAreReworded) && listed.is_err() {
+            return Err(Invalid::new("limit", "is wrong").into());
+        }
+        let mut records = listed?;
         if self.has(Defect::ListsAreNotInOrder) {
             records.reverse();
         }
@@ -147,41 +234,6 @@ impl Registry for PlantedStore {
             counts.retain(|count| count.state.is_some());
         }
         Ok(counts)
-    }
-
-    async fn delete(&self, mut ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let asked = ids.len();
-        if self.has(Defect::DeletingTakesThePrefix) {
-            let all = self.inner.ids().await.unwrap();
-            let named = ids.clone();
-            let is_hit = |id: &TaskId| {
-                let id = id.as_str();
-                named
-                    .iter()
-                    .any(|n| *n.as_str() != *id && id.starts_with(n.as_str()))
-            };
-            ids.extend(all.into_iter().filter(is_hit));
-        }
-        self.write(Call::Delete(ids.clone()));
-        let mut answers = self.inner.delete(ids).await;
-        answers.truncate(asked);
-        answers
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let (mut ids, places) = self.taken(ids, TaskId::clone);
-        let mut answers = Vec::new();
-        if self.has(Defect::UnreadableTasksAreNotRetried) {
-            answers = ids.drain(..).map(|_| Ok(())).collect();
-        }
-        self.write(Call::Retry(ids.clone()));
-        answers.extend(self.inner.retry(ids).await);
-        for answer in &mut answers {
-            if self.has(Defect::LiveTasksAreRetried) && matches!(answer, Err(Error::Invalid(_))) {
-                *answer = Ok(());
-            }
-        }
-        spread(answers, &places)
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -213,7 +265,17 @@ impl Registry for PlantedStore {
             all.truncate(limit as usize);
             return Ok(all);
         }
-        self.inner.history(id, limit).await
+        let mut history = self.inner.history(id, limit).await?;
+        if self.has(Defect::QuarantinesAreToldOnce) {
+            let is_quarantine = |change: &Change| change.what == What::Quarantined;
+            let last = history.iter().rposition(is_quarantine);
+            let mut place = 0;
+            history.retain(|change| {
+                place += 1;
+                !is_quarantine(change) || Some(place - 1) == last
+            });
+        }
+        Ok(history)
     }
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
@@ -228,7 +290,10 @@ impl Registry for PlantedStore {
             changes => changes,
         }
     }
+}
 
+#[async_trait]
+impl Transfer for PlantedStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.inner.ids().await
     }
@@ -251,5 +316,24 @@ impl Registry for PlantedStore {
             }
         }
         spread(answers, &places)
+    }
+}
+
+#[async_trait]
+impl Doctor for PlantedStore {
+    async fn examine(&self, _: &Examination) -> Result<Vec<Finding>, Error> {
+        let what = (Verdict::Warning, "records that cannot be read");
+        let mut unreadable = Strays::default();
+        for record in self.inner.list(&Filter::default(), Page::default()).await? {
+            let is_reported = match self.defect {
+                Some(Defect::ExaminationsFindNothing) => false,
+                Some(Defect::ExaminationsBlameTheSound) => record.node.is_some(),
+                _ => record.state.is_err(),
+            };
+            if is_reported {
+                unreadable.add(record.task.id.to_string());
+            }
+        }
+        Ok(vec![Finding::none_of("records", what, &unreadable, 0, "")])
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use windlass::{
     Fence, Outcome, TaskId, async_trait,
     clock::Clock,
-    store::{NodeRecord, Store, memory::MemoryStore},
+    store::{NodeRecord, Registry, Store, memory::MemoryStore},
     testing::conformance::Harness,
 };
 
@@ -30,6 +30,8 @@ pub(crate) struct Memory {
     pub(crate) listed: HashMap<u64, Vec<TaskId>>,
     /// Every node that has ever been a peer.
     pub(crate) peers: Vec<NodeRecord>,
+    /// Every task that was retried.
+    pub(crate) retried: Vec<TaskId>,
     /// The identity of the namespace, once somebody has asked for it.
     pub(crate) identity: Option<String>,
 }
@@ -58,6 +60,8 @@ impl PlantedStore {
 pub(crate) struct Planted {
     pub(crate) defect: Option<Defect>,
     last: Mutex<Option<Arc<PlantedStore>>>,
+    /// The state that was damaged last.
+    sound: Mutex<String>,
 }
 
 impl Planted {
@@ -65,6 +69,7 @@ impl Planted {
         Self {
             defect,
             last: Mutex::default(),
+            sound: Mutex::default(),
         }
     }
 
@@ -112,8 +117,19 @@ impl Harness for Planted {
     }
 
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
-        let last = self.last.lock().unwrap();
+        let last = self.last.lock().unwrap().clone();
+        let Some(store) = last else { return false };
+        if let Ok(record) = store.inner.get(task).await
+            && let Ok(state) = record.state
+        {
+            *self.sound.lock().unwrap() = serde_json::to_string(&state).unwrap();
+        }
+        store.inner.damage(task, "{").is_ok()
+    }
+
+    async fn repair_state(&self, _: &Store, task: &TaskId) -> bool {
+        let (last, sound) = (self.last.lock().unwrap(), self.sound.lock().unwrap());
         last.as_ref()
-            .is_some_and(|store| store.inner.damage(task, "{").is_ok())
+            .is_some_and(|store| store.inner.damage(task, &sound).is_ok())
     }
 }

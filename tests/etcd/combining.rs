@@ -3,7 +3,7 @@
 use windlass::{
     Code, Command, Effects, Json, Outcome, Task, TaskId,
     statemachine::machine::Write,
-    store::{Claimed, Commit, Coordinator, Error, Lease, Registry, Send, Submit},
+    store::{Claimed, Commit, Coordinator, Error, Lease, Registry, SendCommand, Submit},
 };
 
 use crate::{
@@ -108,7 +108,7 @@ async fn the_end_rejects_hundreds_of_commands() {
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     store.submit(vec![task("t")]).await;
     let claimed = claim_all(&store, &lease, &["t".parse().unwrap()]).await;
-    let sends = (0..300).map(|n| Send {
+    let sends = (0..300).map(|n| SendCommand {
         task: "t".parse().unwrap(),
         id: format!("c{n}").parse().unwrap(),
         command: Command::Run,

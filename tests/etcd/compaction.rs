@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::{
     clock::SystemClock,
     store::{
-        Coordinator, Error, Lease, NodeStatus, Registry,
+        Coordinator, Error, Lease, NodeStatus, Registry, Transfer,
         etcd::{EtcdStore, Options},
     },
 };

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use windlass::{
     clock::Clock,
     store::{
-        Coordinator, Registry,
+        Coordinator, Doctor, Registry, Transfer,
         etcd::{EtcdStore, Options},
         examine::{Examination, Finding, Verdict},
     },

@@ -8,7 +8,7 @@ use std::sync::{
 
 use windlass::{
     Client, Code, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext, TaskId,
-    store::{Error, IfExists, Registry, Send, Submitted, etcd::EtcdStore},
+    store::{Error, IfExists, Registry, SendCommand, Submitted, etcd::EtcdStore},
 };
 
 use windlass_etcd_cluster::Proxy;
@@ -86,7 +86,12 @@ async fn a_submit_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
     let world = World::new(Message::error("as it was told to")).await;
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     assert_eq!(world.ended(&id).await, 1);
     world.proxy.lose_answer_to(b"incarnation");
     let answer = world.far.retry(vec![id.clone()]).await.remove(0);
@@ -111,7 +116,7 @@ async fn a_delete_without_an_answer_forgets_no_command_of_a_task_that_lives() {
     near.submit(vec![task("t")]).await.remove(0).unwrap();
     let id: TaskId = "t".parse().unwrap();
     let names: Vec<String> = (0..130).map(|n| format!("c{n:03}")).collect();
-    let sends = names.iter().map(|name| Send {
+    let sends = names.iter().map(|name| SendCommand {
         task: id.clone(),
         id: name.parse().unwrap(),
         command: Command::Pause,

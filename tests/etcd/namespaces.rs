@@ -7,7 +7,7 @@ use windlass::{
     Command, Message, NewTask, Runner, TaskContext, TaskId,
     clock::SystemClock,
     store::{
-        Coordinator, Error, IfExists, Registry, Send, Submit,
+        Coordinator, Doctor, Error, IfExists, Registry, SendCommand, Submit,
         etcd::{EtcdStore, Options},
         examine::{Examination, Verdict},
     },
@@ -41,7 +41,7 @@ async fn completes(_: TaskContext) -> Message {
 }
 
 async fn obeys(task: TaskContext) -> Message {
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 fn id(text: &str) -> TaskId {
@@ -120,7 +120,7 @@ async fn what_is_done_to_tasks_leaves_a_namespace_inside_alone() {
     let names: Vec<&str> = names.collect();
     for name in &names {
         store.submit(vec![task(name)]).await.remove(0).unwrap();
-        let send = Send {
+        let send = SendCommand {
             task: id(name),
             id: format!("c-{name}").parse().unwrap(),
             command: Command::Kill,

@@ -88,7 +88,7 @@ impl World {
         let mut ids = Vec::new();
         for name in names {
             let task = NewTask::new("k").id(*name);
-            ids.push(self.client.submit(task).await.unwrap());
+            ids.push(self.client.submit(task).await.unwrap().into_id());
         }
         for id in &ids {
             self.is(id, Code::Completed).await;
@@ -104,7 +104,7 @@ impl World {
     }
 
     async fn left(&self) -> Vec<String> {
-        let ids = self.store.registry().ids().await.unwrap();
+        let ids = self.store.transfer().unwrap().ids().await.unwrap();
         let mut ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
         ids.sort();
         ids

@@ -18,8 +18,8 @@ use windlass::{
         transition::TABLE,
     },
     store::{
-        Claimed, Commit, Error, Lease, NodeSpec, Send, StateRemoval, StateStore, StateWrite, Store,
-        Submit, What, memory::MemoryStates,
+        Claimed, Commit, Error, Lease, NodeSpec, SendCommand, StateRemoval, StateStore, StateWrite,
+        Store, Submit, What, memory::MemoryStates,
     },
     testing::{Fault, FaultyStore, Operation},
 };
@@ -191,7 +191,7 @@ impl Kit {
     }
 
     pub(crate) async fn send(&self, name: &str, command_id: &str, command: Command) -> u64 {
-        let send = Send {
+        let send = SendCommand {
             task: id(name),
             id: command_id.parse().unwrap(),
             command,

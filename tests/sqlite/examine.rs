@@ -1,7 +1,7 @@
 //! Defects that are planted in a file, and what an examination says of each.
 
 use windlass::store::{
-    Registry,
+    Doctor, Registry,
     examine::{Examination, Finding, Verdict},
     sqlite::SqliteStore,
 };
@@ -15,7 +15,7 @@ async fn examine(store: &SqliteStore, repair: bool) -> Vec<Finding> {
 }
 
 async fn examine_as(store: &SqliteStore, how: Examination) -> Vec<Finding> {
-    Registry::examine(store, &how).await.unwrap()
+    Doctor::examine(store, &how).await.unwrap()
 }
 
 fn of<'f>(findings: &'f [Finding], check: &str) -> &'f Finding {

@@ -6,7 +6,7 @@ use windlass::{
     Code, Command, Message,
     clock::SystemClock,
     store::{
-        Coordinator, Error, Filter, Page, Registry, Send, Store,
+        Coordinator, Error, Filter, Page, Registry, SendCommand, Store,
         sqlite::{Options, SqliteStore, Synchronous},
     },
 };
@@ -40,7 +40,7 @@ async fn reopening_keeps_everything() {
         commit(&store, &done, Message::complete()).await.unwrap();
         let held = claim(&store, &lease, "held").await;
         fence = held.claim.fence;
-        let send = Send {
+        let send = SendCommand {
             task: id("rich"),
             id: "c1".parse().unwrap(),
             command: Command::Pause,

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use futures::StreamExt;
 use windlass::{
     Code, Command, Message,
-    store::{Change, Coordinator, Error, Event, NodeCommand, Registry, Send, What},
+    store::{Change, Coordinator, Error, Event, NodeCommand, Registry, SendCommand, What},
 };
 
 use crate::support::*;
@@ -23,7 +23,7 @@ async fn each_sees_what_the_other_does() {
     let claimed = claim(&a, &lease, "t").await;
     assert_eq!(b.get(&id("t")).await.unwrap().node.unwrap().as_str(), "a");
 
-    let send = Send {
+    let send = SendCommand {
         task: id("t"),
         id: "c".parse().unwrap(),
         command: Command::Pause,

@@ -2,7 +2,7 @@
 
 use windlass::{
     Code, Command,
-    store::{Coordinator, Error, Event, Filter, Page, Registry, Send},
+    store::{Coordinator, Error, Event, Filter, Page, Registry, SendCommand},
 };
 
 use crate::support::*;
@@ -90,7 +90,7 @@ async fn a_command_that_cannot_be_read_does_not_stop_those_behind_it() {
     let lease = join(&store, "a").await;
     submit(&store, "t").await;
     for command in ["c1", "c2"] {
-        let send = Send {
+        let send = SendCommand {
             task: id("t"),
             id: command.parse().unwrap(),
             command: Command::Pause,

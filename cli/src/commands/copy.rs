@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use tokio::time::sleep;
 use windlass::store::{
     Error, Store,
-    copy::{Left, Report, Transfer},
+    copy::{Copier, Left, Report},
     sqlite::SqliteStore,
 };
 
@@ -86,9 +86,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     // What the source has against it is told before a target is made.
     let nowhere = Store::open("memory:").await?;
-    until_free(&Transfer::new(&from, &nowhere), args.wait).await?;
+    until_free(&Copier::new(&from, &nowhere), args.wait).await?;
     let to = global::open(&args.to).await.map_err(|e| e.about("to"))?;
-    let transfer = Transfer::new(&from, &to)
+    let transfer = Copier::new(&from, &to)
         .replace(args.replace)
         .dry_run(args.dry_run);
     until_free(&transfer, args.wait).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 }
 
 /// Waits until nobody works on either store.
-async fn until_free(transfer: &Transfer<'_>, wait: Option<Duration>) -> Result<(), Failure> {
+async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(), Failure> {
     let started = Instant::now();
     loop {
         match transfer.check().await {
@@ -164,7 +164,8 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
             text(pair.to),
         ]
     });
-    out.table(&["KIND", "STATE", "SOURCE", "TARGET"], rows.collect())?;
+    let header = ["KIND", "STATE", "SOURCE", "TARGET"];
+    out.narrow_table(&header, &[], rows.collect())?;
     let tasks = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
     let mut line = format!(
         "{}: {} {}",

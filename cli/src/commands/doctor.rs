@@ -65,7 +65,7 @@ fn bytes(input: &str) -> Result<u64, String> {
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let client = match global.existing().await {
+    let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
             // Whoever reads the findings is told there too.
@@ -87,7 +87,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     how.full = args.full;
     how.compact = args.compact;
     how.quota = args.quota;
-    let findings = client.store().registry().examine(&how).await?;
+    let findings = client.store().doctor()?.examine(&how).await?;
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let bad = match worst {
         Some(Verdict::Error) => true,
@@ -99,9 +99,6 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             out.json(finding)?;
         }
         return Ok(if bad { Exit::No } else { Exit::Ok });
-    }
-    if findings.is_empty() {
-        out.note("there is nothing to examine in a store of this kind");
     }
     if client.counts().await?.is_empty() && client.nodes().await?.is_empty() {
         out.note("there are no tasks and no nodes here: is it the store that you mean?");

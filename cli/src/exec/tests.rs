@@ -45,7 +45,7 @@ impl Node {
 
     async fn submit(&self, props: Value) -> TaskId {
         let task = NewTask::new(KIND).id("Task").props(&props);
-        self.client.submit(task).await.unwrap()
+        self.client.submit(task).await.unwrap().into_id()
     }
 
     async fn run(&self, props: Value) -> Done {
@@ -99,7 +99,7 @@ async fn gone(pids: &[i32]) {
 
 fn result(done: &Done) -> Output {
     assert_eq!(done.code(), Code::Completed, "{:?}", done.error());
-    done.result().unwrap().unwrap()
+    done.result().unwrap()
 }
 
 fn data(done: &Done) -> Output {
@@ -140,7 +140,10 @@ async fn a_failure_tells_the_code_and_the_last_lines() {
 async fn a_signal_is_named() {
     let node = Node::start().await;
     let done = node.run(json!({"shell": "kill -9 $$"})).await;
-    assert_eq!(done.error(), Some("ended by signal 9 (SIGKILL)"));
+    assert_eq!(
+        done.error(),
+        Some("ended by signal 9 (SIGKILL; by the kernel when memory runs out, or by a user)")
+    );
     assert_eq!(data(&done).signal, Some(9));
 }
 
@@ -360,7 +363,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             .id("Task")
             .props(&json!({"shell": "echo ran", "grace": "100ms"}))
             .start_at(jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1));
-        let id = client.submit(task).await.unwrap();
+        let id = client.submit(task).await.unwrap().into_id();
         let order = client.get(&id).await.unwrap().order;
         let folder = folders.prepare(&id, order).await.unwrap();
         let mut command = tokio::process::Command::new("sh");
@@ -375,9 +378,9 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        leftover::about_to_start(&folder, running).unwrap();
+        let record = leftover::about_to_start(&folder, running).unwrap();
         if recorded {
-            leftover::started(&folder, running, pid).unwrap();
+            leftover::started(record, running, pid).unwrap();
         }
         client.command(&id, Command::Run).await.unwrap();
         let done = timeout(LONG, client.wait(&id)).await.unwrap().unwrap();
@@ -395,7 +398,7 @@ async fn a_failed_command_is_tried_as_its_task_says() {
     let task = NewTask::new(KIND)
         .props(&json!({"shell": "echo $WINDLASS_ATTEMPT >> \"$WINDLASS_STATE_DIR/n\"; [ $WINDLASS_ATTEMPT = 3 ] && cat \"$WINDLASS_STATE_DIR/n\""}))
         .retry(Retry::exponential(3, Duration::from_millis(20)));
-    let id = node.client.submit(task).await.unwrap();
+    let id = node.client.submit(task).await.unwrap().into_id();
     let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
     assert_eq!(result(&done).stdout, "1\n2\n3\n");
 }

@@ -42,8 +42,14 @@ impl Engine {
         self.active_by_kind.get(kind).copied().unwrap_or(0)
     }
 
+    /// How many tasks may be active, with those that are claimed ahead.
+    fn limit(&self) -> u32 {
+        let ahead = self.parts.balancer.ahead();
+        self.parts.config.slots.saturating_add(ahead)
+    }
+
     fn has_room(&self, kind: &Kind) -> bool {
-        self.active < self.parts.config.slots && self.active_of(kind) < self.kind_limit(kind)
+        self.active < self.limit() && self.active_of(kind) < self.kind_limit(kind)
     }
 
     /// Whether an idle slot may become active.
@@ -60,8 +66,7 @@ impl Engine {
         };
         let kind = &slot.task.kind;
         let own = u32::from(!slot.active);
-        self.active + own > self.parts.config.slots
-            || self.active_of(kind) + own > self.kind_limit(kind)
+        self.active + own > self.limit() || self.active_of(kind) + own > self.kind_limit(kind)
     }
 
     pub(super) fn take_room(&mut self, kind: &Kind) {
@@ -97,14 +102,14 @@ impl Engine {
         while self.claims_since.len() < CLAIMS_IN_FLIGHT {
             let mut views: Vec<TaskView> = Vec::new();
             while views.len() < CLAIM_BATCH {
-                let (slots, active, by_kind) =
-                    (self.parts.config.slots, self.active, &self.active_by_kind);
+                let (slots, active, by_kind) = (self.limit(), self.active, &self.active_by_kind);
                 let (kinds, default) = (&self.parts.kinds, self.parts.default.as_ref());
+                let faults = &self.node_faults;
                 let taken = self.due.take(|kind, commanded| {
                     let entry = kinds.get(kind).or(default);
                     let limit = entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX);
                     let of_kind = by_kind.get(kind).copied().unwrap_or(0);
-                    (active < slots && of_kind < limit)
+                    (active < slots && of_kind < limit && faults.may_claim(kind, now.at))
                         || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
                 });
                 let Some(view) = taken else { break };
@@ -113,6 +118,7 @@ impl Engine {
                     continue;
                 }
                 self.take_room(&view.kind);
+                self.node_faults.claims(&view.kind, now.at);
                 let claim = PendingClaim {
                     kind: Some(view.kind.clone()),
                     ..PendingClaim::default()

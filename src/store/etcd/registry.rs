@@ -4,15 +4,30 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
-use super::{store::EtcdStore, write::in_order};
+use super::{
+    store::{Components, EtcdStore},
+    write::in_order,
+};
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter, Limits,
+    NodeCommand, NodeRecord, Operation, Page, Registry, TaskRecord, Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
 #[async_trait]
 impl Registry for EtcdStore {
+    fn name(&self) -> &str {
+        "etcd"
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        Some(self)
+    }
+
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        Some(self)
+    }
+
     fn limits(&self) -> Limits {
         self.0.limits()
     }
@@ -21,14 +36,11 @@ impl Registry for EtcdStore {
         self.0.queries.identity().await
     }
 
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
-        let run = |submit| self.0.submits.submit(submit);
-        in_order(tasks, |submit| submit.task.id.clone(), run).await
-    }
-
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        let run = |send| self.0.commands.send(send);
-        in_order(commands, |send| send.task.clone(), run).await
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        let operations = transactions.into_iter().map(Transaction::into_operation);
+        let run = |operation| self.0.apply(operation);
+        let name = |operation: &Operation| operation.task().clone();
+        in_order(operations.collect(), name, run).await
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -49,16 +61,6 @@ impl Registry for EtcdStore {
 
     async fn counts(&self) -> Result<Vec<Count>, Error> {
         self.0.queries.counts().await
-    }
-
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let run = |id| async move { self.0.deletes.delete(&id).await };
-        in_order(ids, TaskId::clone, run).await
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let run = |id| async move { self.0.retries.retry(&id).await };
-        in_order(ids, TaskId::clone, run).await
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -84,7 +86,10 @@ impl Registry for EtcdStore {
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.0.feed.changes(after).await
     }
+}
 
+#[async_trait]
+impl Transfer for EtcdStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         self.0.queries.ids().await
     }
@@ -96,8 +101,30 @@ impl Registry for EtcdStore {
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
         self.0.imports.import(tasks).await
     }
+}
 
+#[async_trait]
+impl Doctor for EtcdStore {
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         self.0.doctor.examine(how).await
+    }
+}
+
+impl Components {
+    /// Applies one operation. The futures of the rare ones are in boxes: a submit is not larger for
+    /// them.
+    async fn apply(&self, operation: Operation) -> Result<Applied, Error> {
+        match operation {
+            Operation::Submit(submit) => self.submits.submit(submit).await.map(Applied::Submitted),
+            Operation::Send(send) => self.commands.send(send).await.map(Applied::Sent),
+            Operation::Delete(id) => {
+                Box::pin(self.deletes.delete(&id)).await?;
+                Ok(Applied::Deleted)
+            }
+            Operation::Retry(id) => {
+                Box::pin(self.retries.retry(&id)).await?;
+                Ok(Applied::Retried)
+            }
+        }
     }
 }

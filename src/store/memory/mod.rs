@@ -6,24 +6,30 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `world` | the data, and what keeps its indexes and its history in step |
-//! | `leases`, `claims`, `commits` | the work of a coordinator |
-//! | `tasks`, `commands`, `queries` | the work of a registry |
-//! | `moving` | tasks to and from other stores |
-//! | `watch`, `changes` | the two streams |
-//! | `states` | [`MemoryStates`], a state store |
+//! | `row` | the rows: plain data |
+//! | `world` | the rows together, and what keeps their indexes and the history in step |
+//! | `submit`, `command`, `delete`, `retry`, `query`, `history`, `feed` | the work of a registry |
+//! | `lease`, `node`, `claim`, `commit`, `watch`, `retention` | the work of a coordinator |
+//! | `transfer` | tasks to and from other stores |
+//! | `state_store` | [`MemoryStates`], a state store |
 
-mod changes;
-mod claims;
-mod commands;
-mod commits;
+mod claim;
+mod command;
+mod commit;
 mod coordinator;
-mod leases;
-mod moving;
-mod queries;
+mod delete;
+mod feed;
+mod history;
+mod lease;
+mod node;
+mod query;
 mod registry;
-mod states;
-mod tasks;
+mod retention;
+mod retry;
+mod row;
+mod state_store;
+mod submit;
+mod transfer;
 mod watch;
 mod world;
 
@@ -33,7 +39,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-pub use states::MemoryStates;
+pub use state_store::MemoryStates;
 use uuid::Uuid;
 use windlass_statemachine::TaskId;
 use world::World;

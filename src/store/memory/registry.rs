@@ -6,12 +6,20 @@ use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    Applied, Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand,
+    NodeRecord, Operation, Page, Registry, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
 impl Registry for MemoryStore {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        Some(self)
+    }
+
     fn limits(&self) -> Limits {
         self.shared.lock().0.limits
     }
@@ -20,16 +28,16 @@ impl Registry for MemoryStore {
         Ok(self.shared.identity.clone())
     }
 
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let (mut world, now) = self.shared.lock();
-        let tasks = tasks.into_iter();
-        tasks.map(|task| world.submit(task, now)).collect()
-    }
-
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        let (mut world, now) = self.shared.lock();
-        let commands = commands.into_iter();
-        commands.map(|command| world.send(command, now)).collect()
+        let operations = transactions.into_iter().map(Transaction::into_operation);
+        let apply = |operation| match operation {
+            Operation::Submit(submit) => world.submit(submit, now).map(Applied::Submitted),
+            Operation::Send(send) => world.send(send, now).map(Applied::Sent),
+            Operation::Delete(id) => world.delete(&id, now).map(|()| Applied::Deleted),
+            Operation::Retry(id) => world.retry(&id, now).map(|()| Applied::Retried),
+        };
+        operations.map(apply).collect()
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -51,16 +59,6 @@ impl Registry for MemoryStore {
 
     async fn counts(&self) -> Result<Vec<Count>, Error> {
         Ok(self.shared.lock().0.counts())
-    }
-
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let (mut world, now) = self.shared.lock();
-        ids.iter().map(|id| world.delete(id, now)).collect()
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let (mut world, now) = self.shared.lock();
-        ids.iter().map(|id| world.retry(id, now)).collect()
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -87,16 +85,5 @@ impl Registry for MemoryStore {
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.shared.changes(after)
-    }
-
-    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let (world, _) = self.shared.lock();
-        ids.iter().map(|id| world.export(id)).collect()
-    }
-
-    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let (mut world, now) = self.shared.lock();
-        let tasks = tasks.into_iter();
-        tasks.map(|task| world.import(task, now)).collect()
     }
 }

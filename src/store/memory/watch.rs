@@ -12,7 +12,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{
     Shared,
-    world::{Row, World},
+    row::{Row, Watcher},
+    world::World,
 };
 use crate::store::{Error, Event, EventStream, Lease, QueuedNodeCommand};
 
@@ -21,24 +22,6 @@ const BATCH: usize = 1000;
 /// A lease that ends is noticed within this time, also when the clock is moved by hand.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
-
-pub(super) struct Watcher {
-    pub(super) lease: u64,
-    kinds: Option<Vec<Kind>>,
-    /// The tasks that have changed, with their orders: an id may have been used again.
-    changed: BTreeSet<(TaskId, u64)>,
-    /// The order of the last node command that was told.
-    node_command: u64,
-    pub(super) notify: Arc<Notify>,
-}
-
-impl Watcher {
-    fn cares_for(&self, row: &Row) -> bool {
-        let kinds = self.kinds.as_ref();
-        kinds.is_none_or(|kinds| kinds.contains(&row.task.kind))
-            || row.owner.is_some_and(|owner| owner.lease == self.lease)
-    }
-}
 
 /// What a look at the world brought.
 enum Look {

@@ -12,14 +12,13 @@
 //! | `claim` | whether a task can be claimed |
 //! | `history` | the lines that a commit adds to the history |
 //! | `retry` | the state that a retry starts a task with |
-//! | `page` | the pages of a list, and the cursors of the change feed |
 //!
-//! The texts of the errors are in [`Error`](super::Error).
+//! The texts of the errors are in [`Error`](super::Error), the limits of a page in
+//! [`Page::check`](super::Page::check).
 
 pub(crate) mod claim;
 pub(crate) mod command;
 pub(crate) mod history;
-pub(crate) mod page;
 pub(crate) mod plan;
 pub(crate) mod retry;
 pub(crate) mod size;

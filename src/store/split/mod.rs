@@ -1,8 +1,10 @@
 //! [`Split`]: a coordinator with the states in a store of your own.
 
 mod coordinator;
+mod doctor;
 mod merge;
 mod registry;
+mod transfer;
 
 use std::{fmt, sync::Arc, time::Duration};
 

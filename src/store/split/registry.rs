@@ -2,22 +2,14 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, State, TaskId};
+use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
-use super::{
-    Split, add_content,
-    coordinator::{only, stripped},
-    merge::is_fresh,
-};
+use super::Split;
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, StateRemoval, StateWrite, Submit, Submitted, TaskRecord,
-    examine::{Examination, Finding, Strays, Verdict},
-    export::There,
+    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Filter, Limits,
+    NodeCommand, NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskRecord,
+    Transaction, Transfer,
 };
-
-/// How many states an examination loads at once.
-const EXAMINED: usize = 1000;
 
 impl Split {
     /// The tasks whose record cannot be read, by the coordinator or by the state store.
@@ -47,84 +39,6 @@ impl Split {
         }
     }
 
-    async fn load_one(&self, id: &TaskId) -> Result<Option<State>, Error> {
-        let loaded = self.load(std::slice::from_ref(id)).await;
-        only(loaded, "load a state")
-    }
-
-    /// Takes a task: first its state into the state store, where nothing reads it as long as there is
-    /// no such task, then the rest. Where the rest is refused, the state that was there before is put
-    /// back. A crash between the two leaves a task that is to be replaced with the new state: the same
-    /// import again completes it.
-    async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
-        let id = task.task.id.clone();
-        match self.registry.get(&id).await {
-            Err(Error::NotFound { .. }) => {}
-            Ok(record) => task.check_room(&There {
-                order: record.order,
-                has_ended: record.state.is_ok_and(|s| s.code().is_terminal()),
-                is_claimed: record.node.is_some(),
-            })?,
-            Err(error) => return Err(error),
-        }
-        task.check_size(self.limits().max_bytes)?;
-        let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
-        task.state = stripped(state.clone());
-        let loaded = self.load_one(&id).await;
-        if let Some(leftover) = StateRemoval::of(&id, &loaded) {
-            only(self.states.remove(vec![leftover]).await, "remove a state")?;
-        }
-        let seen = Some((state.fence, state.version));
-        let own = StateRemoval {
-            task: id.clone(),
-            seen,
-        };
-        let is_stored = !is_fresh(&state);
-        if is_stored {
-            let task = id.clone();
-            let write = StateWrite { task, state };
-            only(self.states.store(vec![write]).await, "store a state")?;
-        }
-        let imported = only(self.registry.import(vec![task]).await, "import a task");
-        if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
-            if is_stored {
-                // Its great fence must not shut out a task that took the id meanwhile.
-                only(self.states.remove(vec![own]).await, "remove a state")?;
-            }
-            if let Ok(Some(state)) = loaded {
-                let write = StateWrite { task: id, state };
-                only(self.states.store(vec![write]).await, "store a state")?;
-            }
-        }
-        imported
-    }
-
-    /// Loads the state of every task. The registry's own examination reads what it stores itself.
-    async fn examine_states(&self) -> Finding {
-        const CHECK: &str = "state-store";
-        let mut unreadable = Strays::default();
-        let ids = match self.registry.ids().await {
-            Ok(ids) => ids,
-            Err(error) => return Finding::unknown(CHECK, &error, "check the store first"),
-        };
-        for page in ids.chunks(EXAMINED) {
-            for (id, loaded) in page.iter().zip(self.load(page).await) {
-                match loaded {
-                    Ok(_) => {}
-                    Err(Error::Corrupt { .. }) => unreadable.add(id.to_string()),
-                    Err(error) => {
-                        let advice = "check whether the state store can be reached";
-                        return Finding::unknown(CHECK, &error, advice);
-                    }
-                }
-            }
-        }
-        let what = (Verdict::Warning, "states that cannot be read");
-        let advice = "windlass list --quarantined shows the reason; restore the states, or retry the \
-                      tasks to start them from their props";
-        Finding::none_of(CHECK, what, &unreadable, 0, advice)
-    }
-
     /// Removes unreadable states of tasks that have ended: a retry was asked for.
     async fn drop_unreadable(&self, ids: &[TaskId]) -> Result<(), Error> {
         let loaded = self.load(ids).await;
@@ -145,8 +59,27 @@ impl Split {
     }
 }
 
+/// The tasks of these operations.
+fn operations_of(transactions: &[Transaction], of: impl Fn(&Operation) -> bool) -> Vec<TaskId> {
+    let operations = transactions.iter().map(Transaction::operation);
+    let named = operations.filter(|operation| of(operation));
+    named.map(|operation| operation.task().clone()).collect()
+}
+
 #[async_trait]
 impl Registry for Split {
+    fn name(&self) -> &str {
+        self.registry.name()
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        self.registry.transfer().map(|_| self as &dyn Transfer)
+    }
+
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        Some(self)
+    }
+
     fn limits(&self) -> Limits {
         self.registry.limits()
     }
@@ -155,23 +88,30 @@ impl Registry for Split {
         self.registry.identity().await
     }
 
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
-        let ids: Vec<TaskId> = tasks.iter().map(|submit| submit.task.id.clone()).collect();
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        let ids = operations_of(&transactions, |_| true);
+        let retried = operations_of(&transactions, |o| matches!(o, Operation::Retry(_)));
+        if let Err(error) = self.drop_unreadable(&retried).await {
+            return transactions.iter().map(|_| Err(error.clone())).collect();
+        }
         // The state of a task that is replaced is not read from now on; the first claim removes it.
-        let mut answers = self.registry.submit(tasks).await;
-        for (id, answer) in ids.iter().zip(&mut answers) {
-            if matches!(answer, Ok(Submitted::Existing(_)))
-                && let Ok(record) = self.get(id).await
-                && let Err(error) = record.state
-            {
-                *answer = Err(error);
+        let mut answers = self.registry.apply(transactions).await;
+        let mut gone = Vec::new();
+        for (id, answer) in ids.into_iter().zip(&mut answers) {
+            match answer {
+                Ok(Applied::Deleted) => gone.push(id),
+                Ok(Applied::Submitted(Submitted::Existing(_))) => {
+                    if let Ok(record) = self.get(&id).await
+                        && let Err(error) = record.state
+                    {
+                        *answer = Err(error);
+                    }
+                }
+                _ => {}
             }
         }
+        self.forget(gone).await;
         answers
-    }
-
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        self.registry.send(commands).await
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -200,21 +140,6 @@ impl Registry for Split {
         self.registry.counts().await
     }
 
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let answers = self.registry.delete(ids.clone()).await;
-        let deleted = ids.into_iter().zip(&answers);
-        let deleted = deleted.filter(|(_, answer)| answer.is_ok());
-        self.forget(deleted.map(|(id, _)| id).collect()).await;
-        answers
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        if let Err(error) = self.drop_unreadable(&ids).await {
-            return ids.iter().map(|_| Err(error.clone())).collect();
-        }
-        self.registry.retry(ids).await
-    }
-
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
         let changes = self.registry.changes(None).await?;
         let gone = self.registry.purge(states, before, limit).await?;
@@ -240,40 +165,5 @@ impl Registry for Split {
 
     async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         self.registry.changes(after).await
-    }
-
-    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        self.registry.ids().await
-    }
-
-    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let exported = self.registry.export(ids).await;
-        let mut whole = Vec::with_capacity(ids.len());
-        for (exported, loaded) in exported.into_iter().zip(self.load(ids).await) {
-            whole.push(exported.and_then(|mut exported| {
-                if !is_fresh(&exported.state)
-                    && let Some(stored) = loaded?
-                {
-                    add_content(&mut exported.state, &stored);
-                }
-                Ok(exported)
-            }));
-        }
-        whole
-    }
-
-    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let imports = tasks.into_iter().map(|task| self.import_one(task));
-        let mut answers = Vec::new();
-        for import in imports {
-            answers.push(import.await);
-        }
-        answers
-    }
-
-    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
-        let mut findings = self.registry.examine(how).await?;
-        findings.push(self.examine_states().await);
-        Ok(findings)
     }
 }

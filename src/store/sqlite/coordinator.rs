@@ -6,13 +6,8 @@ use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
-    Inner, SqliteStore, all_failed, claims,
-    codes::micros,
-    commits,
-    errors::item,
-    json, nodes, prune,
-    subscriber::{QUEUE, Watch},
-    watch::Message,
+    Inner, SqliteStore, all_failed, claim, codes::micros, commit, errors::item, hub::Message, json,
+    lease as leases, node as nodes, progress::QUEUE, retention, stream, watch::Watch,
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
@@ -32,7 +27,7 @@ impl Coordinator for SqliteStore {
         let (spec, status) = (json("node", node)?, json("node", &NodeStatus::default())?);
         let node = node.clone();
         let joined = self.0.writer.run("join", 1, move |batch| {
-            item(nodes::join(batch, &node, &spec, &status, ttl))
+            item(leases::join(batch, &node, &spec, &status, ttl))
         });
         let lease = joined.await??;
         self.0.writer.keep_reaping();
@@ -42,7 +37,7 @@ impl Coordinator for SqliteStore {
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
         let (lease, status) = (lease.clone(), json("node", status)?);
         let renewed = self.0.writer.run("renew a lease", 1, move |batch| {
-            item(nodes::renew(batch, &lease, &status))
+            item(leases::renew(batch, &lease, &status))
         });
         renewed.await?
     }
@@ -52,7 +47,7 @@ impl Coordinator for SqliteStore {
         let left = self
             .0
             .writer
-            .run("leave", 1, move |batch| nodes::leave(batch, id));
+            .run("leave", 1, move |batch| leases::leave(batch, id));
         left.await
     }
 
@@ -61,7 +56,7 @@ impl Coordinator for SqliteStore {
         let lives = self
             .0
             .readers
-            .run("watch", move |conn| Ok(nodes::lives(conn, id)?));
+            .run("watch", move |conn| Ok(leases::lives(conn, id)?));
         if !lives.await? {
             return Err(Error::lease_fenced(&lease.node));
         }
@@ -79,21 +74,21 @@ impl Coordinator for SqliteStore {
     ) -> Vec<Result<Option<Claimed>, Error>> {
         let (lease, count) = (lease.clone(), tasks.len());
         let claimed = self.0.writer.run("claim", count, move |batch| {
-            if !nodes::lives(batch.connection(), lease.id as i64)? {
+            if !leases::lives(batch.connection(), lease.id as i64)? {
                 return Ok(all_failed(count, &Error::lease_fenced(&lease.node)));
             }
-            let claim = |task| item(claims::claim(batch, &lease, task));
-            tasks.iter().map(claim).collect()
+            let one = |task| item(claim::claim(batch, &lease, task));
+            tasks.iter().map(one).collect()
         });
         claimed.await.unwrap_or_else(|e| all_failed(count, &e))
     }
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let count = commits.len();
-        let commits: Vec<_> = commits.into_iter().map(commits::Prepared::new).collect();
+        let commits: Vec<_> = commits.into_iter().map(commit::Prepared::new).collect();
         let done = self.0.writer.run("commit", count, move |batch| {
-            let commit = |commit| item(commits::commit(batch, commit));
-            commits.iter().map(commit).collect()
+            let one = |one| item(commit::commit(batch, one));
+            commits.iter().map(one).collect()
         });
         done.await.unwrap_or_else(|e| all_failed(count, &e))
     }
@@ -125,7 +120,7 @@ impl Coordinator for SqliteStore {
         for _ in 0..PRUNE_STEPS {
             let (tasks, changes) = self.0.prune(retention).await?;
             purged += tasks;
-            if tasks.max(changes) < u64::from(prune::STEP) {
+            if tasks.max(changes) < u64::from(retention::STEP) {
                 break;
             }
         }
@@ -141,25 +136,14 @@ impl Inner {
         };
         let times = (before, self.prune_clock.now());
         let before = micros(before);
-        let step = prune::STEP;
+        let step = retention::STEP;
         let pruned = self.writer.run("prune", step as usize, move |batch| {
             let ended = windlass_statemachine::Code::ALL;
-            let tasks = prune::purge(batch, &ended, before, step)?;
-            let changes = prune::history(batch, times, step)?;
-            prune::names(batch, before)?;
+            let tasks = retention::purge(batch, &ended, before, step)?;
+            let changes = retention::history(batch, times, step)?;
+            retention::names(batch, before)?;
             Ok((tasks, changes))
         });
         pruned.await
     }
-}
-
-/// What comes out of a channel, for as long as the store is held open by it.
-pub(super) fn stream<T: Send + 'static>(
-    open: std::sync::Arc<Inner>,
-    mut items: tokio::sync::mpsc::Receiver<T>,
-) -> impl futures::Stream<Item = T> + Send + 'static {
-    futures::stream::poll_fn(move |context| {
-        let _open = &open;
-        items.poll_recv(context)
-    })
 }

@@ -29,30 +29,41 @@
 //! [`Error::Unusable`] when the file is not ours, is newer than this
 //! program, is damaged or cannot be written; its text says what to do.
 
+mod apply;
 mod batch;
 mod boot;
-mod changes;
-mod claims;
+mod claim;
 mod codes;
-mod commands;
-mod commits;
+mod command;
+mod commit;
 mod coordinator;
+mod delete;
+mod doctor;
 mod errors;
-mod examine;
+mod feed;
 mod file;
-mod moving;
-mod nodes;
+mod history;
+mod hub;
+mod lease;
+mod log;
+mod modes;
+mod node;
 mod open;
+mod open_files;
 mod process;
-mod prune;
-mod reader;
+mod progress;
+mod query;
+mod readers;
 mod registry;
+mod retention;
+mod retry;
 mod rows;
 mod schema;
 mod space;
-mod states;
-mod subscriber;
-mod tasks;
+mod state_store;
+mod submit;
+mod texts;
+mod transfer;
 mod views;
 mod wal;
 mod watch;
@@ -61,10 +72,10 @@ mod writer;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use boot::LeaseClock;
-use reader::Readers;
-pub use states::SqliteStates;
+use hub::Hub;
+use readers::Readers;
+pub use state_store::SqliteStates;
 use wal::Wal;
-use watch::Hub;
 use writer::Writer;
 
 use super::{Error, Limits, retention::PruneClock};
@@ -169,7 +180,7 @@ impl SqliteStore {
             let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
-            let newest = prune::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
                 wal: Wal::new(&conn, &files)?,
@@ -192,6 +203,46 @@ impl SqliteStore {
             })))
         })
         .await
+    }
+
+    /// Opens a file that exists to read it, also one that this user cannot write. Creates no file and
+    /// changes nothing: what ended leases have claimed stays claimed. Every write returns
+    /// [`Error::Unusable`].
+    ///
+    /// Sees what processes write meanwhile if they have the file open. Otherwise the file must not
+    /// change: a read beside a program that begins to write returns [`Error::Unavailable`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] with what to do: there is no such file, an earlier version wrote it, or its
+    /// log is there without the index of the log.
+    pub async fn open_to_read(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let path = path.as_ref().to_owned();
+        let options = Options::default();
+        blocking(move || {
+            let (files, conn) = open::to_read(&path, &options)?;
+            let settings = open::Settings::of(&options);
+            let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            Ok(Self(Arc::new(Inner {
+                hub: Hub::start(files.clone(), settings)?,
+                lease_clock: LeaseClock::new(None),
+                prune_clock: PruneClock::new(clock, newest),
+                writer: Writer::refusing(errors::read_only(files.path())),
+                readers: Arc::new(Readers::new(files.clone(), settings)),
+                path: files.path().clone(),
+                limits: options.limits,
+            })))
+        })
+        .await
+    }
+
+    /// Returns whether this user can write the file at `path`, its folder, and the two files that
+    /// SQLite keeps beside it. A file that does not exist counts as one that can be written.
+    pub fn is_writable(path: impl AsRef<Path>) -> bool {
+        open::is_writable(path.as_ref())
     }
 
     /// Returns whether there is a file at `path`, without opening or creating one. A symbolic link
@@ -226,4 +277,15 @@ fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, E
 /// One answer for each of `count` items, when none of them could be tried.
 fn all_failed<T>(count: usize, error: &Error) -> Vec<Result<T, Error>> {
     (0..count).map(|_| Err(error.clone())).collect()
+}
+
+/// What comes out of a channel, for as long as the store is held open by it.
+fn stream<T: Send + 'static>(
+    open: Arc<Inner>,
+    mut items: tokio::sync::mpsc::Receiver<T>,
+) -> impl futures::Stream<Item = T> + Send + 'static {
+    futures::stream::poll_fn(move |context| {
+        let _open = &open;
+        items.poll_recv(context)
+    })
 }

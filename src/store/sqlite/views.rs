@@ -8,7 +8,7 @@ use windlass_statemachine::{Code, Fence, Kind, QueuedCommand, TaskId, task::Labe
 use super::{
     batch::{Sql, first},
     codes::{from_code, time},
-    commands, rows,
+    command, rows,
 };
 use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
 
@@ -125,7 +125,7 @@ impl Views {
 /// The commands that wait for a task. One that cannot be read is left to the next claim, which
 /// rejects it.
 pub(super) fn commands(conn: &Connection, n: i64) -> Sql<Vec<QueuedCommand>> {
-    let waiting = commands::waiting(conn, n)?;
+    let waiting = command::waiting(conn, n)?;
     Ok(waiting.into_iter().filter_map(Result::ok).collect())
 }
 

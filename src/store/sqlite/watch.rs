@@ -1,255 +1,184 @@
-//! [`Hub`]: the one thread of an open store that watches the log of changes, for the nodes and the
-//! clients of this process.
-//!
-//! It sleeps until the writer of this process has committed, or for a few milliseconds, and then
-//! asks SQLite whether any process has (`data_version`, about two microseconds). While nobody
-//! watches it sleeps for good.
+//! [`Watch`]: a node's reader of the log of changes, with its own place in it. A reader that is slow
+//! stays where it is: what waits for it is in the file, not in memory.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::collections::HashSet;
 
 use rusqlite::Connection;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use windlass_statemachine::Kind;
 
 use super::{
-    batch::Sql,
-    errors::Stop,
-    file::OpenFiles,
-    open,
-    subscriber::{Feed, Progress, Watch},
-    views::Views,
+    batch::{Sql, newest},
+    codes::{CHECKPOINTED, MOVED, NODE},
+    lease,
+    log::{self, Touched},
+    progress::{CHUNK, Progress},
+    views::{self, View, Views},
 };
-use crate::store::Error;
+use crate::store::Event;
 
-/// How often other processes' commits are looked for.
-const POLL: Duration = Duration::from_millis(5);
-/// How soon a reader whose queue was full is looked at again, at first and at last.
-const FULL: Duration = Duration::from_millis(1);
-const FULL_FOR_LONG: u32 = 20;
-/// How often it is checked that the files are still there.
-const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// How long to wait after a failure of the store.
-const FAILED: Duration = Duration::from_millis(200);
-
-pub(super) enum Message {
-    Watch(Watch),
-    Feed(Feed),
-    Committed,
-    Stop,
-}
-
-/// The handle of the watching thread; the thread ends with it.
-pub(super) struct Hub {
-    messages: mpsc::Sender<Message>,
-    bell: Arc<Bell>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// Wakes the thread after a commit of this process, if it watches and is not awake already.
-struct Bell {
-    watching: AtomicBool,
-    rung: AtomicBool,
-}
-
-impl Hub {
-    pub(super) fn start(files: Arc<OpenFiles>, settings: open::Settings) -> Result<Self, Error> {
-        let (messages, queue) = mpsc::channel();
-        let bell = Arc::new(Bell {
-            watching: AtomicBool::new(false),
-            rung: AtomicBool::new(false),
-        });
-        let mut thread = Thread {
-            files,
-            checked: None,
-            settings,
-            conn: None,
-            bell: bell.clone(),
-            seen: None,
-            full: 0,
-            views: Views::default(),
-            watches: Vec::new(),
-            feeds: Vec::new(),
-        };
-        let thread = std::thread::Builder::new()
-            .name("windlass-sqlite-watch".into())
-            .spawn(move || thread.run(&queue))
-            .map_err(|e| Error::unavailable("start the thread that watches", e))?;
-        Ok(Self {
-            messages,
-            bell,
-            thread: Some(thread),
-        })
-    }
-
-    /// What the writer calls after each commit.
-    pub(super) fn ringer(&self) -> Box<dyn Fn() + Send> {
-        let (messages, bell) = (self.messages.clone(), self.bell.clone());
-        Box::new(move || {
-            if bell.watching.load(Ordering::Acquire) && !bell.rung.swap(true, Ordering::AcqRel) {
-                // A thread that has stopped needs no waking.
-                let _ = messages.send(Message::Committed);
-            }
-        })
-    }
-
-    pub(super) fn add(&self, message: Message) -> Result<(), Error> {
-        let sent = self.messages.send(message);
-        sent.map_err(|_| Error::unavailable("watch", "the store was closed"))
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        let _ = self.messages.send(Message::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-struct Thread {
-    files: Arc<OpenFiles>,
-    /// When it was last checked that they are still there.
-    checked: Option<Instant>,
-    settings: open::Settings,
-    conn: Option<Connection>,
-    bell: Arc<Bell>,
-    /// The `data_version` up to which everybody has been told everything.
+/// How many changes are read at once.
+const CHANGES: usize = 4000;
+/// A node's watch.
+pub(super) struct Watch {
+    lease: i64,
+    kinds: Option<HashSet<Kind>>,
+    events: mpsc::Sender<Vec<Event>>,
+    /// The last change that it knows of; `None` before the list has begun.
     seen: Option<i64>,
-    /// How often in a row somebody's queue was full.
-    full: u32,
-    views: Views,
-    watches: Vec<Watch>,
-    feeds: Vec<Feed>,
+    /// While it is told the list: the last row that was.
+    listed: Option<i64>,
 }
 
-impl Thread {
-    fn run(&mut self, queue: &mpsc::Receiver<Message>) {
-        let mut wait = None;
-        loop {
-            let message = match wait {
-                Some(wait) => queue.recv_timeout(wait),
-                None => queue.recv().map_err(RecvTimeoutError::from),
-            };
-            match message {
-                Ok(Message::Watch(watch)) => {
-                    self.watches.push(watch);
-                    self.seen = None;
-                }
-                Ok(Message::Feed(feed)) => {
-                    self.feeds.push(feed);
-                    self.seen = None;
-                }
-                Ok(Message::Committed) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            }
-            self.bell.rung.store(false, Ordering::Release);
-            wait = match self.turn() {
-                Ok(wait) => wait,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot read what has changed; will try again");
-                    self.conn = None;
-                    self.seen = None;
-                    Some(FAILED)
-                }
-            };
-            let watching = wait.is_some();
-            self.bell.watching.store(watching, Ordering::Release);
+impl Watch {
+    pub(super) fn new(
+        lease: i64,
+        kinds: Option<Vec<Kind>>,
+        events: mpsc::Sender<Vec<Event>>,
+    ) -> Self {
+        Self {
+            lease,
+            kinds: kinds.map(|kinds| kinds.into_iter().collect()),
+            events,
+            seen: None,
+            listed: None,
         }
     }
 
-    /// Whether the files are gone. Then there is nothing more to follow: every watch ends, and every
-    /// feed ends with the reason.
-    fn is_gone(&mut self) -> bool {
-        if self.checked.is_some_and(|at| at.elapsed() < CHECK_EVERY) {
-            return false;
+    pub(super) fn is_closed(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Tells the next that is to be told.
+    pub(super) fn advance(&mut self, conn: &Connection, views: &mut Views) -> Sql<Progress> {
+        if !lease::lives(conn, self.lease)? {
+            return Ok(Progress::Ended);
         }
-        self.checked = Some(Instant::now());
-        let Err(error @ Error::StoreGone(_)) = self.files.check() else {
-            return false;
+        if self.events.capacity() == 0 {
+            return Ok(Progress::Full);
+        }
+        let Some(seen) = self.seen else {
+            // What changes from here on is told after the list, whether the list has it or not.
+            let newest = newest(conn)?;
+            return Ok(self.tell(vec![Event::Reset], |watch| {
+                watch.seen = Some(newest);
+                watch.listed = Some(0);
+            }));
         };
-        self.watches.clear();
-        self.feeds.drain(..).for_each(|feed| feed.fail(&error));
-        self.conn = None;
-        self.checked = None;
-        true
-    }
-
-    /// Tells everybody what is new; answers how long to sleep then.
-    fn turn(&mut self) -> Sql<Option<Duration>> {
-        self.watches.retain(|watch| !watch.is_closed());
-        self.feeds.retain(|feed| !feed.is_closed());
-        if self.watches.is_empty() && self.feeds.is_empty() {
-            // The next to watch begins with a connection and a cache of its own.
-            self.conn = None;
+        if let Some(after) = self.listed {
+            return self.list(conn, views, after);
+        }
+        let next = log::touched(conn, seen, CHANGES)?;
+        if next.gap {
+            tracing::info!(
+                lease = self.lease,
+                "the history was pruned: the watch lists again"
+            );
             self.seen = None;
-            self.views = Views::default();
-            return Ok(None);
+            return Ok(Progress::More);
         }
-        if self.is_gone() {
-            return Ok(None);
-        }
-        let conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => match open::reader(&self.files, self.settings) {
-                Ok(conn) => conn,
-                Err(Stop::Sql(error)) => return Err(error),
-                Err(Stop::Told(error)) => {
-                    tracing::warn!(%error, "cannot read what has changed; will try again");
-                    return Ok(Some(FAILED));
-                }
-            },
-        };
-        let conn = self.conn.insert(conn);
-        let version = open::data_version(conn)?;
-        if self.seen == Some(version) {
-            return Ok(Some(POLL));
-        }
-        let mut furthest = Progress::Done;
-        let mut failed = None;
-        let views = &mut self.views;
-        self.watches
-            .retain_mut(|watch| match watch.advance(conn, views) {
-                Ok(progress) => {
-                    furthest = furthest.max(progress);
-                    progress != Progress::Ended
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    true
-                }
-            });
-        self.feeds.retain_mut(|feed| match feed.advance(conn) {
-            Ok(progress) => {
-                furthest = furthest.max(progress);
-                progress != Progress::Ended
-            }
-            Err(error) => {
-                failed = Some(error);
-                true
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        self.full = if furthest == Progress::Full {
-            FULL_FOR_LONG.min(self.full + 1)
+        let done = next.rows.len() < CHANGES;
+        let events = self.events(conn, views, &next.rows)?;
+        let progress = self.tell(events, |watch| watch.seen = Some(next.upto));
+        Ok(if done && progress == Progress::More {
+            Progress::Done
         } else {
-            0
-        };
-        Ok(Some(match furthest {
-            Progress::More => Duration::ZERO,
-            Progress::Full => FULL * self.full,
-            Progress::Done | Progress::Ended => {
-                self.seen = Some(version);
-                POLL
+            progress
+        })
+    }
+
+    /// Sends a batch, and notes with `then` that it was sent.
+    fn tell(&mut self, events: Vec<Event>, then: impl FnOnce(&mut Self)) -> Progress {
+        if !events.is_empty() {
+            match self.events.try_send(events) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => return Progress::Full,
+                Err(TrySendError::Closed(_)) => return Progress::Ended,
             }
-        }))
+        }
+        then(self);
+        Progress::More
+    }
+
+    fn wants(&self, kind: &Kind) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+    }
+
+    fn list(&mut self, conn: &Connection, views: &mut Views, after: i64) -> Sql<Progress> {
+        let (live, last) = views.live(conn, after, CHUNK)?;
+        let mut events = Vec::with_capacity(live.len());
+        for view in live {
+            let own = view.claimed_by == Some(self.lease as u64);
+            let (id, order) = (view.id.clone(), view.order);
+            let commanded = own && view.commanded;
+            if self.wants(&view.kind) {
+                events.push(Event::Task(view));
+            }
+            if commanded {
+                let commands = views::commands(conn, order as i64)?;
+                events.push(Event::Commands {
+                    id,
+                    order,
+                    commands,
+                });
+            }
+        }
+        if last.is_none() {
+            let commands = views::node_commands(conn, self.lease, None)?;
+            events.extend(commands.into_iter().map(Event::Node));
+            events.push(Event::Listed);
+        }
+        Ok(self.tell(events, |watch| watch.listed = last))
+    }
+
+    /// What these changes mean for the node: each task is told once, as it is now.
+    fn events(&self, conn: &Connection, views: &mut Views, touched: &[Touched]) -> Sql<Vec<Event>> {
+        let (mut events, mut told) = (Vec::new(), HashSet::new());
+        for change in touched {
+            match change.what {
+                NODE if change.detail == self.lease => {
+                    let commands = views::node_commands(conn, self.lease, Some(change.seq))?;
+                    events.extend(commands.into_iter().map(Event::Node));
+                }
+                // While a claim stands, its moves concern nobody but its owner, who made them.
+                // Where a move gives the claim back, that is a change of its own.
+                MOVED if !change.ends() => {}
+                NODE | CHECKPOINTED => {}
+                _ if !told.insert(change.n) => {}
+                _ => match views.one(conn, change.n)? {
+                    // Another task may have its id by now, which has changes of its own.
+                    Some(View::Deleted(id)) => events.push(Event::Gone {
+                        id,
+                        order: change.n as u64,
+                        fence: None,
+                    }),
+                    Some(View::Ended(id, kind, fence)) => {
+                        if kind.is_none_or(|kind| self.wants(&kind)) {
+                            events.push(Event::Gone {
+                                id,
+                                order: change.n as u64,
+                                fence: Some(fence),
+                            });
+                        }
+                    }
+                    Some(View::Live(view)) if view.claimed_by == Some(self.lease as u64) => {
+                        // It knows of its own claims.
+                        if view.commanded {
+                            let commands = views::commands(conn, change.n)?;
+                            events.push(Event::Commands {
+                                id: view.id,
+                                order: view.order,
+                                commands,
+                            });
+                        }
+                    }
+                    Some(View::Live(view)) if self.wants(&view.kind) => {
+                        events.push(Event::Task(view));
+                    }
+                    Some(View::Live(_)) | None => {}
+                },
+            }
+        }
+        Ok(events)
     }
 }

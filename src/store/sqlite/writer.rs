@@ -16,8 +16,8 @@ use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
-    file::OpenFiles,
-    nodes,
+    lease,
+    open_files::OpenFiles,
     wal::Wal,
 };
 use crate::{
@@ -98,6 +98,8 @@ pub(super) struct Setup {
 /// The handle of the writing thread; the thread ends with it.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
+    /// Why every job is refused, on a file that is only read.
+    refuses: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,8 +112,23 @@ impl Writer {
             .map_err(|e| Error::unavailable("start the thread that writes", e))?;
         Ok(Self {
             jobs,
+            refuses: None,
             thread: Some(thread),
         })
+    }
+
+    /// One that refuses every job with this error.
+    pub(super) fn refusing(error: Error) -> Self {
+        Self {
+            jobs: mpsc::channel().0,
+            refuses: Some(error),
+            thread: None,
+        }
+    }
+
+    /// Whether it refuses every job.
+    pub(super) fn refuses(&self) -> bool {
+        self.refuses.is_some()
     }
 
     /// Runs `work` in a transaction, with whatever else waits to be written; answers when it is
@@ -126,6 +143,9 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Sql<T> + Send + 'static,
     {
+        if let Some(error) = &self.refuses {
+            return Err(error.clone());
+        }
         let (answer, answered) = oneshot::channel();
         let job = Work {
             operation,
@@ -223,7 +243,7 @@ impl Thread {
         let Setup {
             conn, lease_clock, ..
         } = &self.setup;
-        let ended = nodes::any_ended(conn, lease_clock);
+        let ended = lease::any_ended(conn, lease_clock);
         let reaped = match ended {
             Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
             Ok(false) => return,
@@ -291,7 +311,7 @@ impl Thread {
         let work = |jobs: &mut [Box<dyn Job>]| {
             let now = setup.clock.now();
             let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
-            nodes::reap(&mut batch)?;
+            lease::reap(&mut batch)?;
             jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
             Ok(std::mem::take(&mut batch.lost))
         };

@@ -6,7 +6,7 @@ use super::{
     Harness, StateHarness,
     kit::{Kit, id},
 };
-use crate::{store::examine::Examination, testing::ManualClock};
+use crate::testing::ManualClock;
 
 /// Something that a case needs and that a store, or its harness, may lack.
 ///
@@ -27,7 +27,9 @@ pub enum Capability {
     CorruptEnvelope,
     /// A commit applies effects: [`Harness::takes_effects`].
     Effects,
-    /// The store examines itself: [`Registry::examine`](crate::store::Registry::examine).
+    /// The store copies whole tasks: [`Registry::transfer`](crate::store::Registry::transfer).
+    Transfer,
+    /// The store examines itself: [`Registry::doctor`](crate::store::Registry::doctor).
     Examine,
 }
 
@@ -41,7 +43,8 @@ impl Capability {
             Self::RepairState => "implement `repair_state` of the harness",
             Self::CorruptEnvelope => "implement `corrupt_envelope` of the harness",
             Self::Effects => "apply effects and return true from `takes_effects` of the harness",
-            Self::Examine => "implement `examine` of the registry",
+            Self::Transfer => "return the store's transfer from `transfer` of the registry",
+            Self::Examine => "return the store's doctor from `doctor` of the registry",
         }
     }
 }
@@ -85,10 +88,8 @@ pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &st
             }
             Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
             Capability::Effects => !harness.takes_effects(),
-            Capability::Examine => {
-                let findings = kit.registry().examine(&Examination::default()).await;
-                findings.is_ok_and(|findings| findings.is_empty())
-            }
+            Capability::Transfer => kit.registry().transfer().is_none(),
+            Capability::Examine => kit.registry().doctor().is_none(),
         };
         assert_lacks(*capability, reason, lacks);
     }

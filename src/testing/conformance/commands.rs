@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, command_of, field, id, one, settle, task},
 };
 use crate::{
-    store::{Error, IfExists, Send, Submit, Submitted, What},
+    store::{Error, IfExists, SendCommand, Submit, Submitted, What},
     testing::ManualClock,
 };
 
@@ -105,7 +105,7 @@ pub async fn one_id_twice_in_one_call_is_one_command(harness: &dyn Harness) {
     kit.submit("a").await;
     kit.submit("b").await;
     let sends = [("a", "c1"), ("a", "c2"), ("a", "c1"), ("b", "c1")];
-    let sends = sends.map(|(task, command)| Send {
+    let sends = sends.map(|(task, command)| SendCommand {
         task: id(task),
         id: command_of(command),
         command: Command::Pause,
@@ -194,7 +194,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         ("a", Command::Run),
     ];
     let sends = sends.into_iter().enumerate();
-    let sends = sends.map(|(n, (task, command))| Send {
+    let sends = sends.map(|(n, (task, command))| SendCommand {
         task: id(task),
         id: command_of(&format!("c{n}")),
         command,

@@ -139,10 +139,10 @@ pub async fn imports_are_durable(harness: &dyn Harness) {
     from.submit("a").await;
     from.send("a", "c", windlass_statemachine::Command::Pause)
         .await;
-    let exported = from.registry().export(&[id("a")]).await;
+    let exported = from.transfer().export(&[id("a")]).await;
     let exported = exported.into_iter().collect::<Result<_, _>>().unwrap();
     let kit = Kit::new(harness).await;
-    one(kit.registry().import(exported).await).unwrap();
+    one(kit.transfer().import(exported).await).unwrap();
     let before = kit.get("a").await;
     let kit = kit.reopened(harness).await;
     let after = kit.get("a").await;

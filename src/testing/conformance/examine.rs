@@ -13,7 +13,12 @@ use super::{
 use crate::store::examine::{Examination, Finding, Verdict};
 
 async fn examine(kit: &Kit) -> Vec<Finding> {
-    let findings = kit.registry().examine(&Examination::default()).await;
+    let findings = kit
+        .store
+        .doctor()
+        .unwrap()
+        .examine(&Examination::default())
+        .await;
     let findings = findings.expect("findings");
     need(
         Capability::Examine,

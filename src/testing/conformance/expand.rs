@@ -72,6 +72,9 @@ macro_rules! __conformance_case {
     ([Effects $($n:ident)*] $all:tt { Effects $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };
+    ([Transfer $($n:ident)*] $all:tt { Transfer $why:literal $($r:tt)* } $($test:tt)*) => {
+        $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
+    };
     ([Examine $($n:ident)*] $all:tt { Examine $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };

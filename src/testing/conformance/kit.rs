@@ -15,7 +15,7 @@ use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
     Change, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec, NodeStatus,
-    Page, Registry, Send, Store, Submit, Submitted, TaskRecord, What,
+    Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord, Transfer, What,
 };
 
 /// How long a case waits for what must come.
@@ -74,6 +74,10 @@ impl Kit {
 
     pub(super) fn registry(&self) -> &Arc<dyn Registry> {
         self.store.registry()
+    }
+
+    pub(super) fn transfer(&self) -> &dyn Transfer {
+        need(Capability::Transfer, self.registry().transfer())
     }
 
     pub(super) fn coordinator(&self) -> &Arc<dyn Coordinator> {
@@ -233,7 +237,7 @@ impl Kit {
         command_id: &str,
         command: Command,
     ) -> Result<u64, Error> {
-        let send = Send {
+        let send = SendCommand {
             task: id(text),
             id: command_of(command_id),
             command,

@@ -195,24 +195,24 @@ macro_rules! conformance_tests {
                 retention_counts_from_the_end,
             }
             moving {
-                what_comes_from_elsewhere_is_whole,
-                what_goes_elsewhere_is_whole,
-                what_came_is_before_what_is_submitted_later,
-                fences_go_on_growing,
-                fences_grow_past_a_delete,
-                commands_that_waited_go_on_waiting,
-                nodes_see_what_has_come,
-                a_taken_id_takes_nothing,
-                one_id_twice_is_imported_once,
-                a_claimed_task_is_not_told,
-                a_lost_claim_counts_after_the_move,
-                what_is_too_large_is_refused,
-                what_has_ended_can_be_retried_and_purged,
+                what_comes_from_elsewhere_is_whole needs Transfer,
+                what_goes_elsewhere_is_whole needs Transfer,
+                what_came_is_before_what_is_submitted_later needs Transfer,
+                fences_go_on_growing needs Transfer,
+                fences_grow_past_a_delete needs Transfer,
+                commands_that_waited_go_on_waiting needs Transfer,
+                nodes_see_what_has_come needs Transfer,
+                a_taken_id_takes_nothing needs Transfer,
+                one_id_twice_is_imported_once needs Transfer,
+                a_claimed_task_is_not_told needs Transfer,
+                a_lost_claim_counts_after_the_move needs Transfer,
+                what_is_too_large_is_refused needs Transfer,
+                what_has_ended_can_be_retried_and_purged needs Transfer,
             }
             replacing {
-                a_copy_that_is_refused_leaves_the_target,
-                an_import_takes_the_place_of_the_task_it_names,
-                a_refused_import_leaves_what_it_would_replace,
+                a_copy_that_is_refused_leaves_the_target needs Transfer,
+                an_import_takes_the_place_of_the_task_it_names needs Transfer,
+                a_refused_import_leaves_what_it_would_replace needs Transfer,
             }
             changes {
                 the_history_of_a_task,
@@ -234,7 +234,7 @@ macro_rules! conformance_tests {
                 deletions_are_durable needs Reopen,
                 retries_are_durable needs Reopen,
                 purges_are_durable needs Reopen,
-                imports_are_durable needs Reopen,
+                imports_are_durable needs Reopen Transfer,
             }
             quarantine {
                 counts_include_it needs CorruptState,

@@ -56,10 +56,7 @@ async fn fill(kit: &Kit) -> Vec<TaskId> {
     kit.try_write(&paused, write).await.expect("paused");
 
     let ends = [
-        (
-            "completed",
-            with_data(Message::complete_with(&"done").expect("json"), 2),
-        ),
+        ("completed", with_data(Message::complete_with(&"done"), 2)),
         ("failed", with_data(Message::error("out of luck"), 3)),
         ("killed", Message::kill()),
     ];
@@ -69,16 +66,16 @@ async fn fill(kit: &Kit) -> Vec<TaskId> {
     kit.ended(&node, "again", &Message::error("once")).await;
     one(kit.registry().retry(vec![id("again")]).await).expect("retried");
     kit.coordinator().leave(&node).await.expect("left");
-    kit.registry().ids().await.expect("the ids")
+    kit.transfer().ids().await.expect("the ids")
 }
 
 pub(super) async fn export(kit: &Kit, ids: &[TaskId]) -> Vec<Exported> {
-    let exported = kit.registry().export(ids).await;
+    let exported = kit.transfer().export(ids).await;
     exported.into_iter().map(|e| e.expect("exported")).collect()
 }
 
 pub(super) async fn import(kit: &Kit, tasks: Vec<Exported>) {
-    for answer in kit.registry().import(tasks).await {
+    for answer in kit.transfer().import(tasks).await {
         answer.expect("imported");
     }
 }
@@ -110,7 +107,7 @@ async fn arrive_whole(from: &Kit, to: &Kit) {
     let sent = export(from, &ids).await;
     let counts = from.registry().counts().await.unwrap();
     import(to, sent.clone()).await;
-    assert_eq!(to.registry().ids().await.unwrap(), ids);
+    assert_eq!(to.transfer().ids().await.unwrap(), ids);
     assert_eq!(to.list(Default::default()).await, order);
     assert_eq!(to.registry().counts().await.unwrap(), counts);
     let came = export(to, &ids).await;
@@ -244,7 +241,7 @@ pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere_with(kit.store.clock().clone()).await;
     fill(&from).await;
-    let ids = from.registry().ids().await.unwrap();
+    let ids = from.transfer().ids().await.unwrap();
     let sent = export(&from, &ids).await;
     import(&kit, sent.clone()).await;
     let node = kit.node("here").await;
@@ -276,7 +273,7 @@ pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
         stranger("a", |e| e.state.attempts = 5).await,
         stranger("a", |e| e.state.attempts = 6).await,
     ];
-    let answers = kit.registry().import(tasks).await;
+    let answers = kit.transfer().import(tasks).await;
     assert!(
         matches!(answers[..], [Ok(()), Err(Error::AlreadyExists { .. })]),
         "{answers:?}"
@@ -298,7 +295,7 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
         stranger("fine", change).await,
         stranger("over", change).await,
     ];
-    let answers = kit.registry().import(tasks).await;
+    let answers = kit.transfer().import(tasks).await;
     assert!(
         matches!(answers[0], Err(Error::AlreadyExists { .. })),
         "{answers:?}"
@@ -321,7 +318,7 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     kit.submit("mine").await;
     kit.send("mine", "c", Command::Pause).await;
     let exported = export(&from, &[id("sender")]).await;
-    let refused = one(kit.registry().import(exported).await).unwrap_err();
+    let refused = one(kit.transfer().import(exported).await).unwrap_err();
     assert_eq!(field(&refused), "command id");
     let none = kit.registry().get(&id("sender")).await;
     assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
@@ -335,7 +332,7 @@ pub async fn a_claimed_task_is_not_told(harness: &dyn Harness) {
     kit.claimed(&node, "a").await;
     kit.submit("b").await;
     let ids = [id("a"), id("nobody"), id("b")];
-    let mut told = kit.registry().export(&ids).await;
+    let mut told = kit.transfer().export(&ids).await;
     assert!(told.pop().unwrap().is_ok());
     let missing = told.pop().unwrap();
     assert!(
@@ -353,7 +350,7 @@ pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
     let lost = from.node_for("lost", SHORT).await;
     from.claimed(&lost, "a").await;
     let told = eventually("the end of a lease", async || {
-        one(from.registry().export(&[id("a")]).await).ok()
+        one(from.transfer().export(&[id("a")]).await).ok()
     });
     let told = told.await;
     let to = elsewhere().await;
@@ -382,7 +379,7 @@ pub async fn what_is_too_large_is_refused(harness: &dyn Harness) {
         e.state.claims = 1;
     };
     let refused = one(kit
-        .registry()
+        .transfer()
         .import(vec![stranger("a", large).await])
         .await);
     assert_eq!(field(&refused.unwrap_err()), "data");

@@ -9,7 +9,7 @@ use super::{
     kit::{Kit, command_of, field, id, one, settle, with_data},
     moving::{elsewhere, export, import, stranger},
 };
-use crate::store::{Error, Exported, copy::Transfer};
+use crate::store::{Error, Exported, copy::Copier};
 
 /// A copy that replaces leaves a task of the target as it was when the import in its place is refused.
 pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
@@ -27,7 +27,7 @@ pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
     kit.submit("other").await;
     kit.send("other", "taken", Command::Pause).await;
     let before = export(&kit, &[id("a")]).await;
-    let copy = Transfer::new(&from.store, &kit.store).replace(true);
+    let copy = Copier::new(&from.store, &kit.store).replace(true);
     let report = copy.run(|_| ()).await.expect("a report");
     assert_eq!(report.left.len(), 1, "{report:?}");
     assert_eq!((report.copied, report.replaced), (1, 1), "{report:?}");
@@ -138,12 +138,12 @@ pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness
     another.replaces = Some(before.order + 1);
     let unnamed = stranger("a", |_| ()).await;
     for (refused, field_of) in [(large, "data"), (known, "command id")] {
-        let answer = one(kit.registry().import(vec![refused]).await);
+        let answer = one(kit.transfer().import(vec![refused]).await);
         assert_eq!(field(&answer.unwrap_err()), field_of);
         assert_eq!(whole(&kit, "a").await, before);
     }
     for refused in [another, unnamed.clone()] {
-        let answer = one(kit.registry().import(vec![refused]).await);
+        let answer = one(kit.transfer().import(vec![refused]).await);
         let exists = matches!(answer, Err(Error::AlreadyExists { .. }));
         assert!(exists, "{answer:?}");
         assert_eq!(whole(&kit, "a").await, before);
@@ -153,7 +153,7 @@ pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness
     let mut claimed = kit.claim(&node, "a").await;
     let mut refused = unnamed;
     refused.replaces = Some(before.order);
-    let answer = one(kit.registry().import(vec![refused]).await);
+    let answer = one(kit.transfer().import(vec![refused]).await);
     assert_eq!(field(&answer.unwrap_err()), "task");
     // Its owner goes on.
     kit.commit(&mut claimed, &Message::complete()).await;

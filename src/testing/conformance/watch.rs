@@ -9,7 +9,7 @@ use super::{
     kit::{Kit, command_of, id, one, task, with_data},
     wait::Watcher,
 };
-use crate::store::{Error, Event, NodeCommand, Send, TaskView};
+use crate::store::{Error, Event, NodeCommand, SendCommand, TaskView};
 
 fn names(views: &[TaskView]) -> Vec<&str> {
     let mut names: Vec<_> = views.iter().map(|v| v.id.as_str()).collect();
@@ -461,7 +461,7 @@ pub async fn a_long_list_is_whole(harness: &dyn Harness) {
     for answer in kit.registry().submit(tasks.collect()).await {
         answer.unwrap();
     }
-    let sends = (0..10).map(|n| Send {
+    let sends = (0..10).map(|n| SendCommand {
         task: id(&format!("t{n}")),
         id: command_of(&format!("c{n}")),
         command: Command::Pause,

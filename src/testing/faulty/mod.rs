@@ -34,15 +34,15 @@ pub enum Operation {
     Acknowledge,
     /// `Coordinator::maintain`.
     Maintain,
-    /// `Registry::submit`.
+    /// `Registry::apply` of submits, and `Transfer::import`.
     Submit,
-    /// `Registry::send` and `Registry::send_node`.
+    /// `Registry::apply` of commands, and `Registry::send_node`.
     Send,
-    /// Every operation of the registry that only reads.
+    /// Every operation of the registry and its parts that only reads.
     Read,
-    /// `Registry::delete` and `Registry::purge`.
+    /// `Registry::apply` of deletes, and `Registry::purge`.
     Delete,
-    /// `Registry::retry`.
+    /// `Registry::apply` of retries.
     Retry,
 }
 

@@ -6,13 +6,25 @@ use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Change, ChangeStream, CommandRecord, Count, Error, Exported, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, Send, Submit, Submitted, TaskRecord,
+    self, Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter,
+    Limits, NodeCommand, NodeRecord, Page, Registry, TaskRecord, Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
 #[async_trait]
 impl Registry for FaultyStore {
+    fn name(&self) -> &str {
+        self.registry().name()
+    }
+
+    fn transfer(&self) -> Option<&dyn Transfer> {
+        self.registry().transfer().map(|_| self as &dyn Transfer)
+    }
+
+    fn doctor(&self) -> Option<&dyn Doctor> {
+        self.registry().doctor().map(|_| self as &dyn Doctor)
+    }
+
     fn limits(&self) -> Limits {
         self.registry().limits()
     }
@@ -21,16 +33,17 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, self.registry().identity()).await
     }
 
-    async fn submit(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
-        let items = tasks.len();
-        let call = self.registry().submit(tasks);
-        self.calls_of(Operation::Submit, items, call).await
-    }
-
-    async fn send(&self, commands: Vec<Send>) -> Vec<Result<u64, Error>> {
-        let items = commands.len();
-        let call = self.registry().send(commands);
-        self.calls_of(Operation::Send, items, call).await
+    async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        let items = transactions.len();
+        let first = transactions.first().map(Transaction::operation);
+        let operation = match first {
+            Some(store::Operation::Submit(_)) => Operation::Submit,
+            Some(store::Operation::Delete(_)) => Operation::Delete,
+            Some(store::Operation::Retry(_)) => Operation::Retry,
+            _ => Operation::Send,
+        };
+        let call = self.registry().apply(transactions);
+        self.calls_of(operation, items, call).await
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -54,18 +67,6 @@ impl Registry for FaultyStore {
 
     async fn counts(&self) -> Result<Vec<Count>, Error> {
         self.call(Operation::Read, self.registry().counts()).await
-    }
-
-    async fn delete(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let items = ids.len();
-        let call = self.registry().delete(ids);
-        self.calls_of(Operation::Delete, items, call).await
-    }
-
-    async fn retry(&self, ids: Vec<TaskId>) -> Vec<Result<(), Error>> {
-        let items = ids.len();
-        let call = self.registry().retry(ids);
-        self.calls_of(Operation::Retry, items, call).await
     }
 
     async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -96,24 +97,41 @@ impl Registry for FaultyStore {
         let call = self.registry().changes(after);
         self.call(Operation::Read, call).await
     }
+}
 
+#[async_trait]
+impl Transfer for FaultyStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        self.call(Operation::Read, self.registry().ids()).await
+        self.call(Operation::Read, self.inner.transfer()?.ids())
+            .await
     }
 
     async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
-        let call = self.registry().export(ids);
+        let call = async {
+            match self.inner.transfer() {
+                Ok(part) => part.export(ids).await,
+                Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
+            }
+        };
         self.calls_of(Operation::Read, ids.len(), call).await
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
         let items = tasks.len();
-        let call = self.registry().import(tasks);
+        let call = async {
+            match self.inner.transfer() {
+                Ok(part) => part.import(tasks).await,
+                Err(error) => tasks.iter().map(|_| Err(error.clone())).collect(),
+            }
+        };
         self.calls_of(Operation::Submit, items, call).await
     }
+}
 
+#[async_trait]
+impl Doctor for FaultyStore {
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
-        self.call(Operation::Read, self.registry().examine(how))
-            .await
+        let call = self.inner.doctor()?.examine(how);
+        self.call(Operation::Read, call).await
     }
 }

@@ -73,7 +73,11 @@ pub async fn check(folder: &Path) -> Result<Report, BoxError> {
     // After the reading: the examination writes, and a write ends the claims of nodes that are gone.
     let mut how = Examination::default();
     how.full = true;
-    match store.registry().examine(&how).await {
+    let findings = match store.doctor() {
+        Ok(doctor) => doctor.examine(&how).await,
+        Err(error) => Err(error),
+    };
+    match findings {
         Ok(findings) => {
             let wrong = |f: &windlass::store::examine::Finding| {
                 // The free space is that of the machine.
@@ -137,7 +141,11 @@ mod tests {
     /// A store with one task, and what it really holds.
     async fn world() -> (World, Kept) {
         let client = Client::new(&Store::open("memory:").await.unwrap());
-        let task = client.submit(NewTask::new("k").id("t")).await.unwrap();
+        let task = client
+            .submit(NewTask::new("k").id("t"))
+            .await
+            .unwrap()
+            .into_id();
         let command = client.command(&task, Command::Pause).await.unwrap();
         let mut kept = Kept {
             seen: client.history(&task, 10).await.unwrap(),

@@ -12,7 +12,7 @@ use windlass::{
     clock::SystemClock,
     store::{
         Error, Filter, IfExists, Page, Store, Submit,
-        copy::Transfer,
+        copy::Copier,
         examine::Examination,
         sqlite::{Options, SqliteStore, Synchronous},
     },
@@ -71,7 +71,7 @@ pub async fn small(folder: &Path) -> Result<(), BoxError> {
     let client = Client::new(&open(&site, Synchronous::Full).await?);
     for number in 0..3 {
         let task = NewTask::new("steps").id(format!("small-{number}"));
-        let task = client.submit(task).await?;
+        let task = client.submit(task).await?.into_id();
         promises.write(&Promise::Submitted { task })?;
     }
     Ok(())
@@ -90,12 +90,13 @@ pub async fn copy(folder: &Path) -> Result<(), BoxError> {
     let named = |kind: &str, n: u32| NewTask::new(kind).id(format!("task-{n}"));
     for number in 0..3 {
         let task = Client::new(&target).submit(named("old", number)).await?;
+        let task = task.into_id();
         promises.write(&Promise::Submitted { task })?;
     }
     for number in 0..5 {
         Client::new(&source).submit(named("new", number)).await?;
     }
-    let transfer = Transfer::new(&source, &target).replace(true);
+    let transfer = Copier::new(&source, &target).replace(true);
     let report = transfer.run(|_| ()).await?;
     if !report.left.is_empty() || report.replaced != 3 {
         return Err(format!("the copy has left something out: {report:?}").into());
@@ -128,7 +129,7 @@ pub async fn large(folder: &Path) -> Result<(), BoxError> {
     let large = (0..BYTES / TASK).map(|n| NewTask::new("large").id(format!("large-{n}")));
     let small = (0..60).map(|n| NewTask::new("small").id(format!("small-{n}")));
     for task in large.map(|task| task.props(&props)).chain(small) {
-        let task = client.submit(task).await?;
+        let task = client.submit(task).await?.into_id();
         promises.write(&Promise::Submitted { task: task.clone() })?;
         let command = client.command(&task, Command::Pause).await?;
         promises.write(&Promise::Sent { task, command })?;
@@ -221,7 +222,7 @@ impl User {
             if turns % 20 == 0 {
                 let mut how = Examination::default();
                 how.repair = true;
-                self.client.store().registry().examine(&how).await?;
+                self.client.store().doctor()?.examine(&how).await?;
             }
             sleep(Duration::from_millis(self.rng.u64(0..20))).await;
         }

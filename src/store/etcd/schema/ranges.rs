@@ -69,8 +69,8 @@ pub(crate) fn node_commands_of(found: &[KeyValue], prefix: &str) -> Found {
 /// Which of these keys are entries of the history of a task. In a namespace `history` inside this
 /// one, `history/tasks/ID` is a task.
 pub(crate) fn history_of(found: &[KeyValue], prefix: &str) -> Found {
-    let is_entry = |kv| parse::<Entry>(kv).is_ok();
-    let own = |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && is_entry(kv);
+    let own =
+        |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && parse::<Entry>(kv).is_ok();
     let found = found.iter();
     found.map(|kv| (kv.key().to_vec(), own(kv))).collect()
 }

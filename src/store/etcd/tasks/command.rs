@@ -1,9 +1,9 @@
 //! Commands: sent to the queue of a task, and found again by their id.
 
-use windlass_statemachine::{Command, CommandId, TaskId};
+use windlass_statemachine::{Command, CommandId, TaskId, message::SendCommand};
 
 use crate::store::{
-    CommandRecord, Error, Send,
+    CommandRecord, Error,
     etcd::{
         read::{Access, Known},
         schema::{Of, Snapshot, numbers::number},
@@ -23,7 +23,7 @@ impl Commands {
         Self { access, max_bytes }
     }
 
-    pub(crate) async fn send(&self, send: Send) -> Result<u64, Error> {
+    pub(crate) async fn send(&self, send: SendCommand) -> Result<u64, Error> {
         let is_plain = !matches!(send.command, Command::Complete { result: Some(_) })
             && send.command.check(self.access.now()).is_ok();
         let mut sending = Sending {
@@ -50,7 +50,7 @@ impl Commands {
 
 struct Sending<'a> {
     by: &'a Commands,
-    send: &'a Send,
+    send: &'a SendCommand,
     /// Nothing has to be read before the first try: its comparisons say whether it is sound.
     is_known_well: bool,
     place: u32,

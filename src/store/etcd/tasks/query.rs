@@ -11,7 +11,6 @@ use crate::store::{
         read::Reader,
         schema::{Snapshot, end_of},
     },
-    rules,
 };
 
 /// How often a list is begun anew when the history is compacted under it.
@@ -40,7 +39,7 @@ impl Queries {
     }
 
     pub(crate) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        rules::page::check(page)?;
+        page.check()?;
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
         let mut meant = Vec::new();
         // What has ended is below a folder of its own.

@@ -25,7 +25,6 @@ use crate::store::{
             numbers::{PLACES, number, revision_of},
         },
     },
-    rules,
 };
 
 const OPERATION: &str = "follow the changes";
@@ -70,7 +69,7 @@ impl Feed {
                 let revision = revision_of(after);
                 if revision > newest {
                     let last = number(newest, PLACES - 1);
-                    return Err(rules::page::beyond(after, last));
+                    return Err(Error::beyond(after, last));
                 }
                 // To etcd a revision of 0 means now.
                 let revision = revision.max(1);
@@ -79,9 +78,9 @@ impl Feed {
                 let mut client = self.access.reader.link.kv();
                 let read = client.get(self.access.keys().horizon(), Some(options));
                 match self.access.reader.link.call(read).await {
-                    Err(Fault::Compacted) => return Err(rules::page::pruned(after)),
+                    Err(Fault::Compacted) => return Err(Error::pruned(after)),
                     Err(fault) => return Err(failed(fault)),
-                    Ok(_) if revision < horizon.pruned => return Err(rules::page::pruned(after)),
+                    Ok(_) if revision < horizon.pruned => return Err(Error::pruned(after)),
                     // What else was written at that revision comes with it.
                     Ok(_) => (revision - 1, after),
                 }
@@ -128,7 +127,7 @@ impl Following {
             match self.try_next().await {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
-                Err(Fault::Compacted) => return Err(rules::page::pruned(self.told)),
+                Err(Fault::Compacted) => return Err(Error::pruned(self.told)),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);

@@ -1,0 +1,27 @@
+//! [`Doctor`]: the part of a store that examines itself.
+
+use async_trait::async_trait;
+
+use super::{
+    Error,
+    examine::{Examination, Finding},
+};
+
+/// The part of a store that checks whether it is in order. A store may lack it
+/// ([`Registry::doctor`](super::Registry::doctor)).
+///
+/// # Duties of an implementation
+///
+/// 1. **Examinations.** An examination reports each record that cannot be read with the name of its
+///    task, and nothing about records in order.
+///    Cases: `examine::a_store_in_order_has_nothing_wrong`,
+///    `examine::an_unreadable_state_is_reported`, `examine::an_unreadable_envelope_is_reported`.
+#[async_trait]
+pub trait Doctor: Send + Sync + 'static {
+    /// Examines the store, and repairs on request what can be repaired safely.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when it cannot be examined at all.
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error>;
+}

@@ -1,0 +1,86 @@
+//! Claims.
+
+use jiff::Timestamp;
+use windlass_statemachine::TaskId;
+
+use super::{row::Owner, world::World};
+use crate::store::{Claim, Claimed, Error, Lease, What, rules};
+
+impl World {
+    pub(super) fn claim(
+        &mut self,
+        lease: &Lease,
+        id: &TaskId,
+        now: Timestamp,
+    ) -> Result<Option<Claimed>, Error> {
+        self.check_lease(lease)?;
+        match self.tasks.get(id) {
+            Some(row) if row.set_aside.is_none() && !row.has_ended() => {}
+            _ => return Ok(None),
+        }
+        self.read_state(id, now)?;
+        let Some(row) = self.tasks.get(id) else {
+            return Ok(None);
+        };
+        let state = row.state()?;
+        let (claimable, abandoned) = match row.owner {
+            // An unknown outcome is resolved by claiming anew: what was lost before that claim
+            // has been counted by it, and is told again for a caller that never heard of it.
+            Some(owner) => (owner.lease == lease.id, owner.abandoned),
+            None => (
+                rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
+                row.abandoned.is_some(),
+            ),
+        };
+        if !claimable {
+            return Ok(None);
+        }
+        let lost_by = row.abandoned.clone();
+        let fence = self.next_fence();
+        let what = What::Claimed {
+            node: lease.node.clone(),
+            fence,
+            abandoned,
+        };
+        self.record(id, what, now);
+        let state = state.claimed(fence, lost_by.as_ref().map(|n| n.as_str()), now);
+        self.set_state(id, state.clone());
+        if let Some(row) = self.leases.get_mut(&lease.id) {
+            row.claims.insert(id.clone());
+        }
+        let Some(row) = self.tasks.get_mut(id) else {
+            return Ok(None);
+        };
+        row.fence = fence;
+        row.abandoned = None;
+        row.owner = Some(Owner {
+            lease: lease.id,
+            fence,
+            abandoned,
+        });
+        let claimed = Claimed {
+            claim: Claim {
+                task: id.clone(),
+                fence,
+                lease: lease.id,
+                token: row.order,
+            },
+            task: row.task.clone(),
+            order: row.order,
+            state,
+            commands: row.waiting_commands(),
+            abandoned,
+        };
+        self.touch(id);
+        Ok(Some(claimed))
+    }
+
+    /// Refuses a claim that is not the live one. Leases that are over have been ended before.
+    pub(super) fn check_claim(&self, claim: &Claim) -> Result<(), Error> {
+        let owner = self.tasks.get(&claim.task).and_then(|row| row.owner);
+        match owner {
+            Some(owner) if owner.lease == claim.lease && owner.fence == claim.fence => Ok(()),
+            _ => Err(Error::fenced(&claim.task)),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The commands of tasks.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Code, CommandId, Outcome, TaskId, message::SendCommand};
+
+use super::world::World;
+use crate::store::{CommandRecord, Error, What, rules};
+
+impl World {
+    pub(super) fn send(&mut self, send: SendCommand, now: Timestamp) -> Result<u64, Error> {
+        match self.commands.get(&send.id) {
+            // Sent again: the same command, whatever has become of the task meanwhile.
+            Some((task, order)) if *task == send.task => return Ok(*order),
+            Some((task, _)) => return Err(Error::other_command(&send.id, task)),
+            None => {}
+        }
+        let Some(row) = self.tasks.get(&send.task) else {
+            return Err(Error::no_task(&send.task));
+        };
+        if row.has_ended() {
+            return Err(Error::AlreadyFinished(send.task));
+        }
+        let (props, limit) = (row.task.props.len(), self.limits.max_bytes);
+        rules::command::check(&send.command, props, limit, now)?;
+        Ok(self.enqueue(send, now))
+    }
+
+    /// Puts a command that was checked into the queue of its task; one that is known is there.
+    pub(super) fn enqueue(&mut self, send: SendCommand, now: Timestamp) -> u64 {
+        if let Some((_, order)) = self.commands.get(&send.id) {
+            return *order;
+        }
+        let what = What::Commanded {
+            command: self.next_seq(),
+        };
+        let order = self.record(&send.task, what, now);
+        let SendCommand { task, id, command } = send;
+        self.commands.insert(id.clone(), (task.clone(), order));
+        if let Some(row) = self.tasks.get_mut(&task) {
+            row.waiting.insert(order);
+            let record = CommandRecord {
+                id,
+                task: task.clone(),
+                order,
+                command,
+                sent_at: now,
+                outcome: None,
+            };
+            row.commands.insert(order, record);
+        }
+        self.touch(&task);
+        order
+    }
+
+    /// Records what became of a command. One that has an outcome keeps it.
+    pub(super) fn settle(&mut self, id: &TaskId, order: u64, outcome: Outcome) {
+        let Some(row) = self.tasks.get_mut(id) else {
+            return;
+        };
+        if row.waiting.remove(&order)
+            && let Some(record) = row.commands.get_mut(&order)
+        {
+            record.outcome = Some(outcome);
+        }
+    }
+
+    /// Rejects every command that waits for a task which has ended.
+    pub(super) fn reject_waiting(&mut self, id: &TaskId, code: Code) {
+        let waiting = self.tasks.get(id).map(|row| row.waiting.clone());
+        for order in waiting.unwrap_or_default() {
+            self.settle(id, order, rules::command::ended(code));
+        }
+    }
+
+    pub(super) fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
+        let place = self.commands.get(id);
+        let record = place.and_then(|(task, order)| self.tasks.get(task)?.commands.get(order));
+        record.cloned().ok_or_else(|| Error::no_command(id))
+    }
+}

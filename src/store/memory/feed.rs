@@ -1,0 +1,78 @@
+//! The stream of changes, for clients.
+
+use std::sync::Arc;
+
+use futures::stream;
+use tokio::sync::watch;
+
+use super::{Shared, world::World};
+use crate::store::{Change, ChangeStream, Error};
+
+/// How many changes one batch tells of at the most.
+const BATCH: usize = 1000;
+
+impl World {
+    /// The next changes after this one; an error when some of them are gone.
+    fn after(&self, seq: u64) -> Result<Vec<Change>, Error> {
+        let Some(index) = (seq + 1).checked_sub(self.first_seq) else {
+            return Err(Error::pruned(seq));
+        };
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        Ok(self.log.iter().skip(index).take(BATCH).cloned().collect())
+    }
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    latest: watch::Receiver<u64>,
+    /// The last change that was told.
+    told: u64,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<Vec<Change>, Error> {
+        loop {
+            let wait = {
+                let (world, now) = self.shared.lock();
+                self.latest.mark_unchanged();
+                match world.after(self.told) {
+                    Ok(changes) if changes.is_empty() => world.wait(now),
+                    Ok(changes) => {
+                        self.told = changes.last().map_or(self.told, |c| c.seq);
+                        return Ok(changes);
+                    }
+                    Err(error) => {
+                        // Said once: the stream goes on with what is left.
+                        self.told = world.first_seq - 1;
+                        return Err(error);
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(wait, self.latest.changed()).await;
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn changes(self: &Arc<Self>, after: Option<u64>) -> Result<ChangeStream, Error> {
+        let (world, _) = self.lock();
+        let newest = world.next_seq() - 1;
+        let told = after.unwrap_or(newest);
+        if told > newest {
+            return Err(Error::beyond(told, newest));
+        }
+        world.after(told)?;
+        let latest = world.latest.subscribe();
+        drop(world);
+        let reader = Reader {
+            shared: self.clone(),
+            latest,
+            told,
+        };
+        let changes: ChangeStream = Box::pin(stream::unfold(reader, |mut reader| async move {
+            let changes = reader.next().await;
+            Some((changes, reader))
+        }));
+        Ok(changes)
+    }
+}

@@ -1,0 +1,107 @@
+//! Leases: nodes that join, renew and leave, and those that are lost.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{row::LeaseRow, world::World};
+use crate::store::{Error, Lease, NodeSpec, NodeStatus, What};
+
+fn after(now: Timestamp, wait: Duration) -> Timestamp {
+    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
+    now.checked_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+impl World {
+    /// Ends the leases whose time is over: their claims are abandoned.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let over = self.leases.iter().filter(|(_, lease)| lease.ends_at <= now);
+        let over: Vec<u64> = over.map(|(id, _)| *id).collect();
+        for id in over {
+            self.end_lease(id, true, now);
+        }
+    }
+
+    /// How long until the next lease ends, if none is renewed.
+    pub(super) fn next_end(&self, now: Timestamp) -> Option<Duration> {
+        let next = self.leases.values().map(|lease| lease.ends_at).min()?;
+        Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
+    }
+
+    pub(super) fn end_lease(&mut self, id: u64, lost: bool, now: Timestamp) {
+        let Some(lease) = self.leases.remove(&id) else {
+            return;
+        };
+        for task in lease.claims {
+            let Some(owner) = self.unclaim(&task) else {
+                continue;
+            };
+            let fence = owner.fence;
+            let what = if lost {
+                if let Some(row) = self.tasks.get_mut(&task) {
+                    row.abandoned = Some(lease.spec.name.clone());
+                }
+                What::Lost { fence }
+            } else {
+                What::Dropped { fence }
+            };
+            self.record(&task, what, now);
+            self.touch(&task);
+        }
+        // A command that no node has answered goes with the node; its sender is told so.
+        self.node_commands
+            .retain(|_, command| command.lease != id || command.outcome.is_some());
+        for watcher in self.watchers.values().filter(|w| w.lease == id) {
+            watcher.notify.notify_one();
+        }
+    }
+
+    pub(super) fn join(
+        &mut self,
+        spec: &NodeSpec,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, Error> {
+        if self.node(&spec.name).is_some() {
+            return Err(Error::node_exists(&spec.name));
+        }
+        let id = self.number();
+        let row = LeaseRow {
+            spec: spec.clone(),
+            status: NodeStatus::default(),
+            joined_at: now,
+            ttl,
+            ends_at: after(now, ttl),
+            claims: BTreeSet::new(),
+        };
+        self.leases.insert(id, row);
+        let node = spec.name.clone();
+        Ok(Lease { id, node, ttl })
+    }
+
+    pub(super) fn check_lease(&self, lease: &Lease) -> Result<(), Error> {
+        if self.leases.contains_key(&lease.id) {
+            return Ok(());
+        }
+        Err(Error::lease_fenced(&lease.node))
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        lease: &Lease,
+        status: &NodeStatus,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.check_lease(lease)?;
+        if let Some(row) = self.leases.get_mut(&lease.id) {
+            row.status = *status;
+            // A clock that was set back must not shorten what was granted.
+            row.ends_at = row.ends_at.max(after(now, row.ttl));
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, lease: &Lease, now: Timestamp) {
+        self.end_lease(lease.id, false, now);
+    }
+}

@@ -1,0 +1,84 @@
+//! The nodes that live, and the commands that they are sent.
+
+use jiff::Timestamp;
+use windlass_statemachine::NodeName;
+
+use super::{row::NodeCommandRow, world::World};
+use crate::store::{Error, Lease, NodeCommand, NodeRecord};
+
+/// How many answered node commands are kept for their senders.
+const OUTCOMES_KEPT: usize = 1000;
+
+impl World {
+    /// The lease of the live node with this name.
+    pub(super) fn node(&self, name: &NodeName) -> Option<u64> {
+        let found = self.leases.iter().find(|(_, l)| l.spec.name == *name);
+        found.map(|(id, _)| *id)
+    }
+
+    pub(super) fn nodes(&self, now: Timestamp) -> Vec<NodeRecord> {
+        let nodes = self.leases.iter().map(|(id, row)| NodeRecord {
+            spec: row.spec.clone(),
+            status: row.status,
+            lease: *id,
+            joined_at: row.joined_at,
+            lease_left_ms: row
+                .ends_at
+                .duration_since(now)
+                .as_millis()
+                .try_into()
+                .unwrap_or(0),
+            claims: row.claims.len() as u64,
+        });
+        nodes.collect()
+    }
+
+    pub(super) fn send_node(
+        &mut self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<u64, Error> {
+        let lease = self.node(node).ok_or_else(|| Error::no_node(node))?;
+        let order = self.number();
+        let row = NodeCommandRow {
+            lease,
+            command,
+            outcome: None,
+        };
+        self.node_commands.insert(order, row);
+        for watcher in self.watchers.values().filter(|w| w.lease == lease) {
+            watcher.notify.notify_one();
+        }
+        Ok(order)
+    }
+
+    pub(super) fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+        let row = self.node_commands.get(&order);
+        let row = row.ok_or_else(|| Error::no_node_command(order))?;
+        Ok(row.outcome.clone())
+    }
+
+    pub(super) fn acknowledge(
+        &mut self,
+        lease: &Lease,
+        order: u64,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.check_lease(lease)?;
+        let row = self.node_commands.get_mut(&order);
+        let Some(row) = row.filter(|row| row.lease == lease.id) else {
+            return Err(Error::no_node_command(order));
+        };
+        // The first answer is the one that its sender may have read already.
+        row.outcome.get_or_insert_with(|| outcome.to_owned());
+        let answered = self
+            .node_commands
+            .iter()
+            .filter(|(_, c)| c.outcome.is_some());
+        let answered: Vec<u64> = answered.map(|(order, _)| *order).collect();
+        for order in answered.iter().rev().skip(OUTCOMES_KEPT) {
+            self.node_commands.remove(order);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! What operators ask for.
+
+use std::collections::BTreeMap;
+
+use windlass_statemachine::{Code, Kind, TaskId};
+
+use super::{row::Row, world::World};
+use crate::store::{CommandRecord, Count, Error, Filter, Page, TaskRecord};
+
+impl World {
+    pub(super) fn row(&self, id: &TaskId) -> Result<&Row, Error> {
+        self.tasks.get(id).ok_or_else(|| Error::no_task(id))
+    }
+
+    pub(super) fn record_of(&self, row: &Row) -> TaskRecord {
+        let lease = row.owner.and_then(|o| self.leases.get(&o.lease));
+        TaskRecord {
+            task: row.task.as_ref().clone(),
+            state: row.state(),
+            order: row.order,
+            submitted_at: row.submitted_at,
+            node: lease.map(|lease| lease.spec.name.clone()),
+            fence: row.fence,
+            commands: row.waiting.len() as u64,
+        }
+    }
+
+    pub(super) fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
+        page.check()?;
+        let rows = self.by_order.range(page.after.saturating_add(1)..);
+        let rows = rows.filter_map(|(_, id)| self.tasks.get(id));
+        let live_only = filter.is_live_only();
+        let rows = rows.filter(|row| !(live_only && row.has_ended()));
+        let records = rows.map(|row| self.record_of(row));
+        let meant = records.filter(|record| filter.matches(record));
+        Ok(meant.take(page.limit as usize).collect())
+    }
+
+    pub(super) fn counts(&self) -> Vec<Count> {
+        let mut counts = BTreeMap::<(&Kind, Option<Code>), (u64, u64)>::new();
+        for row in self.tasks.values() {
+            let state = row.state().ok().map(|state| state.code());
+            let (tasks, claimed) = counts.entry((&row.task.kind, state)).or_default();
+            *tasks += 1;
+            *claimed += u64::from(row.owner.is_some());
+        }
+        let counts = counts.into_iter();
+        counts
+            .map(|((kind, state), (tasks, claimed))| Count {
+                kind: kind.clone(),
+                state,
+                tasks,
+                claimed,
+            })
+            .collect()
+    }
+
+    pub(super) fn commands_of(&self, id: &TaskId) -> Result<Vec<CommandRecord>, Error> {
+        Ok(self.row(id)?.commands.values().cloned().collect())
+    }
+}

@@ -1,0 +1,52 @@
+//! Deleting what ended long ago, and history that is as old.
+
+use std::convert::Infallible;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Code, TaskId};
+
+use super::world::World;
+use crate::store::{What, retention};
+
+/// How many tasks one call of `maintain` removes at most.
+const TASKS_PER_STEP: u32 = 1000;
+/// How many changes one call of `maintain` forgets at most.
+const CHANGES_PER_STEP: usize = 10_000;
+
+impl World {
+    pub(super) fn purge(
+        &mut self,
+        states: &[Code],
+        before: Timestamp,
+        limit: u32,
+        now: Timestamp,
+    ) -> u64 {
+        let old = self.ended.range(..(before, 0));
+        let old = old.filter_map(|(_, order)| self.by_order.get(order));
+        let old = old.filter(|id| {
+            let ended = self.tasks.get(*id).and_then(|row| row.ended);
+            ended.is_some_and(|(code, _)| states.contains(&code))
+        });
+        let old: Vec<TaskId> = old.take(limit as usize).cloned().collect();
+        for id in &old {
+            self.remove(id);
+            self.record(id, What::Deleted, now);
+        }
+        old.len() as u64
+    }
+
+    /// Prunes what was before a time; `latest` is how late it can be (see [`retention::oldest`]).
+    pub(super) fn maintain(
+        &mut self,
+        (before, latest): (Timestamp, Timestamp),
+        now: Timestamp,
+    ) -> u64 {
+        let all = [Code::Completed, Code::Failed, Code::Killed];
+        let gone = self.purge(&all, before, TASKS_PER_STEP, now);
+        let ats = self.log.iter().map(|change| Ok::<_, Infallible>(change.at));
+        let Ok(old) = retention::oldest(ats, (before, latest), CHANGES_PER_STEP);
+        self.log.drain(..old);
+        self.first_seq += old as u64;
+        gone
+    }
+}

@@ -1,0 +1,38 @@
+//! Retrying tasks.
+
+use jiff::Timestamp;
+use windlass_statemachine::TaskId;
+
+use super::world::World;
+use crate::store::{
+    Error, What,
+    rules::{
+        self,
+        retry::{Counted, Record},
+    },
+};
+
+impl World {
+    pub(super) fn retry(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
+        let row = self.row(id)?;
+        let record = Record {
+            id,
+            state: row.saved.read(),
+            envelope: None,
+            is_quarantined: row.set_aside.is_some(),
+            last: Counted {
+                version: row.version,
+                fence: row.fence,
+            },
+        };
+        let state = rules::retry::state(record, now)?;
+        self.unclaim(id);
+        if let Some(row) = self.tasks.get_mut(id) {
+            (row.set_aside, row.abandoned) = (None, None);
+        }
+        self.set_state(id, state);
+        self.record(id, What::Retried, now);
+        self.touch(id);
+        Ok(())
+    }
+}

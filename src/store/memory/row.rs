@@ -1,0 +1,157 @@
+//! The rows of a namespace: plain data, and what each says of itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use windlass_statemachine::{Code, Fence, Kind, NodeName, QueuedCommand, State, Task, TaskId};
+
+use crate::store::{CommandRecord, Error, NodeCommand, NodeSpec, NodeStatus, TaskView};
+
+/// A state as it is kept: text that was damaged stays text until it is read.
+pub(super) enum Saved {
+    State(Box<State>),
+    Text(String),
+}
+
+impl Saved {
+    /// The state, or why it cannot be read.
+    pub(super) fn read(&self) -> Result<State, String> {
+        match self {
+            Self::State(state) => Ok(State::clone(state)),
+            Self::Text(text) => serde_json::from_str(text).map_err(|e| e.to_string()),
+        }
+    }
+}
+
+impl From<State> for Saved {
+    fn from(state: State) -> Self {
+        Self::State(Box::new(state))
+    }
+}
+
+/// The live claim of a task.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) lease: u64,
+    pub(super) fence: Fence,
+    /// The claim before was lost, and the owner has not written since.
+    pub(super) abandoned: bool,
+}
+
+/// A task with all that belongs to it.
+pub(super) struct Row {
+    pub(super) task: Arc<Task>,
+    pub(super) saved: Saved,
+    /// The version of the last write, which outlives a state that cannot be read.
+    pub(super) version: u64,
+    /// In which state it has ended, and when, which outlive that state too.
+    pub(super) ended: Option<(Code, Timestamp)>,
+    /// Why it was set aside, if it was.
+    pub(super) set_aside: Option<String>,
+    pub(super) order: u64,
+    pub(super) submitted_at: Timestamp,
+    pub(super) owner: Option<Owner>,
+    /// Of the last claim.
+    pub(super) fence: Fence,
+    /// The node that lost the last claim.
+    pub(super) abandoned: Option<NodeName>,
+    pub(super) commands: BTreeMap<u64, CommandRecord>,
+    /// Those that have no outcome.
+    pub(super) waiting: BTreeSet<u64>,
+    /// The places of its changes.
+    pub(super) history: VecDeque<u64>,
+}
+
+impl Row {
+    /// Whether it has ended, also when its state cannot be read any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The state, or the reason why there is none to be had.
+    pub(super) fn state(&self) -> Result<State, Error> {
+        let reason = match &self.set_aside {
+            Some(reason) => reason.clone(),
+            None => match self.saved.read() {
+                Ok(state) => return Ok(state),
+                Err(reason) => reason,
+            },
+        };
+        Err(Error::corrupt_task(&self.task.id, reason))
+    }
+
+    pub(super) fn waiting_commands(&self) -> Vec<QueuedCommand> {
+        let records = self.waiting.iter().filter_map(|o| self.commands.get(o));
+        records
+            .map(|r| QueuedCommand {
+                order: r.order,
+                id: r.id.clone(),
+                command: r.command.clone(),
+            })
+            .collect()
+    }
+
+    /// How nodes see it; `None` for one that is not live, or cannot be read.
+    pub(super) fn view(&self) -> Option<TaskView> {
+        let Saved::State(state) = &self.saved else {
+            return None;
+        };
+        if self.set_aside.is_some() || state.code().is_terminal() {
+            return None;
+        }
+        let task = &self.task;
+        Some(TaskView {
+            id: task.id.clone(),
+            kind: task.kind.clone(),
+            labels: (!task.labels.is_empty()).then(|| Arc::new(task.labels.clone())),
+            priority: task.priority,
+            order: self.order,
+            due: state.due(),
+            sleeping: state.code() == Code::Sleeping,
+            claimed_by: self.owner.map(|o| o.lease),
+            commanded: !self.waiting.is_empty(),
+        })
+    }
+}
+
+/// A command that was sent to a node.
+pub(super) struct NodeCommandRow {
+    pub(super) lease: u64,
+    pub(super) command: NodeCommand,
+    pub(super) outcome: Option<String>,
+}
+
+/// A live node.
+pub(super) struct LeaseRow {
+    pub(super) spec: NodeSpec,
+    pub(super) status: NodeStatus,
+    pub(super) joined_at: Timestamp,
+    pub(super) ttl: Duration,
+    pub(super) ends_at: Timestamp,
+    pub(super) claims: BTreeSet<TaskId>,
+}
+
+/// A watch of a node: the names of the tasks that have changed since it read last.
+pub(super) struct Watcher {
+    pub(super) lease: u64,
+    pub(super) kinds: Option<Vec<Kind>>,
+    /// The tasks that have changed, with their orders: an id may have been used again.
+    pub(super) changed: BTreeSet<(TaskId, u64)>,
+    /// The order of the last node command that was told.
+    pub(super) node_command: u64,
+    pub(super) notify: Arc<Notify>,
+}
+
+impl Watcher {
+    /// Whether events of this task concern the node.
+    pub(super) fn cares_for(&self, row: &Row) -> bool {
+        let kinds = self.kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.contains(&row.task.kind))
+            || row.owner.is_some_and(|owner| owner.lease == self.lease)
+    }
+}

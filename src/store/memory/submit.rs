@@ -1,0 +1,73 @@
+//! Submitting tasks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, State, Task};
+
+use super::{row::Row, world::World};
+use crate::store::{
+    Error, Submit, Submitted, What,
+    rules::{
+        self,
+        submit::{Taken, Verdict},
+    },
+};
+
+impl World {
+    pub(super) fn submit(&mut self, submit: Submit, now: Timestamp) -> Result<Submitted, Error> {
+        rules::size::check_task(&submit.task, self.limits.max_bytes)?;
+        let Some(row) = self.tasks.get(&submit.task.id) else {
+            self.insert(submit.task, now);
+            return Ok(Submitted::New);
+        };
+        let taken = Taken {
+            has_ended: row.has_ended(),
+            task: Some(&row.task),
+            code: row.state().map(|state| state.code()),
+        };
+        match rules::submit::decide(&submit, taken)? {
+            Verdict::Existing(code) => Ok(Submitted::Existing(code)),
+            Verdict::Replace => {
+                let (id, fence) = (submit.task.id.clone(), row.fence);
+                self.remove(&id);
+                self.insert(submit.task, now);
+                if let Some(row) = self.tasks.get_mut(&id) {
+                    row.fence = fence;
+                }
+                Ok(Submitted::New)
+            }
+        }
+    }
+
+    /// Adds a task that was checked and whose id is free.
+    pub(super) fn insert(&mut self, task: Task, now: Timestamp) {
+        let id = task.id.clone();
+        let state = State::submitted(task.start_at, now);
+        let what = What::Submitted {
+            state: state.code(),
+        };
+        let order = self.record(&id, what, now);
+        let row = Row {
+            task: Arc::new(task),
+            saved: state.into(),
+            version: 0,
+            ended: None,
+            set_aside: None,
+            order,
+            submitted_at: now,
+            owner: None,
+            fence: Fence::default(),
+            abandoned: None,
+            commands: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            history: VecDeque::from([order]),
+        };
+        self.by_order.insert(order, id.clone());
+        self.tasks.insert(id.clone(), row);
+        self.touch(&id);
+    }
+}

@@ -1,0 +1,105 @@
+//! Tasks on their way to and from other stores.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use windlass_statemachine::TaskId;
+
+use super::{MemoryStore, row::Row, world::World};
+use crate::store::{Error, Exported, Transfer, export::There};
+
+impl World {
+    pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
+        let row = self.row(id)?;
+        Exported::new(
+            self.record_of(row),
+            row.abandoned.clone(),
+            self.commands_of(id)?,
+            self.history(id, u32::MAX)?,
+        )
+    }
+
+    pub(super) fn import(&mut self, exported: Exported, now: Timestamp) -> Result<(), Error> {
+        exported.check_size(self.limits.max_bytes)?;
+        let id = exported.task.id.clone();
+        let replaced = self.tasks.get(&id).map(|row| There {
+            order: row.order,
+            has_ended: row.has_ended(),
+            is_claimed: row.owner.is_some(),
+        });
+        if let Some(there) = &replaced {
+            exported.check_room(there)?;
+        }
+        for command in &exported.commands {
+            if let Some((task, _)) = self.commands.get(&command.id)
+                && *task != id
+            {
+                return Err(Error::other_command(&command.id, task));
+            }
+        }
+        if replaced.is_some() {
+            // Nothing can be refused any more.
+            self.delete(&id, now)?;
+        }
+        self.raise_fences(exported.fence);
+        let exported = exported.renumbered(self.next_seq());
+        let state = exported.state;
+        let ended = state.code().is_terminal();
+        let ended = ended.then(|| (state.code(), state.since));
+        if let Some((_, since)) = ended {
+            self.ended.insert((since, exported.order));
+        }
+        let mut commands = BTreeMap::new();
+        for command in exported.commands {
+            let place = (id.clone(), command.order);
+            self.commands.insert(command.id.clone(), place);
+            commands.insert(command.order, command);
+        }
+        let waiting = commands.values().filter(|c| c.outcome.is_none());
+        let row = Row {
+            task: Arc::new(exported.task),
+            version: state.version,
+            ended,
+            saved: state.into(),
+            set_aside: None,
+            order: exported.order,
+            submitted_at: exported.submitted_at,
+            owner: None,
+            fence: exported.fence,
+            abandoned: exported.lost_by,
+            waiting: waiting.map(|c| c.order).collect(),
+            commands,
+            history: VecDeque::new(),
+        };
+        self.by_order.insert(exported.order, id.clone());
+        self.tasks.insert(id.clone(), row);
+        for change in exported.history {
+            self.record(&id, change.what, change.at);
+        }
+        self.touch(&id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Transfer for MemoryStore {
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        let (world, _) = self.shared.lock();
+        Ok(world.by_order.values().cloned().collect())
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let (world, _) = self.shared.lock();
+        ids.iter().map(|id| world.export(id)).collect()
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let (mut world, now) = self.shared.lock();
+        let tasks = tasks.into_iter();
+        tasks.map(|task| world.import(task, now)).collect()
+    }
+}

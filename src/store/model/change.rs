@@ -1,0 +1,94 @@
+//! [`Change`]: the lines of the history.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{ActionKind, Code, Fence, NodeName, TaskId};
+
+/// One line of history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its place in the history of the namespace; it only grows.
+    pub seq: u64,
+    /// When it was.
+    pub at: Timestamp,
+    /// The task it is about.
+    pub task: TaskId,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+impl What {
+    /// The fence of the claim that it happened to, or by.
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        match self {
+            Self::Claimed { fence, .. }
+            | Self::Moved { fence, .. }
+            | Self::Checkpointed { fence }
+            | Self::Dropped { fence }
+            | Self::Lost { fence } => Some(*fence),
+            _ => None,
+        }
+    }
+}
+
+/// What happened to a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum What {
+    /// It was submitted.
+    Submitted {
+        /// The state it began in.
+        state: Code,
+    },
+    /// A node claimed it.
+    Claimed {
+        /// Which.
+        node: NodeName,
+        /// The claim's fence.
+        fence: Fence,
+        /// The claim before was lost, not given back.
+        abandoned: bool,
+    },
+    /// It took a transition.
+    Moved {
+        /// By this message.
+        message: ActionKind,
+        /// From this state.
+        from: Code,
+        /// To this state.
+        to: Code,
+        /// By this claim.
+        fence: Fence,
+        /// By the command of this order, if it was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<u64>,
+    },
+    /// A running handler made a checkpoint.
+    Checkpointed {
+        /// By this claim.
+        fence: Fence,
+    },
+    /// The claim was given back.
+    Dropped {
+        /// This one.
+        fence: Fence,
+    },
+    /// The claim was lost with its lease.
+    Lost {
+        /// This one.
+        fence: Fence,
+    },
+    /// A command was sent to it.
+    Commanded {
+        /// The command's order.
+        command: u64,
+    },
+    /// An explicit retry started a new incarnation.
+    Retried,
+    /// Its record cannot be read: it was set aside.
+    Quarantined,
+    /// It was deleted, or pruned when its retention was over.
+    Deleted,
+}

@@ -1,0 +1,45 @@
+//! Claims, and the writes on their behalf.
+
+use std::sync::Arc;
+
+use windlass_statemachine::{Fence, QueuedCommand, State, Task, TaskId, machine::Write};
+
+/// A claim of a task: what proves, in every write, that the writer is the live owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The task.
+    pub task: TaskId,
+    /// Greater than that of every earlier claim of the task.
+    pub fence: Fence,
+    /// The lease that it hangs on.
+    pub lease: u64,
+    /// Whatever the store wants to be given back with it (a row number, say).
+    pub token: u64,
+}
+
+/// What a successful claim brings: all that is needed to start.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The claim.
+    pub claim: Claim,
+    /// The task.
+    pub task: Arc<Task>,
+    /// Its place among all submits, as in [`TaskRecord::order`](super::TaskRecord::order). A task that is deleted and
+    /// submitted again under the same id has another one.
+    pub order: u64,
+    /// Its state, after [`State::claimed`].
+    pub state: State,
+    /// The commands that wait for it, in order.
+    pub commands: Vec<QueuedCommand>,
+    /// The claim before this one was lost, not given back.
+    pub abandoned: bool,
+}
+
+/// One task's write, on behalf of a claim.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// The claim that must be the live one.
+    pub claim: Claim,
+    /// What is written.
+    pub write: Write,
+}

@@ -1,0 +1,73 @@
+//! [`Event`]: what a watch delivers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Fence, Kind, QueuedCommand, TaskId, task::Labels};
+
+use super::node::QueuedNodeCommand;
+
+/// A task as a node needs to know it: whether, when and by whom it can be claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskView {
+    /// The task.
+    pub id: TaskId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its labels; `None` when it has none.
+    pub labels: Option<Arc<Labels>>,
+    /// Its priority.
+    pub priority: i32,
+    /// Its place among all submits.
+    pub order: u64,
+    /// Its place among the claimable tasks of one priority, earliest first: the wake-up of a
+    /// sleeping task, about the time since which any other could be claimed. `None` for one that is
+    /// paused.
+    pub due: Option<Timestamp>,
+    /// Whether it sleeps: only then is `due` a time to wait for. Any other task that has a `due` can
+    /// be claimed at once, since that time may come from a clock that is ahead.
+    pub sleeping: bool,
+    /// The lease that its claim hangs on, if it is claimed.
+    pub claimed_by: Option<u64>,
+    /// Whether commands wait for it.
+    pub commanded: bool,
+}
+
+/// What a watch tells. Events are levels, not edges: each says how things are now, so seeing one
+/// twice, or only the last of several, makes no difference.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// Forget every task that you know of: a list follows (at the start, and whenever the history
+    /// that the watch resumes from is gone).
+    Reset,
+    /// The list is complete.
+    Listed,
+    /// A live task as it is now.
+    Task(TaskView),
+    /// The task has ended, was deleted or was quarantined. A task with the same id and a greater
+    /// order is another task: this event does not concern it.
+    Gone {
+        /// The task.
+        id: TaskId,
+        /// Its [`TaskRecord::order`](super::TaskRecord::order).
+        order: u64,
+        /// Every claim up to this fence is over: a task that was retried may have a later one.
+        /// `None` when the task was deleted: every claim of it is over.
+        fence: Option<Fence>,
+    },
+    /// Commands wait for a task that this lease has claimed.
+    Commands {
+        /// The task.
+        id: TaskId,
+        /// Its [`TaskRecord::order`](super::TaskRecord::order): no other task with this id may get the commands.
+        order: u64,
+        /// The commands, in order.
+        commands: Vec<QueuedCommand>,
+    },
+    /// A command for this node; to be answered with `acknowledge`.
+    Node(QueuedNodeCommand),
+    /// Another node came, went, or told something new of itself: `peers` answers it. A store that
+    /// cannot tell at no cost does not: nodes ask now and then all the same.
+    Peers,
+}

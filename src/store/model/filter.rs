@@ -1,0 +1,132 @@
+//! [`Filter`] and [`Page`]: which tasks a list returns.
+
+use windlass_statemachine::{Code, Invalid, Kind, NodeName};
+
+use super::record::TaskRecord;
+use crate::store::Error;
+
+/// The largest page of a list.
+const MAX_PAGE: u32 = 10_000;
+
+/// Which tasks are meant. Every condition that is given must hold; the default is all of them.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::Filter;
+/// use windlass::Code;
+///
+/// let dead_letters = Filter { states: vec![Code::Failed], ..Filter::default() };
+/// assert!(!dead_letters.is_all());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// In one of these states; empty for any.
+    pub states: Vec<Code>,
+    /// Only those that are set aside because their record cannot be read.
+    pub quarantined: bool,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// With each of these labels; `None` as a value means any value.
+    pub labels: Vec<(String, Option<String>)>,
+    /// Whose id begins so.
+    pub id_prefix: Option<String>,
+    /// Claimed by this node.
+    pub node: Option<NodeName>,
+    /// With this text in one of the errors that are kept (case does not matter).
+    pub error: Option<String>,
+}
+
+impl Filter {
+    /// Whether every task is meant.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether only live tasks can match, so that a store need not read those that have ended.
+    pub(crate) fn is_live_only(&self) -> bool {
+        let live = !self.states.is_empty() && !self.states.iter().any(|code| code.is_terminal());
+        live || self.node.is_some()
+    }
+
+    /// Whether this record is meant.
+    pub fn matches(&self, record: &TaskRecord) -> bool {
+        let state = record.state.as_ref().ok();
+        let task = &record.task;
+        (self.states.is_empty() || state.is_some_and(|s| self.states.contains(&s.code())))
+            && (!self.quarantined || record.state.is_err())
+            && self.kind.as_ref().is_none_or(|k| *k == task.kind)
+            && self.labels.iter().all(|(name, value)| {
+                let has = task.labels.get(name);
+                has.is_some_and(|has| value.as_ref().is_none_or(|v| v == has))
+            })
+            && self
+                .id_prefix
+                .as_ref()
+                .is_none_or(|p| task.id.as_str().starts_with(p.as_str()))
+            && self
+                .node
+                .as_ref()
+                .is_none_or(|n| record.node.as_ref() == Some(n))
+            && self.error.as_ref().is_none_or(|text| {
+                let text = text.to_lowercase();
+                match &record.state {
+                    Ok(state) => {
+                        let mut errors = state.errors.entries().iter();
+                        errors.any(|e| e.error.to_lowercase().contains(&text))
+                    }
+                    Err(e) => e.to_string().to_lowercase().contains(&text),
+                }
+            })
+    }
+}
+
+/// Which part of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Only tasks after this submit order; 0 for the first page.
+    pub after: u64,
+    /// At most so many: 1 to 10,000.
+    pub limit: u32,
+}
+
+impl Page {
+    /// Checks the size of the page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `limit`).
+    pub fn check(self) -> Result<(), Error> {
+        if (1..=MAX_PAGE).contains(&self.limit) {
+            return Ok(());
+        }
+        let reason = format!("is {}; give 1 to {MAX_PAGE}", self.limit);
+        Err(Invalid::new("limit", reason).into())
+    }
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self {
+            after: 0,
+            limit: 1000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_1_to_10000_tasks() {
+        let page = |limit| Page { after: 0, limit }.check();
+        for limit in [1, 1000, 10_000] {
+            assert!(page(limit).is_ok(), "{limit}");
+        }
+        for limit in [0, 10_001, u32::MAX] {
+            let text = page(limit).unwrap_err().to_string();
+            assert_eq!(text, format!("limit: is {limit}; give 1 to 10000"));
+        }
+    }
+}

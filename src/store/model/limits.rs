@@ -1,0 +1,20 @@
+//! [`Limits`]: what a store takes.
+
+/// What a store takes at the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a task's props, data and result together: 1 MiB by default.
+    pub max_bytes: usize,
+    /// How many commands one write takes the outcomes of: 500 by default, on etcd a quarter of
+    /// `--max-txn-ops` and 40 at the most.
+    pub max_outcomes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_bytes: 1 << 20,
+            max_outcomes: 500,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The records and requests that stores and their users exchange.
+
+mod change;
+mod claim;
+mod event;
+mod filter;
+mod limits;
+mod node;
+mod operation;
+mod record;
+
+pub use change::{Change, What};
+pub use claim::{Claim, Claimed, Commit};
+pub use event::{Event, TaskView};
+pub use filter::{Filter, Page};
+pub use limits::Limits;
+pub use node::{Lease, NodeCommand, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand};
+pub use operation::{Applied, IfExists, Operation, Submit, Submitted, Transaction};
+pub use record::{CommandRecord, Count, TaskRecord};

@@ -1,0 +1,95 @@
+//! Nodes: what they report, their leases, and the commands that they are sent.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+
+/// What a node says of itself when it joins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Its unique name.
+    pub name: NodeName,
+    /// The kinds it has handlers for; `None` when its default handler takes every kind.
+    pub kinds: Option<Vec<Kind>>,
+    /// It takes only tasks that have all of these labels.
+    #[serde(default)]
+    pub labels: Labels,
+    /// How many handlers it runs at once.
+    pub slots: u32,
+    /// The process it lives in, for operators.
+    pub pid: u32,
+    /// The version of windlass it runs.
+    pub version: String,
+}
+
+/// What a node tells with every renewal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// It claims and balances nothing.
+    pub frozen: bool,
+    /// It gives everything back and claims nothing.
+    pub draining: bool,
+    /// How many handlers run on it.
+    pub running: u32,
+}
+
+/// A node's lease. Its claims hang on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The store's number for it; never used twice.
+    pub id: u64,
+    /// Whose lease it is.
+    pub node: NodeName,
+    /// It ends this long after the last renewal.
+    pub ttl: Duration,
+}
+
+/// What an operator sends to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum NodeCommand {
+    /// Claim and balance nothing until [`Unfreeze`](Self::Unfreeze).
+    Freeze,
+    /// Go back to normal, after a freeze or a drain.
+    Unfreeze,
+    /// Balance now.
+    Balance,
+    /// Freeze, give every task back, and stay.
+    Drain,
+    /// Give this task back.
+    StopTask {
+        /// Which.
+        task: TaskId,
+    },
+}
+
+/// A command in the queue of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedNodeCommand {
+    /// Its place.
+    pub order: u64,
+    /// What is asked.
+    pub command: NodeCommand,
+}
+
+/// A node as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// What it said of itself.
+    #[serde(flatten)]
+    pub spec: NodeSpec,
+    /// What it told last.
+    #[serde(flatten)]
+    pub status: NodeStatus,
+    /// Its lease.
+    pub lease: u64,
+    /// When it joined.
+    pub joined_at: Timestamp,
+    /// How long its lease still holds, in milliseconds.
+    pub lease_left_ms: u64,
+    /// How many claims it holds.
+    pub claims: u64,
+}

@@ -1,0 +1,58 @@
+//! Tasks and commands as a store knows them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{
+    Code, Command, CommandId, Fence, Kind, NodeName, Outcome, State, Task, TaskId,
+};
+
+use crate::store::Error;
+
+/// A command as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRecord {
+    /// Its id.
+    pub id: CommandId,
+    /// The task it was sent to.
+    pub task: TaskId,
+    /// Its place in the queue.
+    pub order: u64,
+    /// What is asked.
+    pub command: Command,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// What became of it; `None` while it waits.
+    pub outcome: Option<Outcome>,
+}
+
+/// A task as the store knows it.
+#[derive(Debug, Clone)]
+pub struct TaskRecord {
+    /// The task.
+    pub task: Task,
+    /// Its state, or why that cannot be read ([`Error::Corrupt`]: the task is set aside).
+    pub state: Result<State, Error>,
+    /// Its place among all submits.
+    pub order: u64,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// The node that has claimed it.
+    pub node: Option<NodeName>,
+    /// The fence of its last claim.
+    pub fence: Fence,
+    /// How many commands wait for it.
+    pub commands: u64,
+}
+
+/// How many tasks of a kind are in a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// The kind.
+    pub kind: Kind,
+    /// The state; `None` for those that are set aside.
+    pub state: Option<Code>,
+    /// How many.
+    pub tasks: u64,
+    /// How many of them are claimed.
+    pub claimed: u64,
+}

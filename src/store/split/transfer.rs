@@ -1,0 +1,111 @@
+//! [`Transfer`] for [`Split`].
+
+use async_trait::async_trait;
+use windlass_statemachine::{State, TaskId};
+
+use super::{
+    Split, add_content,
+    coordinator::{only, stripped},
+    merge::is_fresh,
+};
+use crate::store::{Error, Exported, StateRemoval, StateWrite, Transfer, export::There};
+
+impl Split {
+    fn inner_transfer(&self) -> Result<&dyn Transfer, Error> {
+        let store = || self.registry.name().to_owned();
+        self.registry.transfer().ok_or_else(|| Error::Unsupported {
+            store: store(),
+            operation: "copy tasks",
+        })
+    }
+
+    async fn load_one(&self, id: &TaskId) -> Result<Option<State>, Error> {
+        let loaded = self.load(std::slice::from_ref(id)).await;
+        only(loaded, "load a state")
+    }
+
+    /// Takes a task: first its state into the state store, where nothing reads it as long as there is
+    /// no such task, then the rest. Where the rest is refused, the state that was there before is put
+    /// back. A crash between the two leaves a task that is to be replaced with the new state: the same
+    /// import again completes it.
+    async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
+        let id = task.task.id.clone();
+        match self.registry.get(&id).await {
+            Err(Error::NotFound { .. }) => {}
+            Ok(record) => task.check_room(&There {
+                order: record.order,
+                has_ended: record.state.is_ok_and(|s| s.code().is_terminal()),
+                is_claimed: record.node.is_some(),
+            })?,
+            Err(error) => return Err(error),
+        }
+        task.check_size(self.registry.limits().max_bytes)?;
+        let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
+        task.state = stripped(state.clone());
+        let loaded = self.load_one(&id).await;
+        if let Some(leftover) = StateRemoval::of(&id, &loaded) {
+            only(self.states.remove(vec![leftover]).await, "remove a state")?;
+        }
+        let seen = Some((state.fence, state.version));
+        let own = StateRemoval {
+            task: id.clone(),
+            seen,
+        };
+        let is_stored = !is_fresh(&state);
+        if is_stored {
+            let task = id.clone();
+            let write = StateWrite { task, state };
+            only(self.states.store(vec![write]).await, "store a state")?;
+        }
+        let imported = only(
+            self.inner_transfer()?.import(vec![task]).await,
+            "import a task",
+        );
+        if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
+            if is_stored {
+                // Its great fence must not shut out a task that took the id meanwhile.
+                only(self.states.remove(vec![own]).await, "remove a state")?;
+            }
+            if let Ok(Some(state)) = loaded {
+                let write = StateWrite { task: id, state };
+                only(self.states.store(vec![write]).await, "store a state")?;
+            }
+        }
+        imported
+    }
+}
+
+#[async_trait]
+impl Transfer for Split {
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        self.inner_transfer()?.ids().await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let exported = match self.inner_transfer() {
+            Ok(inner) => inner.export(ids).await,
+            Err(error) => return ids.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let mut whole = Vec::with_capacity(ids.len());
+        for (exported, loaded) in exported.into_iter().zip(self.load(ids).await) {
+            whole.push(exported.and_then(|mut exported| {
+                if !is_fresh(&exported.state)
+                    && let Some(stored) = loaded?
+                {
+                    add_content(&mut exported.state, &stored);
+                }
+                Ok(exported)
+            }));
+        }
+        whole
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let imports = tasks.into_iter().map(|task| self.import_one(task));
+        let mut answers = Vec::new();
+        for import in imports {
+            answers.push(import.await);
+        }
+        answers
+    }
+}

@@ -1,0 +1,144 @@
+//! The commands of tasks: sending them, reading those that wait, and their outcomes.
+
+use rusqlite::Connection;
+use windlass_statemachine::{
+    Code, Command, CommandId, Outcome, QueuedCommand, TaskId, message::SendCommand,
+};
+
+use super::{
+    batch::{Batch, Sql},
+    codes::{Log, to_code},
+    errors::Stop,
+    rows,
+};
+use crate::store::{Error, rules};
+
+/// A command with its text, which is made before the transaction begins.
+pub(super) struct Prepared {
+    send: SendCommand,
+    text: Result<String, Error>,
+}
+
+impl Prepared {
+    pub(super) fn new(send: SendCommand) -> Self {
+        let text = text(&send.command);
+        Self { send, text }
+    }
+}
+
+fn text(command: &Command) -> Result<String, Error> {
+    serde_json::to_string(command).map_err(|e| {
+        let reason = format!("cannot be written as JSON: {e}");
+        windlass_statemachine::Invalid::new("command", reason).into()
+    })
+}
+
+/// The order of a command that is known, and the task that it was sent to.
+pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskId)>> {
+    let known = batch.first(
+        "SELECT c.ord, t.id FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        [id.as_str()],
+        |row| Ok((row.get(0)?, rows::id(row, 1)?)),
+    )?;
+    Ok(known.and_then(|(order, task)| Some((order, task?))))
+}
+
+/// Queues a command; answers its order.
+pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
+    let Prepared { send, text } = prepared;
+    match known(batch, &send.id)? {
+        Some((order, task)) if task == send.task => return Ok(order as u64),
+        Some((_, task)) => return Err(Error::other_command(&send.id, &task).into()),
+        None => {}
+    }
+    let text = text.as_ref().map_err(Clone::clone)?;
+    let task = batch.first(
+        "SELECT t.n, s.last, s.size, s.code FROM tasks t JOIN states s ON s.n = t.n
+         WHERE t.id = ?1",
+        [send.task.as_str()],
+        |row| {
+            let code = to_code(row.get(3)?);
+            Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, code))
+        },
+    )?;
+    let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
+    if code.is_some_and(Code::is_terminal) {
+        return Err(Stop::Told(Error::AlreadyFinished(send.task.clone())));
+    }
+    let limit = batch.limits.max_bytes;
+    rules::command::check(&send.command, props as usize, limit, batch.now)?;
+    let order = batch.next();
+    batch.change(n, last, Log::commanded(order))?;
+    batch.run(
+        "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
+        (order, send.id.as_str(), n, batch.at, text),
+    )?;
+    batch.run(
+        "UPDATE states SET pending = pending + 1, last = ?2 WHERE n = ?1",
+        (n, order),
+    )?;
+    Ok(order as u64)
+}
+
+/// A command that waits, or why it cannot be read.
+pub(super) type Waiting = Result<QueuedCommand, (i64, String)>;
+
+/// The commands that wait for a task, in order.
+pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
+    let mut waiting = conn.prepare_cached(
+        "SELECT ord, id, command FROM commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
+    )?;
+    let rows = waiting.query_map([n], |row| {
+        let (order, id): (i64, String) = (row.get(0)?, row.get(1)?);
+        let text: String = row.get(2)?;
+        let read = || {
+            Ok(QueuedCommand {
+                order: order as u64,
+                id: CommandId::new(id).map_err(|e| e.to_string())?,
+                command: serde_json::from_str(&text).map_err(|e| e.to_string())?,
+            })
+        };
+        Ok(read().map_err(|e: String| (order, e)))
+    })?;
+    rows.collect()
+}
+
+/// An outcome as its row holds it.
+pub(super) fn outcome_text(outcome: &Outcome) -> Result<String, Error> {
+    serde_json::to_string(outcome).map_err(|e| {
+        let reason = format!("cannot be written as JSON: {e}");
+        windlass_statemachine::Invalid::new("outcome", reason).into()
+    })
+}
+
+/// Records what became of a command that waits for task `n`; answers whether it did.
+pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sql<bool> {
+    let settled = batch.run(
+        "UPDATE commands SET outcome = ?3 WHERE ord = ?1 AND n = ?2 AND outcome IS NULL",
+        (order, n, outcome),
+    )?;
+    Ok(settled > 0)
+}
+
+/// A command whose record cannot be read ends here: it must not stop those behind it.
+pub(super) fn reject_unreadable(
+    batch: &Batch<'_>,
+    n: i64,
+    order: i64,
+    reason: &str,
+) -> Result<(), Stop> {
+    let outcome = outcome_text(&rules::command::unreadable(reason))?;
+    if settle(batch, n, order, &outcome)? {
+        batch.run("UPDATE states SET pending = pending - 1 WHERE n = ?1", [n])?;
+    }
+    Ok(())
+}
+
+/// Rejects whatever waits for a task that has ended.
+pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: Code) -> Result<(), Stop> {
+    batch.run(
+        "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
+        (n, outcome_text(&rules::command::ended(code))?),
+    )?;
+    Ok(())
+}

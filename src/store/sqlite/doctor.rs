@@ -1,0 +1,399 @@
+//! The examination of a file.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row};
+
+use super::{
+    SqliteStore,
+    batch::{Batch, Sql},
+    boot::LeaseClock,
+    codes::time,
+    errors::Stop,
+    file, lease,
+    modes::{not_writable, permissions},
+    process,
+    rows::{self, RECORD, RECORD_TABLES},
+    schema,
+    space::free,
+};
+use crate::store::{
+    Doctor, Error,
+    examine::{Examination, Finding, Latency, Strays, Verdict},
+};
+
+const CALLS: usize = 10;
+/// A log of this size is written back too seldom.
+const LARGE_WAL: u64 = 256 << 20;
+
+#[async_trait]
+impl Doctor for SqliteStore {
+    async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
+        let inner = &self.0;
+        let (clock, full) = (inner.lease_clock.clone(), how.full);
+        let writes = !inner.writer.refuses();
+        // Before anything is written: with the next write, leases that are over end.
+        let read = inner.readers.run("examine the store", move |conn| {
+            let mut findings = first(conn, &clock, full)?;
+            // Only a program that writes turns the log on.
+            findings.retain(|finding| writes || finding.check != "journal");
+            Ok((findings, stray(conn)?))
+        });
+        let (mut findings, strays) = read.await?;
+        let (mut reads, mut writes) = (Latency::default(), Latency::default());
+        for _ in 0..CALLS {
+            let read = inner
+                .readers
+                .run("read the schema's version", |conn| Ok(version(conn)?));
+            let version = reads.measure(read).await?;
+            if inner.writer.refuses() {
+                continue;
+            }
+            let write = inner
+                .writer
+                .run("write the schema's version", 1, move |batch| {
+                    batch
+                        .connection()
+                        .pragma_update(None, "user_version", version)
+                });
+            writes.measure(write).await?;
+        }
+        findings.insert(0, Latency::finding(reads, writes));
+        let mut repaired = Repaired::default();
+        if how.repair {
+            let mend = inner.writer.run("mend the store", 1, mend);
+            repaired = mend.await?;
+        }
+        findings.extend(strays.findings(&repaired));
+        findings.push(log(&inner.path, self, how.repair).await?);
+        findings.push(permissions(&inner.path));
+        findings.extend(inner.writer.refuses().then(|| not_writable(&inner.path)));
+        findings.push(space(&inner.path));
+        Ok(findings)
+    }
+}
+
+fn version(conn: &Connection) -> Sql<i64> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// The file itself, the clock, the nodes.
+fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
+    let mut findings = vec![Finding::ok(
+        "version",
+        format!(
+            "schema {} (this program: {}), SQLite {}",
+            version(conn)?,
+            schema::MIGRATIONS.len(),
+            rusqlite::version()
+        ),
+    )];
+    findings.push(integrity(conn, full)?);
+    let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    findings.push(journal(&mode));
+    findings.push(clocks(conn)?);
+    findings.push(stale(conn, clock)?);
+    Ok(findings)
+}
+
+/// The quick check reads every page. The full one also compares each index with its table.
+fn integrity(conn: &Connection, full: bool) -> Sql<Finding> {
+    let (check, whole) = if full {
+        (
+            "PRAGMA integrity_check(5)",
+            "the file is whole (full check)",
+        )
+    } else {
+        (
+            "PRAGMA quick_check(5)",
+            "the file is whole (quick check; --full also compares the indexes)",
+        )
+    };
+    let lines = conn
+        .prepare(check)?
+        .query_map((), |row| row.get(0))
+        .and_then(Iterator::collect::<Sql<Vec<String>>>);
+    let damaged = "stop every program that uses the file, copy it with its -wal, and restore a \
+                   backup, or save what can be read: sqlite3 FILE .recover | sqlite3 new.db";
+    let wrong = match lines {
+        Ok(lines) if lines == ["ok"] => return Ok(Finding::ok("integrity", whole)),
+        Ok(lines) => lines.join("; "),
+        Err(error) => error.to_string(),
+    };
+    Ok(Finding::new("integrity", Verdict::Error, wrong, damaged))
+}
+
+fn journal(mode: &str) -> Finding {
+    if mode == "wal" {
+        return Finding::ok("journal", "write-ahead log");
+    }
+    let advice = "open the file with windlass: it turns the write-ahead log on";
+    Finding::new("journal", Verdict::Error, format!("mode {mode}"), advice)
+}
+
+/// Whether what was written is in the future of this clock.
+fn clocks(conn: &Connection) -> Result<Finding, Stop> {
+    let newest: Option<i64> = conn.query_row(
+        "SELECT max(at) FROM (SELECT at FROM changes WHERE seq > (SELECT max(seq) FROM changes) - 100
+             UNION ALL SELECT joined_at FROM leases WHERE ended_at IS NULL)",
+        (),
+        |row| row.get(0),
+    )?;
+    let now = jiff::Timestamp::now();
+    let ahead = newest.map_or(0, |newest| time(newest).duration_since(now).as_secs());
+    if ahead < 2 {
+        return Ok(Finding::ok("clock", "nothing was written in the future"));
+    }
+    let found = format!("the newest change was written {ahead} s in the future of this clock");
+    let advice = "look at the clock of this machine: wake-ups follow it";
+    Ok(Finding::new("clock", Verdict::Warning, found, advice))
+}
+
+fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
+    let mut live = conn.prepare(
+        "SELECT node, boot, expires, process FROM leases WHERE ended_at IS NULL ORDER BY node",
+    )?;
+    let (boot, now) = (clock.boot().to_owned(), clock.now());
+    let rows = live.query_map((), |row| {
+        let process: Option<String> = row.get(3)?;
+        let over = row.get::<_, String>(1)? != boot || row.get::<_, i64>(2)? <= now;
+        let gone = process.is_some_and(|process| process::has_ended(&process));
+        Ok((row.get::<_, String>(0)?, over || gone))
+    })?;
+    let rows: Vec<(String, bool)> = rows.collect::<Sql<_>>()?;
+    let stale: Strays = rows
+        .iter()
+        .filter(|(_, s)| *s)
+        .map(|(n, _)| n.clone())
+        .collect();
+    if stale.count == 0 {
+        return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
+    }
+    // They end with the next write, which this examination makes.
+    let what = (Verdict::Warning, "nodes that were gone without leaving");
+    let advice = "their tasks are free from now on; look why they died";
+    Ok(Finding::none_of("nodes", what, &stale, 0, advice))
+}
+
+/// What should not be there.
+struct Stray {
+    quarantined: Strays,
+    records: Strays,
+    commands: Strays,
+    claims: Strays,
+    pending: Strays,
+}
+
+/// How many of it were mended.
+#[derive(Default)]
+struct Repaired {
+    commands: u64,
+    claims: u64,
+    pending: u64,
+}
+
+const OF_NOBODY: &str = "SELECT id FROM commands WHERE n NOT IN (SELECT n FROM tasks)";
+const BY_NOBODY: &str = "SELECT coalesce(t.id, s.n) FROM states s LEFT JOIN tasks t ON t.n = s.n
+     WHERE s.owner IS NOT NULL AND NOT EXISTS
+         (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)";
+const MISCOUNTED: &str = "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n
+     WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.pending <>
+         (SELECT count(*) FROM commands c WHERE c.n = s.n AND c.outcome IS NULL)";
+
+fn stray(conn: &Connection) -> Result<Stray, Stop> {
+    let named = |sql: &str| -> Sql<Strays> {
+        let mut found = conn.prepare(sql)?;
+        let names = found.query_map((), |row| name(row, 0))?;
+        names.collect()
+    };
+    Ok(Stray {
+        quarantined: unreadable(conn)?,
+        records: named(
+            "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
+             UNION ALL SELECT id FROM tasks WHERE n NOT IN (SELECT n FROM states)",
+        )?,
+        commands: named(OF_NOBODY)?,
+        claims: named(BY_NOBODY)?,
+        pending: named(MISCOUNTED)?,
+    })
+}
+
+/// The text in a column, or a description of another value there.
+fn name(row: &Row<'_>, column: usize) -> Sql<String> {
+    let name: rusqlite::types::Value = row.get(column)?;
+    Ok(match name {
+        rusqlite::types::Value::Text(text) => text,
+        other => format!("{other:?}"),
+    })
+}
+
+/// The tasks whose record this program cannot read. SQLite preselects them: it also rejects JSON that
+/// is nested deeper than about 1,000, which this program reads.
+fn unreadable(conn: &Connection) -> Sql<Strays> {
+    let mut suspects = conn.prepare(&format!(
+        "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL
+             OR NOT json_valid(s.state) OR NOT json_valid(t.props)"
+    ))?;
+    let names = suspects.query_map((), |row| match rows::record(row) {
+        Ok(Some(record)) if record.state.is_ok() => Ok(None),
+        _ => name(row, 1).map(Some),
+    })?;
+    names.filter_map(Result::transpose).collect()
+}
+
+impl Stray {
+    fn findings(&self, repaired: &Repaired) -> Vec<Finding> {
+        let error = |what| (Verdict::Error, what);
+        let repair = "windlass doctor --repair mends it";
+        vec![
+            Finding::none_of(
+                "quarantined",
+                (Verdict::Warning, "records that cannot be read"),
+                &self.quarantined,
+                0,
+                "windlass list --quarantined tells why; windlass retry reads them again",
+            ),
+            Finding::none_of(
+                "records",
+                error("states without task, or tasks without state"),
+                &self.records,
+                0,
+                "somebody has changed the file by hand: restore a backup, or delete those rows",
+            ),
+            Finding::none_of(
+                "commands",
+                error("commands for tasks that do not exist"),
+                &self.commands,
+                repaired.commands,
+                repair,
+            ),
+            Finding::none_of(
+                "queues",
+                error("tasks with another number of commands than is noted"),
+                &self.pending,
+                repaired.pending,
+                repair,
+            ),
+            Finding::none_of(
+                "claims",
+                error("tasks that are claimed by nodes that do not exist"),
+                &self.claims,
+                repaired.claims,
+                repair,
+            ),
+        ]
+    }
+}
+
+fn mend(batch: &mut Batch<'_>) -> Sql<Repaired> {
+    let commands = batch.run(
+        "DELETE FROM commands WHERE n NOT IN (SELECT n FROM tasks)",
+        (),
+    )?;
+    let pending = batch.run(
+        "UPDATE states SET pending =
+             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)
+         WHERE ended_at IS NULL AND quarantine IS NULL AND pending <>
+             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)",
+        (),
+    )?;
+    let leases: Vec<(i64, String)> = batch.all(
+        "SELECT DISTINCT s.owner, coalesce((SELECT node FROM leases l WHERE l.id = s.owner), '')
+         FROM states s WHERE s.owner IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let mut claims = 0;
+    for (lease, node) in leases {
+        let node = if node.is_empty() { "unknown" } else { &node };
+        claims += lease::end_claims(batch, lease, Some(node))?;
+    }
+    Ok(Repaired {
+        commands: commands as u64,
+        claims: claims as u64,
+        pending: pending as u64,
+    })
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+fn bytes_of(path: &Path, ending: &str) -> u64 {
+    std::fs::metadata(file::beside(path, ending)).map_or(0, |file| file.len())
+}
+
+/// The log of the file, which is written back on request.
+async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, Error> {
+    let before = bytes_of(path, "-wal");
+    if repair {
+        let checkpoint = store.0.readers.run("write the log back", |conn| {
+            conn.pragma_update(None, "query_only", false)?;
+            let done = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| {
+                row.get::<_, i64>(0)
+            });
+            conn.pragma_update(None, "query_only", true)?;
+            Ok(done?)
+        });
+        // Others may be reading: then it stays, and is not wrong for that.
+        let _ = checkpoint.await;
+    }
+    let bytes = bytes_of(path, "-wal");
+    if bytes < LARGE_WAL {
+        let mut finding = Finding::ok("log", mib(bytes));
+        finding.repaired = u64::from(repair && bytes < before);
+        return Ok(finding);
+    }
+    let advice = "a program keeps a transaction open, so that the log cannot be written back: look \
+                  for a backup or a shell; windlass doctor --repair tries it";
+    Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
+}
+
+fn space(path: &Path) -> Finding {
+    let size = bytes_of(path, "") + bytes_of(path, "-wal");
+    let Some(free) = free(path) else {
+        let found = format!("{}; the free space is not known", mib(size));
+        return Finding::new("space", Verdict::Unknown, found, "");
+    };
+    let found = format!("{}, {} free on that disk", mib(size), mib(free));
+    judge_space(size, free, found)
+}
+
+/// A disk that is nearly full stops every write; a file needs its own size again to be cleaned up.
+fn judge_space(size: u64, free: u64, found: String) -> Finding {
+    let advice = "free space on that disk, or purge what has ended: windlass purge --older-than 1d";
+    let verdict = match free {
+        free if free < 32 << 20 => Verdict::Error,
+        free if free < size.max(256 << 20) => Verdict::Warning,
+        _ => return Finding::ok("space", found),
+    };
+    Finding::new("space", verdict, found, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_is_told() {
+        let judge = |size, free| judge_space(size, free, String::new()).verdict;
+        assert_eq!(judge(1 << 20, 1 << 30), Verdict::Ok);
+        assert_eq!(judge(1 << 20, 200 << 20), Verdict::Warning);
+        assert_eq!(judge(1 << 40, 1 << 30), Verdict::Warning);
+        assert_eq!(judge(1 << 20, 1 << 20), Verdict::Error);
+    }
+
+    /// A file cannot be put into this mode while a store has it open.
+    #[test]
+    fn any_other_journal_is_told() {
+        assert_eq!(journal("wal").verdict, Verdict::Ok);
+        let finding = journal("delete");
+        assert_eq!(
+            (finding.verdict, &*finding.found),
+            (Verdict::Error, "mode delete")
+        );
+        assert!(finding.advice.contains("open the file with windlass"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Leases: joining, renewing, leaving, and the reaping of those that have ended.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, Row};
+
+use super::{
+    batch::{Batch, Sql},
+    boot::LeaseClock,
+    codes::Log,
+    errors::Stop,
+    process,
+};
+use crate::store::{Error, Lease, NodeSpec};
+
+const ENDED: &str = "SELECT id, node FROM leases
+     WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
+
+const OF_PROCESSES: &str = "SELECT id, node, process FROM leases
+     WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
+
+/// Whether there is a lease to [`reap`].
+pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
+    let mut ended = conn.prepare_cached(ENDED)?;
+    if ended.exists((clock.boot(), clock.now()))? {
+        return Ok(true);
+    }
+    let mut of_processes = conn.prepare_cached(OF_PROCESSES)?;
+    let mut rows = of_processes.query([clock.boot()])?;
+    while let Some(row) = rows.next()? {
+        if process::has_ended(&row.get::<_, String>(2)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ends the leases whose time is over, and now and then those of processes that have ended. Every
+/// transaction begins with it, so that no write can follow the end of its lease.
+pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
+    let boot = batch.clock.boot();
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+    let mut ended = batch.all(ENDED, (boot, batch.clock.now()), read)?;
+    if batch.clock.looks_at_processes() {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?));
+        for (lease, node, process) in batch.all(OF_PROCESSES, [boot], read)? {
+            if !ended.iter().any(|(id, _)| *id == lease) && process::has_ended(&process) {
+                ended.push((lease, node));
+            }
+        }
+    }
+    for (lease, node) in ended {
+        let claims = end(batch, lease, Some(&node))?;
+        batch.lost.push((node, lease, claims));
+    }
+    Ok(())
+}
+
+/// Ends a lease: its claims are lost by `lost_by`, or given back. Answers how many there were.
+fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
+    let claims = end_claims(batch, lease, lost_by)?;
+    batch.run(
+        "UPDATE leases SET ended_at = ?2 WHERE id = ?1",
+        (lease, batch.at),
+    )?;
+    batch.run(
+        "DELETE FROM node_commands WHERE lease = ?1 AND outcome IS NULL",
+        [lease],
+    )?;
+    Ok(claims)
+}
+
+/// Ends the claims of a lease.
+pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
+    let claims = batch.all(
+        "SELECT n, last, fence FROM states WHERE owner = ?1 ORDER BY n",
+        [lease],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    for &(n, last, fence) in &claims {
+        let log = match lost_by {
+            Some(_) => Log::lost(fence),
+            None => Log::dropped(fence),
+        };
+        let seq = batch.change(n, last, log)?;
+        batch.run(
+            "UPDATE states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
+            (n, lost_by, seq),
+        )?;
+    }
+    Ok(claims.len())
+}
+
+/// Whether the lease lives. Within a transaction, ended ones have been reaped.
+pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
+    let mut lives =
+        conn.prepare_cached("SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL")?;
+    lives.exists([lease])
+}
+
+pub(super) fn join(
+    batch: &mut Batch<'_>,
+    node: &NodeSpec,
+    spec: &str,
+    status: &str,
+    ttl: Duration,
+) -> Result<Lease, Stop> {
+    let name = node.name.as_str();
+    let live = "SELECT 1 FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    if batch.first(live, [name], |_| Ok(()))?.is_some() {
+        return Err(Stop::Told(Error::node_exists(&node.name)));
+    }
+    // So that the end of the longest lease is still a number that SQLite can hold.
+    let ms = i64::try_from(ttl.as_millis())
+        .unwrap_or(i64::MAX)
+        .min(1 << 61);
+    let clock = batch.clock;
+    let joined = batch.all(
+        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at, process)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
+        (
+            name,
+            spec,
+            status,
+            ms,
+            clock.boot(),
+            clock.now() + ms,
+            batch.at,
+            clock.process(),
+        ),
+        |row| row.get::<_, i64>(0),
+    )?;
+    let id = joined
+        .first()
+        .copied()
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(Lease {
+        id: id as u64,
+        node: node.name.clone(),
+        ttl,
+    })
+}
+
+pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
+    let now = batch.clock.now();
+    let renewed = batch.run(
+        "UPDATE leases SET expires = ?2 + ttl, status = ?3 WHERE id = ?1 AND ended_at IS NULL",
+        (lease.id as i64, now, status),
+    )?;
+    if renewed == 0 {
+        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
+    }
+    Ok(())
+}
+
+pub(super) fn leave(batch: &mut Batch<'_>, lease: u64) -> Sql<()> {
+    let live = "SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL";
+    if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {
+        end(batch, lease as i64, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The nodes that live, and the commands that they are sent.
+
+use rusqlite::Connection;
+use windlass_statemachine::NodeName;
+
+use super::{
+    batch::{Batch, Sql, first},
+    boot::LeaseClock,
+    codes::{Log, time},
+    errors::Stop,
+    lease::lives,
+};
+use crate::store::{Error, Lease, NodeRecord, NodeSpec, NodeStatus};
+
+pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRecord>, Stop> {
+    let now = clock.now();
+    let mut nodes = conn.prepare_cached(
+        "SELECT id, spec, status, joined_at, expires,
+                (SELECT count(*) FROM states WHERE owner = leases.id)
+         FROM leases WHERE ended_at IS NULL AND boot = ?1 AND expires > ?2 ORDER BY node",
+    )?;
+    let rows = nodes.query_map((clock.boot(), now), |row| {
+        let spec = serde_json::from_str::<NodeSpec>(&row.get::<_, String>(1)?);
+        let status = serde_json::from_str::<NodeStatus>(&row.get::<_, String>(2)?);
+        let lease: i64 = row.get(0)?;
+        let left: i64 = row.get::<_, i64>(4)? - now;
+        let (joined_at, claims) = (time(row.get(3)?), row.get::<_, i64>(5)?);
+        let record = |spec, status| NodeRecord {
+            spec,
+            status,
+            lease: lease as u64,
+            joined_at,
+            lease_left_ms: left as u64,
+            claims: claims as u64,
+        };
+        Ok(spec
+            .and_then(|spec| Ok(record(spec, status?)))
+            .map_err(|e| Error::Corrupt {
+                what: format!("lease {lease}"),
+                reason: e.to_string(),
+            }))
+    })?;
+    rows.map(|node| Ok(node??)).collect()
+}
+
+/// Sends a command to a node; answers its order.
+pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
+    let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
+        return Err(Stop::Told(Error::no_node(node)));
+    };
+    let order = batch.change(0, 0, Log::node(lease))?;
+    batch.run(
+        "INSERT INTO node_commands (ord, lease, sent_at, command) VALUES (?1, ?2, ?3, ?4)",
+        (order, lease, batch.at, command),
+    )?;
+    Ok(order as u64)
+}
+
+/// Notes the answer of a node; the first one stays, for its sender may have read it already.
+pub(super) fn acknowledge(
+    batch: &Batch<'_>,
+    lease: &Lease,
+    order: u64,
+    outcome: &str,
+) -> Result<(), Stop> {
+    if !lives(batch.connection(), lease.id as i64)? {
+        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
+    }
+    let answered = batch.run(
+        "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
+        (order as i64, lease.id as i64, outcome),
+    )?;
+    if answered == 0 {
+        return Err(Stop::Told(Error::no_node_command(order)));
+    }
+    Ok(())
+}
+
+/// What a node answered to a command; `None` for a command that there is not.
+pub(super) fn outcome(conn: &Connection, order: u64) -> Sql<Option<Option<String>>> {
+    let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
+    first(&mut outcome, [order as i64], |row| row.get(0))
+}

@@ -1,0 +1,262 @@
+//! What operators ask for: tasks, lists, counts, commands.
+
+use rusqlite::{Connection, types::Value};
+use windlass_statemachine::{CommandId, Kind, TaskId};
+
+use super::{
+    batch::{Sql, first},
+    codes::{from_code, to_code},
+    errors::Stop,
+    rows,
+};
+use crate::store::{CommandRecord, Count, Error, Filter, Page, TaskRecord};
+
+/// The row of a task.
+pub(super) fn row_of(conn: &Connection, id: &TaskId) -> Result<i64, Stop> {
+    let mut row = conn.prepare_cached("SELECT n FROM tasks WHERE id = ?1")?;
+    let n = first(&mut row, [id.as_str()], |row| row.get(0))?;
+    Ok(n.ok_or_else(|| Error::no_task(id))?)
+}
+
+pub(super) fn get(conn: &Connection, id: &TaskId) -> Result<TaskRecord, Stop> {
+    let sql = format!(
+        "SELECT {} FROM {} WHERE t.id = ?1",
+        rows::RECORD,
+        rows::RECORD_TABLES
+    );
+    let record = first(
+        &mut *conn.prepare_cached(&sql)?,
+        [id.as_str()],
+        rows::record,
+    )?;
+    Ok(record.flatten().ok_or_else(|| Error::no_task(id))?)
+}
+
+/// The query of a list, and its values. What has an index, or saves the reading of a state, is asked
+/// of SQLite; the filter itself decides.
+fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
+    // SQLite does not see by itself that live and claimed tasks are few among those that have ended.
+    let index = match filter {
+        Filter { node: Some(_), .. } => Some("states_owned"),
+        Filter {
+            id_prefix: None, ..
+        } if filter.is_live_only() => Some("states_live"),
+        _ => None,
+    };
+    let tables = match index {
+        Some(index) => format!("states s INDEXED BY {index} {}", rows::RECORD_BY_STATE),
+        None => rows::RECORD_TABLES.to_owned(),
+    };
+    let n = if index.is_some() { "s.n" } else { "t.n" };
+    let mut sql = format!("SELECT {} FROM {tables} WHERE {n} > ?", rows::RECORD);
+    let mut values = vec![Value::from(page.after as i64)];
+    if !filter.states.is_empty() {
+        let codes: Vec<_> = filter
+            .states
+            .iter()
+            .map(|c| from_code(*c).to_string())
+            .collect();
+        sql += &format!(
+            " AND s.quarantine IS NULL AND s.code IN ({})",
+            codes.join(", ")
+        );
+        if filter.states.iter().all(|c| c.is_terminal()) {
+            sql += " AND s.ended_at IS NOT NULL";
+        } else if !filter.states.iter().any(|c| c.is_terminal()) {
+            sql += " AND s.ended_at IS NULL";
+        }
+    }
+    if let Some(kind) = &filter.kind {
+        sql += " AND t.kind = ?";
+        values.push(kind.to_string().into());
+    }
+    if let Some(prefix) = &filter.id_prefix {
+        sql += " AND t.id >= ?";
+        values.push(prefix.clone().into());
+        if let Some(end) = after_prefix(prefix) {
+            sql += " AND t.id < ?";
+            values.push(end.into());
+        }
+    }
+    if let Some(node) = &filter.node {
+        sql += " AND s.owner = (SELECT id FROM leases WHERE node = ? AND ended_at IS NULL)";
+        values.push(node.to_string().into());
+    }
+    sql += &format!(" ORDER BY {n}");
+    (sql, values)
+}
+
+/// The matching tasks.
+pub(super) fn list(
+    conn: &Connection,
+    filter: &Filter,
+    page: Page,
+) -> Result<Vec<TaskRecord>, Stop> {
+    let (sql, values) = list_query(filter, page);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+    let mut found = Vec::new();
+    while found.len() < page.limit as usize
+        && let Some(row) = rows.next()?
+    {
+        match rows::record(row)? {
+            Some(record) if filter.matches(&record) => found.push(record),
+            Some(_) => {}
+            None => tracing::error!(row = row.get::<_, i64>(0)?, "a task's id cannot be read"),
+        }
+    }
+    Ok(found)
+}
+
+/// The first text that is greater than every text that begins with `prefix`.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        // The one gap in the numbers of characters is skipped.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
+/// The identity that the file was given when it was made.
+pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
+    let mut read = conn.prepare_cached("SELECT value FROM meta WHERE name = 'store_id'")?;
+    Ok(read.query_row((), |row| row.get(0))?)
+}
+
+pub(super) fn counts(conn: &Connection) -> Result<Vec<Count>, Stop> {
+    let mut counts = conn.prepare_cached(
+        "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)
+         FROM states s JOIN tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
+    )?;
+    let rows = counts.query_map((), |row| {
+        let code: Option<i64> = row.get(1)?;
+        Ok(Kind::new(row.get::<_, String>(0)?).ok().map(|kind| {
+            Ok(Count {
+                kind,
+                state: code.and_then(to_code),
+                tasks: row.get::<_, i64>(2)? as u64,
+                claimed: row.get::<_, i64>(3)? as u64,
+            })
+        }))
+    })?;
+    Ok(rows
+        .filter_map(Result::transpose)
+        .map(|row| row?)
+        .collect::<Sql<_>>()?)
+}
+
+pub(super) fn command(conn: &Connection, id: &CommandId) -> Result<CommandRecord, Stop> {
+    let sql = format!(
+        "SELECT {} FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        rows::COMMAND
+    );
+    let found = first(
+        &mut *conn.prepare_cached(&sql)?,
+        [id.as_str()],
+        rows::command,
+    )?;
+    Ok(found.ok_or_else(|| Error::no_command(id))??)
+}
+
+pub(super) fn commands(conn: &Connection, id: &TaskId) -> Result<Vec<CommandRecord>, Stop> {
+    let n = row_of(conn, id)?;
+    let sql = format!(
+        "SELECT {} FROM commands c JOIN tasks t ON t.n = c.n WHERE c.n = ?1 ORDER BY c.ord",
+        rows::COMMAND
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut found = Vec::new();
+    for command in statement.query_map([n], rows::command)? {
+        match command? {
+            Ok(command) => found.push(command),
+            Err(error) => tracing::error!(task = %id, %error, "a command is left out of the list"),
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+    use windlass_statemachine::Code;
+
+    use super::*;
+    use crate::store::sqlite::schema;
+
+    /// A file with ten live tasks, the first of them claimed, after this many that have ended.
+    fn file(ended: i64) -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut conn, "f", schema::MIGRATIONS).unwrap();
+        conn.execute_batch(
+            "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
+             VALUES ('n', '{}', '{}', 1, '', 1, 1)",
+        )
+        .unwrap();
+        let state = |code, ended: &str, owner: &str| {
+            format!(
+                "INSERT INTO states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}')"
+            )
+        };
+        for n in 1..=ended + 10 {
+            let task = "INSERT INTO tasks (n, id, kind, priority, submitted_at, props)
+                        VALUES (?1, 'id' || ?1, 'k', 0, 0, 'null')";
+            conn.execute(task, [n]).unwrap();
+            let state = match n - ended {
+                ..1 => state(4, "1", "NULL"),
+                1 => state(1, "NULL", "1"),
+                _ => state(1, "NULL", "NULL"),
+            };
+            conn.execute(&state, [n]).unwrap();
+        }
+        conn
+    }
+
+    /// How many steps SQLite takes for a list, and how many rows it finds.
+    fn steps(ended: i64, filter: &Filter) -> (i32, usize) {
+        let conn = file(ended);
+        let (sql, values) = list_query(filter, Page::default());
+        let mut statement = conn.prepare(&sql).unwrap();
+        let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+        let mut found = 0;
+        while rows.next().unwrap().is_some() {
+            found += 1;
+        }
+        drop(rows);
+        (statement.get_status(StatementStatus::VmStep), found)
+    }
+
+    #[test]
+    fn a_list_of_what_lives_reads_nothing_that_has_ended() {
+        let live = Filter {
+            states: vec![Code::Runnable, Code::Sleeping],
+            ..Filter::default()
+        };
+        let of_kind = Filter {
+            kind: Some("k".parse().unwrap()),
+            ..live.clone()
+        };
+        let of_node = Filter {
+            node: Some("n".parse().unwrap()),
+            ..Filter::default()
+        };
+        for (filter, tasks) in [(live, 10), (of_kind, 10), (of_node, 1)] {
+            let (alone, found) = steps(0, &filter);
+            assert_eq!(found, tasks, "{filter:?}");
+            let among = steps(3000, &filter);
+            assert_eq!(among, (alone, tasks), "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(after_prefix("ab").as_deref(), Some("ac"));
+        assert_eq!(after_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(after_prefix("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(after_prefix("\u{10ffff}"), None);
+        assert_eq!(after_prefix(""), None);
+    }
+}

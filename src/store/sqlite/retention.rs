@@ -1,0 +1,91 @@
+//! Deleting what is old, in steps that are small enough for others to write between them.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use windlass_statemachine::{Code, TaskId};
+
+use super::{
+    batch::{Batch, Sql, first, newest},
+    codes::{from_code, time},
+    delete,
+};
+use crate::store::retention;
+
+/// How many tasks or changes one step deletes.
+pub(super) const STEP: u32 = 1000;
+
+/// Deletes the oldest tasks that ended in one of `states` before `before`; answers how many.
+pub(super) fn purge(batch: &mut Batch<'_>, states: &[Code], before: i64, limit: u32) -> Sql<u64> {
+    let mut found: Vec<(i64, i64, i64, String)> = Vec::new();
+    for state in states.iter().filter(|s| s.is_terminal()) {
+        // One state at a time: so the index tells the oldest without sorting.
+        found.extend(batch.all(
+            "SELECT s.ended_at, s.n, s.last, t.id FROM states s JOIN tasks t ON t.n = s.n
+             WHERE s.code = ?1 AND s.ended_at < ?2 ORDER BY s.ended_at LIMIT ?3",
+            (from_code(*state), before, limit),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )?);
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(limit as usize);
+    let mut purged = 0;
+    for (_, n, last, id) in found {
+        if let Ok(id) = TaskId::new(id) {
+            delete::remove(batch, n, &id, last)?;
+            purged += 1;
+        }
+    }
+    Ok(purged)
+}
+
+/// Forgets up to `limit` of the oldest changes that were before `before`, and what only they
+/// spoke of; answers how many. The newest change of all stays: the numbering goes on from it.
+pub(super) fn history(
+    batch: &Batch<'_>,
+    (before, now): (Timestamp, Timestamp),
+    limit: u32,
+) -> Sql<u64> {
+    let conn = batch.connection();
+    let newest = newest(conn)?;
+    let mut ats = conn.prepare_cached("SELECT at FROM changes WHERE seq < ?1 ORDER BY seq")?;
+    let ats = ats.query_map([newest], |row| Ok(time(row.get(0)?)))?;
+    let old = retention::oldest(ats, (before, now), limit as usize)?;
+    if old == 0 {
+        return Ok(0);
+    }
+    let pruned = batch.run(
+        "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM
+             (SELECT seq FROM changes WHERE seq < ?1 ORDER BY seq LIMIT ?2))",
+        (newest, old as i64),
+    )?;
+    Ok(pruned as u64)
+}
+
+/// When the newest change was made, as its writer's clock showed.
+pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
+    let mut newest = conn.prepare("SELECT at FROM changes ORDER BY seq DESC LIMIT 1")?;
+    first(&mut newest, (), |row| Ok(time(row.get(0)?)))
+}
+
+/// Forgets the names that no change speaks of any more.
+pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
+    let oldest = "SELECT seq, at FROM changes ORDER BY seq LIMIT 1";
+    let oldest = batch.first(oldest, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some((seq, at)): Option<(i64, i64)> = oldest else {
+        return Ok(());
+    };
+    batch.run(
+        "DELETE FROM gone WHERE n IN (SELECT n FROM gone WHERE seq < ?1 LIMIT ?2)",
+        (seq, STEP),
+    )?;
+    if at >= before {
+        // A claim is older than the end of its lease.
+        batch.run("DELETE FROM leases WHERE ended_at < ?1", [before])?;
+    }
+    batch.run(
+        "DELETE FROM node_commands WHERE outcome IS NOT NULL AND sent_at < ?1",
+        [before],
+    )?;
+    Ok(())
+}

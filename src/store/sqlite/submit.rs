@@ -1,0 +1,117 @@
+//! Submitting tasks.
+
+use windlass_statemachine::{Code, State};
+
+use super::{
+    batch::Batch,
+    codes::{Log, from_code, micros, to_code},
+    delete::forget,
+    errors::Stop,
+    json, rows,
+    texts::to_json,
+};
+use crate::store::{
+    Error, Submit, Submitted,
+    rules::{
+        self,
+        submit::{Taken, Verdict},
+    },
+};
+
+/// What is known of the task that has an id.
+struct Existing {
+    n: i64,
+    /// Of a task without a code that anybody knows, no end is known.
+    has_ended: bool,
+    fence: i64,
+}
+
+pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted, Stop> {
+    let task = &submit.task;
+    rules::size::check_task(task, batch.limits.max_bytes)?;
+    let existing = batch.first(
+        "SELECT t.n, s.code, s.fence FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        [task.id.as_str()],
+        |row| {
+            Ok(Existing {
+                n: row.get(0)?,
+                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                fence: row.get(2)?,
+            })
+        },
+    )?;
+    let mut fence = 0;
+    if let Some(existing) = existing {
+        match decide(batch, submit, &existing)? {
+            Verdict::Existing(code) => return Ok(Submitted::Existing(code)),
+            Verdict::Replace => {
+                forget(batch, existing.n, &task.id, batch.next())?;
+                fence = existing.fence;
+            }
+        }
+    }
+    let state = State::submitted(task.start_at, batch.now);
+    let text = to_json(&state)?;
+    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
+    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
+    let (labels, retry) = (labels.transpose()?, retry.transpose()?);
+    let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
+    batch.run(
+        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        (
+            n,
+            task.id.as_str(),
+            task.kind.as_str(),
+            task.priority,
+            batch.at,
+            labels,
+            task.start_at.map(|at| at.to_string()),
+            retry,
+            task.props.as_str(),
+        ),
+    )?;
+    batch.run(
+        "INSERT INTO states (n, code, due, fence, last, size, version, state)
+         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6)",
+        (
+            n,
+            from_code(state.code()),
+            state.due().map(micros),
+            fence,
+            task.props.len() as i64,
+            text,
+        ),
+    )?;
+    Ok(Submitted::New)
+}
+
+/// Decides a submit whose id is taken. Only a rule that compares the tasks has the other one read.
+fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
+    let id = &submit.task.id;
+    let mut there = None;
+    if rules::submit::compares(submit.if_exists) {
+        there = batch.first(
+            "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
+                        s.state, s.quarantine
+                 FROM tasks t JOIN states s ON s.n = t.n WHERE t.n = ?1",
+            [existing.n],
+            |row| {
+                let quarantine: Option<String> = row.get(8)?;
+                Ok((rows::task(row, 0)?, rows::state(row, 7)?, quarantine))
+            },
+        )?;
+    }
+    let (task, state, quarantine) = there.unwrap_or((None, Err(String::new()), None));
+    let whole = task.as_ref().filter(|(_, wrong)| wrong.is_none());
+    let code = match (quarantine, state) {
+        (None, Ok(state)) => Ok(state.code()),
+        (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
+    };
+    let taken = Taken {
+        has_ended: existing.has_ended,
+        task: whole.map(|(task, _)| task),
+        code,
+    };
+    Ok(rules::submit::decide(submit, taken)?)
+}

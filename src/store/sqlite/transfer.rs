@@ -1,0 +1,197 @@
+//! Tasks on their way to and from other stores.
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use windlass_statemachine::{Code, NodeName, TaskId};
+
+use super::{
+    SqliteStore, all_failed,
+    batch::{Batch, Sql, first},
+    codes::{Log, from_code, micros, to_code},
+    command, delete,
+    errors::{self, Stop},
+    history, json, query, rows,
+    texts::to_json,
+};
+use crate::store::{CommandRecord, Error, Exported, Transfer, What, export::There};
+
+pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
+    let mut all = conn.prepare_cached("SELECT id FROM tasks ORDER BY n")?;
+    let ids = all.query_map((), |row| rows::id(row, 0))?;
+    let ids: Vec<Option<TaskId>> = ids.collect::<Sql<_>>()?;
+    Ok(ids.into_iter().flatten().collect())
+}
+
+pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
+    let record = query::get(conn, id)?;
+    let mut lost = conn.prepare_cached(
+        "SELECT s.lost_by FROM states s JOIN tasks t ON t.n = s.n WHERE t.id = ?1",
+    )?;
+    let lost_by = first(&mut lost, [id.as_str()], |row| rows::name(row, 0))?;
+    let commands = query::commands(conn, id)?;
+    let history = history::history(conn, id, u32::MAX)?;
+    Ok(Exported::new(record, lost_by.flatten(), commands, history)?)
+}
+
+/// Takes a task with everything that belongs to it.
+pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), Stop> {
+    exported.check_size(batch.limits.max_bytes)?;
+    let id = &exported.task.id;
+    let replaced = batch.first(
+        "SELECT t.n, s.code, s.owner IS NOT NULL, s.last
+         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        [id.as_str()],
+        |row| {
+            let there = There {
+                order: row.get::<_, i64>(0)? as u64,
+                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                is_claimed: row.get(2)?,
+            };
+            Ok((there, row.get(3)?))
+        },
+    )?;
+    if let Some((there, _)) = &replaced {
+        exported.check_room(there)?;
+    }
+    batch.all_or_nothing(|batch| {
+        if let Some((there, last)) = replaced {
+            delete::remove(batch, there.order as i64, id, last)?;
+        }
+        batch.raise_fences(exported.fence.0 as i64)?;
+        let exported = exported.clone().renumbered(batch.next() as u64);
+        let n = exported.order as i64;
+        let last = put_history(batch, n, &exported)?;
+        task(batch, n, &exported)?;
+        state(batch, n, last, &exported)?;
+        let mut commands = exported.commands.iter();
+        commands.try_for_each(|one| put_command(batch, n, one))
+    })
+}
+
+/// Writes the history; answers its last change.
+fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64, Stop> {
+    let mut last = 0;
+    for change in &exported.history {
+        let lease = match &change.what {
+            What::Claimed { node, .. } => lease_of(batch, node)?,
+            _ => 0,
+        };
+        let log = Log::of(&change.what, batch.next(), lease);
+        last = batch.change_at(n, last, micros(change.at), log)?;
+    }
+    Ok(last)
+}
+
+/// A lease by which the history knows the name of a node: one that has ended.
+fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
+    let known = batch.first(
+        "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
+        [node.as_str()],
+        |row| row.get(0),
+    )?;
+    if let Some(lease) = known {
+        return Ok(lease);
+    }
+    let made = batch.all(
+        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at, ended_at)
+         VALUES (?1, '{}', '{}', 0, '', 0, ?2, ?2) RETURNING id",
+        (node.as_str(), batch.at),
+        |row| row.get(0),
+    )?;
+    Ok(made.first().copied().unwrap_or_default())
+}
+
+fn task(batch: &Batch<'_>, n: i64, exported: &Exported) -> Result<(), Stop> {
+    let task = &exported.task;
+    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
+    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
+    batch.run(
+        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        (
+            n,
+            task.id.as_str(),
+            task.kind.as_str(),
+            task.priority,
+            micros(exported.submitted_at),
+            labels.transpose()?,
+            task.start_at.map(|at| at.to_string()),
+            retry.transpose()?,
+            task.props.as_str(),
+        ),
+    )?;
+    Ok(())
+}
+
+fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<(), Stop> {
+    let state = &exported.state;
+    let ended = state.code().is_terminal().then(|| micros(state.since));
+    let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
+    batch.run(
+        "INSERT INTO states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
+                state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        (
+            n,
+            from_code(state.code()),
+            state.due().map(micros),
+            exported.fence.0 as i64,
+            last,
+            pending.count() as i64,
+            exported.task.props.len() as i64,
+            state.version as i64,
+            exported.lost_by.as_ref().map(|node| node.as_str()),
+            ended,
+            to_json(state)?,
+        ),
+    )?;
+    Ok(())
+}
+
+fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(), Stop> {
+    if let Some((_, task)) = command::known(batch, &command.id)? {
+        return Err(Error::other_command(&command.id, &task).into());
+    }
+    let outcome = command.outcome.as_ref().map(|o| json("outcome", o));
+    batch.run(
+        "INSERT INTO commands (ord, id, n, sent_at, command, outcome)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        (
+            command.order as i64,
+            command.id.as_str(),
+            n,
+            micros(command.sent_at),
+            json("command", &command.command)?,
+            outcome.transpose()?,
+        ),
+    )?;
+    Ok(())
+}
+
+#[async_trait]
+impl Transfer for SqliteStore {
+    async fn ids(&self) -> Result<Vec<TaskId>, Error> {
+        // Claims of nodes that are gone end with the next write of anybody; here it may be the last.
+        let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
+        look.await?;
+        self.0.readers.run("list tasks", ids).await
+    }
+
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>> {
+        let (count, ids) = (ids.len(), ids.to_vec());
+        let read = move |conn: &_| {
+            let one = |id| errors::item(export(conn, id));
+            Ok(ids.iter().map(one).collect::<Result<Vec<_>, _>>()?)
+        };
+        let read = self.0.readers.run("export tasks", read).await;
+        read.unwrap_or_else(|e| all_failed(count, &e))
+    }
+
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
+        let count = tasks.len();
+        let done = self.0.writer.run("import tasks", count, move |batch| {
+            let import = |task| errors::item(import(batch, task));
+            tasks.iter().map(import).collect()
+        });
+        done.await.unwrap_or_else(|e| all_failed(count, &e))
+    }
+}

@@ -1,0 +1,63 @@
+//! [`Transfer`]: tasks with everything that belongs to them, from one store to another.
+
+use async_trait::async_trait;
+use windlass_statemachine::TaskId;
+
+use super::{Error, Exported};
+
+/// The part of a store that exports and imports whole tasks. A store may lack it
+/// ([`Registry::transfer`](super::Registry::transfer)).
+#[async_trait]
+pub trait Transfer: Send + Sync + 'static {
+    /// Returns the id of every task, in submit order. Claims whose lease has expired have ended by
+    /// then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`].
+    async fn ids(&self) -> Result<Vec<TaskId>, Error>;
+
+    /// Exports tasks with everything that belongs to them, for [`import`](Self::import) into another
+    /// store. A task that changes meanwhile may be exported in part: it should have no owner, and no
+    /// node should run.
+    ///
+    /// # Errors
+    ///
+    /// Per task: [`Error::NotFound`]; [`Error::Invalid`] (field `task`) for one that is claimed;
+    /// [`Error::Corrupt`] for one that is quarantined; [`Error::Unavailable`].
+    async fn export(&self, ids: &[TaskId]) -> Vec<Result<Exported, Error>>;
+
+    /// Imports tasks of another store as they are, in this order: state, data, errors, due times,
+    /// commands with their outcomes, and of the history what this store can keep.
+    ///
+    /// # Duties of an implementation
+    ///
+    /// 1. **All or nothing** per task: one that can be read has everything that belongs to it. What
+    ///    is left over of an import that was interrupted is no task, and another one takes its
+    ///    place. A task with [`replaces`](Exported::replaces) takes the place of the one of that
+    ///    submit order in the same step: when the import is refused or interrupted, the old task is
+    ///    there as it was. When the id is free, nothing is replaced.
+    ///    Cases: `moving::what_comes_from_elsewhere_is_whole`,
+    ///    `moving::what_goes_elsewhere_is_whole`, `moving::commands_that_waited_go_on_waiting`,
+    ///    `moving::nodes_see_what_has_come`, `moving::a_taken_id_takes_nothing`,
+    ///    `moving::a_claimed_task_is_not_told`, `moving::what_is_too_large_is_refused`,
+    ///    `moving::what_has_ended_can_be_retried_and_purged`,
+    ///    `replacing::an_import_takes_the_place_of_the_task_it_names`,
+    ///    `replacing::a_refused_import_leaves_what_it_would_replace`.
+    /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are
+    ///    there; commands and history keep their order ([`Exported::renumbered`]).
+    ///    Cases: `moving::what_came_is_before_what_is_submitted_later`.
+    /// 3. **Fences grow.** The next claim of the task has a greater fence than the one in the
+    ///    import; the state's version is kept.
+    ///    Cases: `moving::fences_go_on_growing`, `moving::fences_grow_past_a_delete`,
+    ///    `moving::a_lost_claim_counts_after_the_move`.
+    ///
+    /// # Errors
+    ///
+    /// Per task: [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when its id is taken by
+    /// another one than it replaces, [`Error::Invalid`] (field `task`) when that is claimed,
+    /// [`Error::Invalid`] (field `command id`) when the id of one of its commands is,
+    /// [`Error::TooLarge`], [`Error::Unavailable`]; [`Error::Unusable`] from a store that takes no
+    /// tasks of others.
+    async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>>;
+}
