@@ -36,7 +36,7 @@ impl Adoption {
         operation: &'static str,
     ) -> Result<bool, Error> {
         let mut item = self.access.item(id, 1);
-        edit(&mut Edit::new(&self.access.keys(), id, &mut item))?;
+        edit(&mut Edit::new(self.access.keys(), id, &mut item))?;
         let done: Result<Done, Fault> = self.access.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(operation))?;
         Ok(done.written.is_some())

@@ -211,7 +211,7 @@ impl Claimer {
         });
         let places = what.len() as u32;
         let mut item = self.leases.access.item(id, places);
-        let mut edit = Edit::new(&self.leases.access.keys(), id, &mut item);
+        let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
         edit.when_as_found(&task.found, &[Of::Owner, Of::Task, Of::State]);
         edit.put_owner(node, lease.id, task.token)?;
         let state = task.claimed(task.state.fence);

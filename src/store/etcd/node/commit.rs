@@ -207,7 +207,7 @@ impl Transition<'_> {
         let lines = what.len() as u32;
         let places = lines + u32::try_from(effects).unwrap_or(u32::MAX / 2);
         let mut item = by.access.item(id, places);
-        let mut edit = Edit::new(&by.access.keys(), id, &mut item);
+        let mut edit = Edit::new(by.access.keys(), id, &mut item);
         edit.when(
             Of::Owner,
             by.access.reader.fences.revision(self.claim.fence),
@@ -255,7 +255,7 @@ impl Transition<'_> {
         let at_once = by.access.pipeline.capacity.settled_at_once();
         let some = held.queue.iter().filter(settles).take(at_once);
         let mut item = Item::of(id);
-        let mut edit = Edit::new(&by.access.keys(), id, &mut item);
+        let mut edit = Edit::new(by.access.keys(), id, &mut item);
         edit.when(
             Of::Owner,
             by.access.reader.fences.revision(self.claim.fence),

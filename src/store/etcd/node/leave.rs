@@ -78,7 +78,7 @@ impl Leases {
             return Ok(None);
         };
         let mut item = self.access.item(id, 1);
-        let mut edit = Edit::new(&self.access.keys(), id, &mut item);
+        let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Owner, Of::State]);
         edit.delete(Of::Owner);
         // What cannot be read is set aside by the next who wants it.

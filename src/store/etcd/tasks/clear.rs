@@ -48,7 +48,7 @@ impl Clearing {
         id: &TaskId,
         found: &Snapshot,
     ) -> Result<Leftover, Error> {
-        let keys = &self.access.keys();
+        let keys = self.access.keys();
         let mut names = Vec::new();
         let mut edit = Edit::new(keys, id, item);
         edit.when_as_found(found, &[Of::Finished]);

@@ -101,7 +101,7 @@ impl Change for Sending<'_> {
         }
         let mut item = by.access.item(&send.task, 1);
         self.place = item.place;
-        let mut edit = Edit::new(&by.access.keys(), &send.task, &mut item);
+        let mut edit = Edit::new(by.access.keys(), &send.task, &mut item);
         edit.when_there(Of::Task);
         edit.put_command(&edit::Sent {
             id: &send.id,

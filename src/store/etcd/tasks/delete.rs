@@ -81,7 +81,7 @@ impl<F: Fn(&Snapshot) -> bool + Send> Change for Deletion<'_, F> {
             return Ok(Step::Done(false));
         }
         let mut item = Item::of(self.id);
-        let mut edit = Edit::new(&self.clearing.access.keys(), self.id, &mut item);
+        let mut edit = Edit::new(self.clearing.access.keys(), self.id, &mut item);
         edit.when_as_found(&found, &[Of::Task]);
         edit.delete(Of::Parked);
         edit.delete(Of::State);

@@ -83,7 +83,7 @@ impl Retries {
             Err(reason) => found.replaced_envelope(id, reason)?,
         };
         let mut item = self.access.item(id, 1);
-        let mut edit = Edit::new(&self.access.keys(), id, &mut item);
+        let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::State, Of::Owner]);
         if found.task.is_none() || is_repaired {
             let props = envelope.props.take();

@@ -100,7 +100,7 @@ impl Change for NewTask<'_> {
         let mut item = clearing.access.item(&task.id, 1);
         item.in_order = true;
         let replaces = found.filter(|found| found.finished.is_some());
-        let mut edit = Edit::new(&clearing.access.keys(), &task.id, &mut item);
+        let mut edit = Edit::new(clearing.access.keys(), &task.id, &mut item);
         edit.when(Of::Task, 0);
         match &replaces {
             None => edit.when(Of::Finished, 0),
@@ -108,7 +108,7 @@ impl Change for NewTask<'_> {
         }
         self.last = (clearing.access.now(), item.place);
         let (now, place) = self.last;
-        Edit::new(&clearing.access.keys(), &task.id, &mut item).put_task(task, place, now)?;
+        Edit::new(clearing.access.keys(), &task.id, &mut item).put_task(task, place, now)?;
         Ok(Step::Write(item))
     }
 

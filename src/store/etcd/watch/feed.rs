@@ -199,7 +199,7 @@ impl Following {
                 .count();
             let of_one: Vec<&Event> = events.drain(..count).collect();
             changes.extend(changes_of(
-                (&self.feed.access.keys(), &self.feed.access.reader.fences),
+                (self.feed.access.keys(), &self.feed.access.reader.fences),
                 revision,
                 &of_one,
                 self.feed.access.now(),

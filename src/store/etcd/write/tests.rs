@@ -43,7 +43,7 @@ fn command(name: Option<&str>, revision: i64) -> Stored {
 fn a_new_task_leaves_no_state_and_no_mark_of_another_one() {
     let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
     let kind: Kind = parsed("k");
-    let task = Task::new(parsed("a"), kind.clone());
+    let task = Task::new(parsed("a"), kind);
     let item = edited(|edit| edit.put_task(&task, 3, now));
     let (at, place) = (r#""submitted_at":"2030-01-01T00:00:00Z""#, r#""place":3"#);
     let envelope = format!(r#"{{"kind":"k",{at},{place}}}"#);
