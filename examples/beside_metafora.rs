@@ -29,13 +29,13 @@ async fn handler(task: TaskContext) -> Result<Message, BoxError> {
     let props: Option<Props> = task.props().ok();
     println!("{} runs", task.id());
     let Some((steps, pause_ms)) = props.and_then(|p| Some((p.steps?, p.pause_ms))) else {
-        return Ok(task.stopped().await.message());
+        return Ok(task.stop_requested().await.message());
     };
     let done = task.data()?.unwrap_or(0) + 1;
     if done >= steps {
         return Ok(Message::complete());
     }
-    Ok(Message::sleep_for(Duration::from_millis(pause_ms)).with_data(&done)?)
+    Ok(Message::sleep_for(Duration::from_millis(pause_ms)).with_data(&done))
 }
 
 #[tokio::main]

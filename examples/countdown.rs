@@ -10,17 +10,29 @@
 
 use std::time::Duration;
 
-use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::Store};
+use serde::{Deserialize, Serialize};
+use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, Store};
+
+/// The props: what is submitted.
+#[derive(Serialize, Deserialize)]
+struct Countdown {
+    from: u32,
+}
+
+impl Job for Countdown {
+    const KIND: &'static str = "countdown";
+    type Data = u32;
+    type Output = String;
+}
 
 /// One step of the countdown. The data is durable before the next step begins.
-async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
-    let from: u32 = task.props()?;
-    let left = task.data()?.unwrap_or(from);
+async fn count_down(task: JobContext<Countdown>) -> Result<JobMessage<Countdown>, BoxError> {
+    let left = task.data()?.unwrap_or(task.job().from);
     println!("{}: {left}", task.id());
     if left == 0 {
-        return Ok(Message::complete_with("lift-off")?);
+        return Ok(JobMessage::complete("lift-off".into()));
     }
-    Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1))?)
+    Ok(JobMessage::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
 }
 
 #[tokio::main]
@@ -28,23 +40,15 @@ async fn main() -> Result<(), BoxError> {
     let from: u32 = std::env::args().nth(1).as_deref().unwrap_or("20").parse()?;
     let store = Store::open("sqlite:countdown.db").await?;
     let client = Client::new(&store);
-    let runner = Runner::builder(&store)
-        .handler("countdown", countdown)
-        .start()
-        .await?;
+    let runner = Runner::builder(&store).job(count_down).start().await?;
 
     // The same task again, if it is there already.
-    let id = client
-        .submit(
-            NewTask::new("countdown")
-                .id("apollo")
-                .props(&from)
-                .idempotent(),
-        )
+    let flight = client
+        .submit(Countdown { from }.id("apollo").idempotent())
         .await?;
 
     tokio::select! {
-        done = client.wait(&id) => println!("{:?}", done?.result::<String>()?),
+        output = flight.wait() => println!("{}", output?),
         _ = tokio::signal::ctrl_c() => println!("interrupted; run it again to go on"),
     }
     runner.shutdown().await;

@@ -26,7 +26,7 @@ async fn split(task: TaskContext) -> Result<Message, BoxError> {
 
 async fn shout(task: TaskContext) -> Result<Message, BoxError> {
     let word: String = task.props()?;
-    Ok(Message::complete_with(&word.to_uppercase())?)
+    Ok(Message::complete_with(&word.to_uppercase()))
 }
 
 #[tokio::main]
@@ -47,11 +47,7 @@ async fn main() -> Result<(), BoxError> {
     client.wait_idle(&Filter::default()).await?;
     for n in 0..words.len() {
         let part = client.wait(format!("speech-{n}")).await?;
-        println!(
-            "{} {}",
-            part.task.id,
-            part.result::<String>()?.unwrap_or_default()
-        );
+        println!("{} {}", part.task.id, part.result::<String>()?);
     }
     runner.shutdown().await;
     Ok(())

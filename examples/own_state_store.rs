@@ -136,9 +136,9 @@ async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
     let left = task.data()?.unwrap_or(from);
     println!("{}: {left}", task.id());
     if left == 0 {
-        return Ok(Message::complete_with("lift-off")?);
+        return Ok(Message::complete_with("lift-off"));
     }
-    Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1))?)
+    Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
 }
 
 #[tokio::main]
@@ -158,10 +158,11 @@ async fn main() -> Result<(), BoxError> {
                 .props(&5)
                 .idempotent(),
         )
-        .await?;
+        .await?
+        .into_id();
     let done = client.wait(&id).await?;
     println!(
-        "{:?}, kept in {}",
+        "{}, kept in {}",
         done.result::<String>()?,
         states.file(&id).display()
     );

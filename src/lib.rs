@@ -1,39 +1,49 @@
 //! windlass: durable tasks, each a state machine whose every transition is on disk before the next
 //! thing happens.
 //!
-//! You write a [`handler`]: an async function from a [`TaskContext`] to a [`Message`]. A
-//! [`Runner`] is a node that claims tasks and runs their handlers; a [`Client`] submits tasks,
-//! lists them, sends them commands and waits for them. Both work on a [`store::Store`]: one SQLite
-//! file (`sqlite:PATH`), a cluster's etcd (`etcd://HOST:PORT/NAMESPACE`, feature `etcd`), or memory
-//! (`memory:`) for tests.
+//! You write a [`handler`]: an async function from the context of a task to a message. A [`Runner`]
+//! is a node that claims tasks and runs their handlers; a [`Client`] submits tasks, lists them, sends
+//! them commands and waits for them. Both work on a [`Store`]: one SQLite file (`sqlite:PATH`), a
+//! cluster's etcd (`etcd://HOST:PORT/NAMESPACE`, feature `etcd`), or memory (`memory:`) for tests.
 //!
 //! ```
-//! use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::Store};
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, Store};
 //!
-//! async fn sum(task: TaskContext) -> Result<Message, BoxError> {
-//!     let numbers: Vec<u64> = task.props()?;                     // what was submitted, typed
-//!     let (mut next, mut sum) = task.data()?.unwrap_or((0, 0));  // the last checkpoint, if any
-//!     while let Some(number) = numbers.get(next) {
-//!         if task.is_stopped() {
-//!             return Ok(task.stopped().await.message());         // paused, killed, shut down
+//! #[derive(Serialize, Deserialize)]
+//! struct Sum { numbers: Vec<u64> }                               // what is submitted
+//!
+//! impl Job for Sum {
+//!     const KIND: &str = "sum";
+//!     type Data = (usize, u64);                                  // what a checkpoint keeps
+//!     type Output = u64;                                         // what the task completes with
+//! }
+//!
+//! async fn sum(task: JobContext<Sum>) -> Result<JobMessage<Sum>, BoxError> {
+//!     let (mut next, mut sum) = task.data()?.unwrap_or_default();  // the last checkpoint, if any
+//!     while let Some(number) = task.job().numbers.get(next) {
+//!         if task.should_stop() {
+//!             return Ok(task.stop_requested().await.into());     // paused, killed, shut down
 //!         }
 //!         (next, sum) = (next + 1, sum + number);
 //!         task.checkpoint(&(next, sum)).await?;                  // durable when it returns
 //!     }
-//!     Ok(Message::complete_with(&sum)?)
+//!     Ok(JobMessage::complete(sum))
 //! }
 //!
 //! # #[tokio::main] async fn main() -> Result<(), BoxError> {
 //! let folder = tempfile::tempdir()?;
 //! let store = Store::open(&format!("sqlite:{}", folder.path().join("tasks.db").display())).await?;
-//! let runner = Runner::builder(&store).handler("sum", sum).start().await?;
+//! let runner = Runner::builder(&store).job(sum).start().await?;
 //!
 //! let client = Client::new(&store);
-//! let id = client.submit(NewTask::new("sum").id("first").props(&[1, 2, 3])).await?;
-//! assert_eq!(client.wait(&id).await?.result::<u64>()?, Some(6));
+//! let first = client.submit(Sum { numbers: vec![1, 2, 3] }.id("first")).await?;
+//! assert_eq!(first.wait().await?, 6);
 //! runner.shutdown().await;
 //! # Ok(()) }
 //! ```
+//!
+//! The same without types, for props that are known only at run time: [`handler`] and [`NewTask`].
 //!
 //! # Features
 //!
@@ -56,11 +66,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`handler`] | what you write, and what it is given |
-//! | [`runner`] | a node: claims, runs, gives back |
+//! | [`job`] | typed kinds: one type is the props, and names kind, data and output |
+//! | [`handler`] | untyped handlers, and the context of a task |
+//! | [`runner`] | a node: claims, runs, releases |
 //! | [`client`] | submit, list, command, wait, retry, history |
 //! | [`task`] | putting a task together |
-//! | [`balancer`] | which node takes a task, and which it gives back |
+//! | [`balancer`] | which node takes a task, and which it releases |
 //! | [`store`] | what holds tasks and states, and the duties of one |
 //! | [`clock`] | where the wall clock is read |
 //! | `testing` | for tests: runs of handlers, virtual time, crashes, clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
@@ -72,6 +83,8 @@ pub mod balancer;
 pub mod client;
 pub mod clock;
 pub mod handler;
+pub mod job;
+mod machine_fault;
 pub mod runner;
 pub mod store;
 pub mod task;
@@ -81,7 +94,11 @@ pub mod testing;
 pub use async_trait::async_trait;
 pub use client::Client;
 pub use handler::{BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext};
+pub use jiff;
+pub use job::{Job, JobContext, JobHandler, JobMessage};
+pub use machine_fault::MachineFault;
 pub use runner::{KindConfig, Runner};
+pub use store::Store;
 pub use task::NewTask;
 
 pub use windlass_statemachine::{

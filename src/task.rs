@@ -1,6 +1,6 @@
 //! [`NewTask`]: how a task is put together before it is submitted.
 
-use std::time::Duration;
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use windlass_statemachine::{
 
 use crate::{
     clock::SystemClock,
+    job::Job,
     store::{IfExists, Submit},
 };
 
@@ -30,57 +31,118 @@ use crate::{
 /// assert_eq!(task.task.id.as_str(), "report-2026-11");
 /// # Ok::<(), windlass::Invalid>(())
 /// ```
-#[derive(Debug, Clone)]
-pub struct NewTask {
-    kind: String,
-    id: Option<String>,
+#[must_use]
+pub struct NewTask<J = Untyped> {
+    kind: Result<Kind, Invalid>,
+    id: Option<Result<TaskId, Invalid>>,
     props: Result<Json, Invalid>,
     start: Option<Wake>,
     priority: i32,
     labels: Labels,
     retry: Option<Retry>,
     if_exists: IfExists,
+    job: PhantomData<fn() -> J>,
+}
+
+/// Marks what has no type of its own kind: a [`NewTask`] made of a kind's name and any props.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untyped {}
+
+impl<J> Clone for NewTask<J> {
+    fn clone(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            id: self.id.clone(),
+            props: self.props.clone(),
+            start: self.start,
+            priority: self.priority,
+            labels: self.labels.clone(),
+            retry: self.retry.clone(),
+            if_exists: self.if_exists,
+            job: PhantomData,
+        }
+    }
+}
+
+impl<J> fmt::Debug for NewTask<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewTask")
+            .field("kind", &self.kind)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: Job> NewTask<J> {
+    /// A task of a typed kind.
+    pub(crate) fn of(job: &J) -> Self {
+        Self::with(Kind::new(J::KIND), Json::new("props", job))
+    }
+
+    /// Returns the same task without the type of its kind.
+    pub fn untyped(self) -> NewTask {
+        NewTask {
+            kind: self.kind,
+            id: self.id,
+            props: self.props,
+            start: self.start,
+            priority: self.priority,
+            labels: self.labels,
+            retry: self.retry,
+            if_exists: self.if_exists,
+            job: PhantomData,
+        }
+    }
+}
+
+impl<J: Job> From<J> for NewTask<J> {
+    fn from(job: J) -> Self {
+        job.task()
+    }
 }
 
 impl NewTask {
     /// A task of a kind. Without an [`id`](Self::id) it gets a UUID (version 7, so that ids sort by
     /// time).
     pub fn new(kind: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            id: None,
-            props: Ok(Json::null()),
-            start: None,
-            priority: 0,
-            labels: Labels::new(),
-            retry: None,
-            if_exists: IfExists::Refuse,
-        }
-    }
-
-    /// Its name, unique in the namespace.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
+        Self::with(Kind::new(kind.into()), Ok(Json::null()))
     }
 
     /// What the handler is to work on: anything that has a JSON form.
-    #[must_use]
     pub fn props<T: Serialize + ?Sized>(mut self, props: &T) -> Self {
         self.props = Json::new("props", props);
         self
     }
 
     /// As [`props`](Self::props), of JSON text.
-    #[must_use]
     pub fn props_json(mut self, text: &str) -> Self {
         self.props = Json::parse("props", text);
         self
     }
+}
+
+impl<J> NewTask<J> {
+    fn with(kind: Result<Kind, Invalid>, props: Result<Json, Invalid>) -> Self {
+        Self {
+            kind,
+            id: None,
+            props,
+            start: None,
+            priority: 0,
+            labels: Labels::new(),
+            retry: None,
+            if_exists: IfExists::Refuse,
+            job: PhantomData,
+        }
+    }
+
+    /// Its name, unique in the namespace.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(TaskId::new(id.into()));
+        self
+    }
 
     /// Not before this time. Replaces [`start_in`](Self::start_in).
-    #[must_use]
     pub fn start_at(mut self, at: Timestamp) -> Self {
         self.start = Some(Wake::At(at));
         self
@@ -108,28 +170,24 @@ impl NewTask {
     /// let message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn start_in(mut self, wait: Duration) -> Self {
         self.start = Some(Wake::After(wait));
         self
     }
 
     /// Tasks with a greater priority are claimed first; 0 by default.
-    #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
     /// A label.
-    #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
     /// What follows a failed attempt; the kind's policy by default.
-    #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self
@@ -137,20 +195,19 @@ impl NewTask {
 
     /// Submitting it again, with the same kind and props of the same value, is no error and makes no
     /// second task ([`IfExists::Same`]).
-    #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.if_exists = IfExists::Same;
         self
     }
 
     /// It may take the place of a task with that id that has ended.
-    #[must_use]
     pub fn replace_finished(mut self) -> Self {
         self.if_exists = IfExists::ReplaceFinished;
         self
     }
 
-    /// Checks the names and makes the task.
+    /// Checks the names and makes the task. A [`start_in`](Self::start_in) counts from now, by the
+    /// clock of the operating system; a submit counts it by the clock of its store.
     ///
     /// # Errors
     ///
@@ -159,13 +216,13 @@ impl NewTask {
         self.build_at(SystemClock::shared().now())
     }
 
-    /// As [`build`](Self::build), at this time.
+    /// As [`build`](Self::build), with the time that a [`start_in`](Self::start_in) counts from.
     pub(crate) fn build_at(self, now: Timestamp) -> Result<Submit, Invalid> {
         let id = match self.id {
-            Some(id) => TaskId::new(id)?,
+            Some(id) => id?,
             None => TaskId::new(uuid::Uuid::now_v7().to_string())?,
         };
-        let mut task = Task::new(id, Kind::new(self.kind)?);
+        let mut task = Task::new(id, self.kind?);
         task.props = self.props?;
         task.start_at = self.start.map(|start| start_at(start, now)).transpose()?;
         task.priority = self.priority;
@@ -186,9 +243,9 @@ fn start_at(start: Wake, now: Timestamp) -> Result<Timestamp, Invalid> {
         .map_err(|_| Invalid::new("start_in", beyond))
 }
 
-impl TryFrom<NewTask> for SubmitTask {
+impl<J> TryFrom<NewTask<J>> for SubmitTask {
     type Error = Invalid;
-    fn try_from(mut new: NewTask) -> Result<Self, Invalid> {
+    fn try_from(mut new: NewTask<J>) -> Result<Self, Invalid> {
         let start_in = match new.start {
             Some(Wake::After(wait)) => Some(wait),
             Some(Wake::At(_)) | None => None,
@@ -201,9 +258,34 @@ impl TryFrom<NewTask> for SubmitTask {
     }
 }
 
-impl TryFrom<NewTask> for Task {
+impl From<Task> for NewTask {
+    fn from(task: Task) -> Self {
+        Self {
+            kind: Ok(task.kind),
+            id: Some(Ok(task.id)),
+            props: Ok(task.props),
+            start: task.start_at.map(Wake::At),
+            priority: task.priority,
+            labels: task.labels,
+            retry: task.retry,
+            if_exists: IfExists::Refuse,
+            job: PhantomData,
+        }
+    }
+}
+
+impl From<Submit> for NewTask {
+    fn from(submit: Submit) -> Self {
+        Self {
+            if_exists: submit.if_exists,
+            ..submit.task.into()
+        }
+    }
+}
+
+impl<J> TryFrom<NewTask<J>> for Task {
     type Error = Invalid;
-    fn try_from(new: NewTask) -> Result<Self, Invalid> {
+    fn try_from(new: NewTask<J>) -> Result<Self, Invalid> {
         new.build().map(|submit| submit.task)
     }
 }

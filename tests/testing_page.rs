@@ -13,14 +13,14 @@ mod page {
     /// Imports one page a minute. The props are the number of pages.
     async fn import(task: TaskContext) -> Result<Message, BoxError> {
         let (pages, done): (u32, u32) = (task.props()?, task.data()?.unwrap_or(0));
-        if task.is_stopped() {
-            return Ok(task.stopped().await.message());
+        if task.should_stop() {
+            return Ok(task.stop_requested().await.message());
         }
         // … import page number `done` …
         if done + 1 >= pages {
-            return Ok(Message::complete_with(&pages)?);
+            return Ok(Message::complete_with(&pages));
         }
-        Ok(Message::sleep_for(Duration::from_secs(60)).with_data(&(done + 1))?)
+        Ok(Message::sleep_for(Duration::from_secs(60)).with_data(&(done + 1)))
     }
 
     #[tokio::test]
@@ -59,7 +59,7 @@ mod page {
         simulation.command(&id, Command::Run).await?;
         let done = simulation.run(&id).await?;
 
-        assert_eq!(done.result::<u32>()?, Some(pages));
+        assert_eq!(done.result::<u32>()?, pages);
         let took = simulation.now().duration_since(began);
         assert_eq!(took.as_mins(), i64::from(pages) - 2 + 60);
         Ok(())
@@ -69,7 +69,7 @@ mod page {
     async fn survives_every_crash() -> Result<(), BoxError> {
         let task = NewTask::new("import").props(&5);
         let crashes = testing::crash_everywhere(import, task, |done| {
-            assert_eq!(done.result::<u32>().unwrap(), Some(5));
+            assert_eq!(done.result::<u32>().unwrap(), 5);
         })
         .await?;
         assert_eq!(crashes.ends.len() as u64, 1 + 2 * crashes.writes);
@@ -100,9 +100,9 @@ mod readme {
     async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
         let left = task.data()?.unwrap_or(task.props::<u32>()?);
         if left == 0 {
-            return Ok(Message::complete_with("lift-off")?);
+            return Ok(Message::complete_with("lift-off"));
         }
-        Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1))?)
+        Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
     }
 
     use windlass::{NewTask, testing};

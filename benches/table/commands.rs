@@ -61,7 +61,11 @@ impl Measured {
                     times(&mut measured).add(time);
                 }
             };
-            let task = client.submit(NewTask::new("obeys")).await.unwrap();
+            let task = client
+                .submit(NewTask::new("obeys"))
+                .await
+                .unwrap()
+                .into_id();
             while client.get(&task).await.unwrap().node.is_none() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -77,10 +81,14 @@ impl Measured {
             command(client, &task, Command::Kill).await;
 
             let asked = support::monotonic();
-            let task = client.submit(NewTask::new("stamps")).await.unwrap();
+            let task = client
+                .submit(NewTask::new("stamps"))
+                .await
+                .unwrap()
+                .into_id();
             let stored = support::monotonic();
             let done = client.wait(&task).await.unwrap();
-            let started = done.result::<u64>().unwrap().unwrap();
+            let started = done.result::<u64>().unwrap();
             let since = |at: u64| Duration::from_nanos(started.saturating_sub(at));
             keep(|m| &mut m.submit, since(asked));
             keep(|m| &mut m.wake, since(stored));
@@ -126,7 +134,7 @@ async fn obey(task: TaskContext) -> Message {
     let commands = task.commands();
     match commands.next().await {
         Some(command) => command.to_message(),
-        None => task.stopped().await.message(),
+        None => task.stop_requested().await.message(),
     }
 }
 

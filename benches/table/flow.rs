@@ -89,7 +89,7 @@ async fn many(store: &Store, time: Duration) -> Rate {
             while begun.elapsed() < time {
                 let from = next.fetch_add(MANY, Ordering::Relaxed);
                 let tasks = (from..from + MANY).map(|n| task(n).build().unwrap());
-                for answer in client.submit_many(tasks.collect()).await {
+                for answer in client.submit_many(tasks).await {
                     answer.unwrap();
                     done += 1;
                 }

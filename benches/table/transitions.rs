@@ -188,17 +188,17 @@ async fn move_on(task: TaskContext, shared: Arc<Shared>, mut gate: watch::Receiv
             gate.mark_unchanged();
             shared.waiting.fetch_add(1, Ordering::SeqCst);
             tokio::select! {
-                stop = task.stopped() => return stop.message(),
+                stop = task.stop_requested() => return stop.message(),
                 _ = gate.changed() => {}
             }
         }
         let n = shared.done.fetch_add(1, Ordering::Relaxed);
         match shared.mode.load(Ordering::Relaxed) {
-            CHECKPOINT => return Message::checkpoint().with_data(&data(n)).unwrap(),
+            CHECKPOINT => return Message::checkpoint().with_data(&data(n)),
             RUN => return Message::run(),
             _ => {
                 if task.checkpoint(&data(n)).await.is_err() {
-                    return task.stopped().await.message();
+                    return task.stop_requested().await.message();
                 }
             }
         }

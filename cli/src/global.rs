@@ -17,6 +17,7 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use windlass::{
     Client,
     clock::SystemClock,
+    runner::REPORTS,
     store::{
         self, Store,
         sqlite::{self, SqliteStore},
@@ -144,6 +145,17 @@ fn not_opened(url: &str, error: store::Error) -> Failure {
     }
 }
 
+async fn open_to_read(path: &str) -> Result<Client, store::Error> {
+    let clock = SystemClock::shared();
+    let opened = SqliteStore::open_to_read(path, clock.clone()).await?;
+    let opened = Arc::new(opened);
+    Ok(Client::new(&Store::from_parts(
+        opened.clone(),
+        opened,
+        clock,
+    )))
+}
+
 /// Creates the folder, which only its owner can enter, and its parents where they do not exist.
 fn private_folder(path: &std::path::Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
@@ -174,7 +186,12 @@ impl Global {
             false => levels[(usual + usize::from(self.verbose)).min(levels.len() - 1)],
         };
         let filter = match std::env::var_os("WINDLASS_LOG").filter(|text| !text.is_empty()) {
-            None => EnvFilter::new(format!("warn,windlass={level}")),
+            None if self.quiet => EnvFilter::new(format!("warn,windlass={level}")),
+            // What a node waits for is of interest to every command that has one.
+            None => EnvFilter::new(format!(
+                "warn,windlass={level},{REPORTS}={}",
+                level.max(LevelFilter::WARN)
+            )),
             Some(text) => {
                 let text = text.to_string_lossy();
                 EnvFilter::try_new(&text).map_err(|e| {
@@ -270,6 +287,37 @@ impl Global {
     ///
     /// As [`open`](Self::open), and when there is no such file or only its log.
     pub(crate) async fn existing(&self) -> Result<Client, Failure> {
+        self.exists()?;
+        self.client().await
+    }
+
+    /// As [`existing`](Self::existing), for commands that only read: also of a file that cannot be
+    /// written, for its mode or for a full disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`existing`](Self::existing).
+    pub(crate) async fn reading(&self) -> Result<Client, Failure> {
+        self.exists()?;
+        let url = self.store_url()?;
+        let Some(path) = url.strip_prefix("sqlite:").filter(|path| !path.is_empty()) else {
+            return self.client().await;
+        };
+        if !SqliteStore::is_writable(path) {
+            return Ok(open_to_read(path).await?);
+        }
+        match Store::open(&url).await {
+            Ok(store) => Ok(Client::new(&store)),
+            Err(error) if error.is_retryable() => {
+                let read = open_to_read(path).await;
+                read.map_err(|_| not_opened(&url, error))
+            }
+            Err(error) => Err(not_opened(&url, error)),
+        }
+    }
+
+    /// Whether the file is there, if the store is one.
+    fn exists(&self) -> Result<(), Failure> {
         if let Some(path) = self.store_url()?.strip_prefix("sqlite:")
             && !path.is_empty()
             && !SqliteStore::exists(path)?
@@ -278,7 +326,7 @@ impl Global {
                 "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
             )));
         }
-        self.client().await
+        Ok(())
     }
 
     /// As [`client`](Self::client), for tasks that others run after this program has ended.
@@ -320,7 +368,7 @@ impl Global {
                 Err(error) if error.is_retryable() && Instant::now() < end => {
                     if !std::mem::replace(&mut told, true) {
                         let seconds = wait.as_secs();
-                        warn!(%error, seconds, "the store cannot be opened; trying again for that long");
+                        warn!(target: REPORTS, "{error}; trying again for {seconds} s");
                     }
                     sleep(Duration::from_millis(500)).await;
                 }

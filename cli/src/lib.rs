@@ -32,6 +32,7 @@ mod exit;
 mod global;
 mod hash;
 mod input;
+mod layout;
 mod line;
 mod logs;
 mod output;

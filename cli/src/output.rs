@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
-use crate::{exit::Failure, logs::Stream, text::one_line};
+use crate::{exit::Failure, layout, logs::Stream, text::one_line};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -72,6 +72,7 @@ impl Output {
     }
 
     /// Prints a table; nothing when it has no rows.
+    /// On a terminal that is too narrow for all of it, long cells are wrapped.
     pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<Cell>>) -> Result<(), Failure> {
         if rows.is_empty() {
             return Ok(());
@@ -83,6 +84,40 @@ impl Output {
         if table.width().is_some_and(|width| width >= 60) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
+        self.print(table, header, rows)
+    }
+
+    /// As [`table`](Self::table). On a terminal that is too narrow each row keeps its one line: the
+    /// columns of `less` are left out in that order, then the widest one is shortened.
+    pub(crate) fn narrow_table(
+        &self,
+        header: &[&str],
+        less: &[&str],
+        mut rows: Vec<Vec<Cell>>,
+    ) -> Result<(), Failure> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let header = match self.width(&table) {
+            Some(width) => layout::fit(width, header, less, &mut rows),
+            None => header.to_vec(),
+        };
+        self.print(table, &header, rows)
+    }
+
+    /// How wide the terminal is; `None` where there is none. Some say that they are no column wide.
+    fn width(&self, table: &Table) -> Option<usize> {
+        table.width().filter(|width| *width > 0).map(usize::from)
+    }
+
+    fn print(
+        &self,
+        mut table: Table,
+        header: &[&str],
+        rows: Vec<Vec<Cell>>,
+    ) -> Result<(), Failure> {
         if self.color {
             table.enforce_styling();
         } else {
@@ -92,7 +127,7 @@ impl Output {
         table.set_header(header.iter().map(bold).collect::<Vec<_>>());
         table.add_rows(rows);
         for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+            column.set_padding((0, layout::GAP as u16));
         }
         self.line(table.trim_fmt())
     }

@@ -148,12 +148,13 @@ fn table(
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
             text(match nodes.and_then(|n| Waits::of(record, n, now)) {
-                Some(waits) => clip(&waits.to_string()),
+                Some(waits) => waits.to_string(),
                 None => info(record),
             }),
         ]
     });
-    out.table(&header, rows.collect())
+    let less = ["NODE", "ATTEMPTS", "DUE", "FOR", "KIND"];
+    out.narrow_table(&header, &less, rows.collect())
 }
 
 /// A cell.
@@ -186,7 +187,7 @@ pub(crate) fn color(code: Code) -> Color {
 fn info(record: &TaskRecord) -> String {
     let state = match &record.state {
         Ok(state) => state,
-        Err(e) => return clip(&e.to_string()),
+        Err(e) => return e.to_string(),
     };
     // What went wrong before a retry, or before it went well again, is in `get`.
     let went_wrong = match state.code() {
@@ -195,10 +196,10 @@ fn info(record: &TaskRecord) -> String {
         _ => state.attempts > 0,
     };
     if went_wrong && let Some(last) = state.errors.last() {
-        return clip(&last.error);
+        return last.error.clone();
     }
     match &state.progress {
-        Some(progress) if state.code() == Code::Runnable => clip(&progress_text(progress)),
+        Some(progress) if state.code() == Code::Runnable => progress_text(progress),
         _ => String::new(),
     }
 }
@@ -209,16 +210,6 @@ pub(crate) fn progress_text(progress: &Progress) -> String {
         Some(fraction) => format!("{:.0} % {}", fraction * 100.0, progress.text),
         None => progress.text.clone(),
     }
-}
-
-fn clip(text: &str) -> String {
-    const MOST: usize = 60;
-    if text.chars().count() <= MOST {
-        return text.to_owned();
-    }
-    let mut clipped: String = text.chars().take(MOST - 1).collect();
-    clipped.push('…');
-    clipped
 }
 
 /// A change as a line, with the task's id or without.

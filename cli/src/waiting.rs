@@ -6,6 +6,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::{
     Client, Kind,
+    runner::REPORTS,
     store::{Error, NodeRecord},
 };
 
@@ -84,7 +85,7 @@ where
         match ask().await {
             Err(e) if e.is_retryable() && deadline.is_none_or(|at| Instant::now() < at) => {
                 if pause == FIRST_PAUSE {
-                    warn!(error = %e, "the store does not answer; asking again");
+                    warn!(target: REPORTS, error = %e, "the store does not answer; asking again");
                 }
                 sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));

@@ -1,6 +1,7 @@
 //! [`Client`]: submits, lists, commands and waits.
 
 mod bulk;
+mod handle;
 mod record;
 mod wait;
 mod waiting;
@@ -11,14 +12,16 @@ use std::time::Duration;
 use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome, TaskId, Wake};
 
 pub use bulk::Bulk;
+pub use handle::{Handle, TaskFailed, WaitError};
 pub use record::Done;
 pub use waiting::Waiting;
 pub use waits::Waits;
 
 use crate::{
+    job::Job,
     store::{
         Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        SendCommand, Store, Submit, Submitted, TaskRecord, rules,
+        SendCommand, Store, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -76,44 +79,58 @@ impl Client {
 
     /// Submits a task. When this returns, it will be run, whatever crashes.
     ///
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`](crate::Job)).
+    ///
     /// # Errors
     ///
     /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
     /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
-    pub async fn submit(&self, task: NewTask) -> Result<TaskId, Error> {
-        let submit = task.build_at(self.store.clock().now())?;
-        let id = submit.task.id.clone();
-        only(self.submit_many(vec![submit]).await)?;
-        Ok(id)
+    pub async fn submit<J>(&self, task: impl Into<NewTask<J>>) -> Result<Handle<J>, Error> {
+        only(self.submit_many([task]).await)
     }
 
-    /// Submits many tasks; answers in their order. One that fails does not touch the others.
-    pub async fn submit_many(&self, tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
+    /// Submits many tasks in one call, and returns the results in their order. Each succeeds or fails
+    /// on its own, as [`submit`](Self::submit).
+    pub async fn submit_many<J, T: Into<NewTask<J>>>(
+        &self,
+        tasks: impl IntoIterator<Item = T>,
+    ) -> Vec<Result<Handle<J>, Error>> {
         let limit = self.store.registry().limits().max_bytes;
-        let mut answers: Vec<Option<Result<Submitted, Error>>> = Vec::with_capacity(tasks.len());
-        let mut good = Vec::with_capacity(tasks.len());
-        for submit in tasks {
-            match rules::size::check_task(&submit.task, limit) {
-                Ok(()) => {
-                    answers.push(None);
-                    good.push(submit);
-                }
-                Err(e) => answers.push(Some(Err(e))),
-            }
-        }
+        let now = self.store.clock().now();
+        let mut good = Vec::new();
+        let checked: Vec<Result<TaskId, Error>> = tasks
+            .into_iter()
+            .map(|task| {
+                let submit = task.into().build_at(now)?;
+                rules::size::check_task(&submit.task, limit)?;
+                let id = submit.task.id.clone();
+                good.push(submit);
+                Ok(id)
+            })
+            .collect();
         let mut stored = if good.is_empty() {
             Vec::new().into_iter()
         } else {
             self.store.registry().submit(good).await.into_iter()
         };
-        answers
-            .into_iter()
-            .map(|answer| {
-                answer
-                    .or_else(|| stored.next())
-                    .unwrap_or_else(|| only(Vec::new()))
-            })
-            .collect()
+        let handle = |id| {
+            let submitted = stored.next().unwrap_or_else(|| only(Vec::new()))?;
+            Ok(Handle::new(self.clone(), id, Some(submitted)))
+        };
+        let mut handle = handle;
+        checked.into_iter().map(|id| handle(id?)).collect()
+    }
+
+    /// Returns a handle of a task that was submitted before. Whether the task exists is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the id is not one.
+    pub fn handle<J: Job>(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Handle<J>, Error> {
+        Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
     /// Sends a command to a task; answers its id. The command waits while nobody has the task, and
@@ -129,7 +146,7 @@ impl Client {
         command: Command,
     ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-        self.command_with_id(task, id.clone(), command).await?;
+        self.command_with_id(task, &id, command).await?;
         Ok(id)
     }
 

@@ -1,7 +1,6 @@
 //! [`Done`]: a task that has ended.
 
-use serde::de::DeserializeOwned;
-use windlass_statemachine::{Code, Invalid, State, Status, Task};
+use windlass_statemachine::{Code, State, Task};
 
 use crate::store::{Error, TaskRecord};
 
@@ -30,18 +29,6 @@ impl Done {
     /// Whether it completed.
     pub fn is_completed(&self) -> bool {
         self.code() == Code::Completed
-    }
-
-    /// The result it completed with, as a type of yours; `None` when it has none.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `result`) when it is not of that type.
-    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
-        match &self.state.status {
-            Status::Completed { result: Some(json) } => json.get("result").map(Some),
-            _ => Ok(None),
-        }
     }
 
     /// The last error, if there has been one.

@@ -11,8 +11,8 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, State, Task, TaskId,
-    task::Labels,
+    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, State, Task,
+    TaskId, task::Labels,
 };
 
 use super::signals::{Commands, Heard, Stop};
@@ -72,6 +72,7 @@ pub(crate) struct ContextParts {
     pub(crate) progress: Mutex<Option<Progress>>,
     /// Why the props could not be read the last time, if they could not.
     pub(crate) unreadable_props: Mutex<Option<Invalid>>,
+    pub(crate) node_fault: Mutex<Option<String>>,
     pub(crate) span: tracing::Span,
 }
 
@@ -91,6 +92,7 @@ impl ContextParts {
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
             unreadable_props: Mutex::new(None),
+            node_fault: Mutex::new(None),
             span: attempt.span,
         }
     }
@@ -99,6 +101,15 @@ impl ContextParts {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let progress = self.progress.lock();
         progress.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The fault of the machine that this message of the handler reports.
+    pub(crate) fn node_fault(&self, message: &Message) -> Option<String> {
+        if message.kind() != ActionKind::Release {
+            return None;
+        }
+        let fault = self.node_fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -234,12 +245,12 @@ impl TaskContext {
     }
 
     /// Resolves when the handler should stop, and says why. It stays resolved.
-    pub async fn stopped(&self) -> Stop {
-        self.parts.heard.stopped().await
+    pub async fn stop_requested(&self) -> Stop {
+        self.parts.heard.stop_requested().await
     }
 
     /// Whether the handler should stop: for code that cannot await.
-    pub fn is_stopped(&self) -> bool {
+    pub fn should_stop(&self) -> bool {
         self.parts.heard.stop().is_some()
     }
 
@@ -265,7 +276,7 @@ impl TaskContext {
 
     /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
     /// text. It is shown live and kept with the next write; it costs no write of its own.
-    pub fn progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
+    pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
         let fraction = fraction
             .into()
             .filter(|f| f.is_finite())
@@ -279,6 +290,36 @@ impl TaskContext {
             .progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    /// Returns the message that reports a fault of this machine (no memory, no file descriptors, a
+    /// full disk), which is not the task's: the task is released, and neither an attempt nor an error
+    /// is counted.
+    ///
+    /// The node then claims no task of this kind for 0.5 to 1 s, then one task as a trial. Each trial
+    /// that meets the fault again doubles the wait, up to 60 s. The node logs the reason when the
+    /// fault begins, every 10 minutes, and when it ends. Other nodes claim the task meanwhile. A
+    /// [`Simulation`](crate::testing::Simulation) runs the task again after 1 s.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use windlass::{BoxError, Message, TaskContext};
+    ///
+    /// async fn spool(task: TaskContext) -> Result<Message, BoxError> {
+    ///     match std::fs::write("/var/spool/job", "…") {
+    ///         Err(e) if e.kind() == ErrorKind::StorageFull => Ok(task.node_fault(e)),
+    ///         written => Ok(written.map(|()| Message::complete())?),
+    ///     }
+    /// }
+    /// # fn is_handler(_: impl windlass::StatefulHandler) {}
+    /// # is_handler(spool);
+    /// ```
+    pub fn node_fault(&self, reason: impl std::fmt::Display) -> Message {
+        let fault = self.parts.node_fault.lock();
+        *fault.unwrap_or_else(PoisonError::into_inner) = Some(reason.to_string());
+        Message::release()
     }
 
     /// The tracing span of this run, with task, kind, attempt and fence. The handler runs inside

@@ -8,7 +8,7 @@
 //!
 //! async fn greet(task: TaskContext) -> Result<Message, windlass::BoxError> {
 //!     let name: String = task.props()?;
-//!     Ok(Message::complete_with(&format!("hello, {name}"))?)
+//!     Ok(Message::complete_with(&format!("hello, {name}")))
 //! }
 //! # fn is_handler(_: impl windlass::StatefulHandler) {}
 //! # is_handler(greet);
@@ -25,7 +25,7 @@
 //!
 //! async fn poll(task: TaskContext) -> Message {
 //!     tokio::select! {
-//!         stop = task.stopped() => stop.message(),
+//!         stop = task.stop_requested() => stop.message(),
 //!         () = work() => Message::sleep_for(std::time::Duration::from_secs(60)),
 //!     }
 //! }
@@ -37,7 +37,7 @@
 //! # Blocking work
 //!
 //! Code that blocks belongs on [`tokio::task::spawn_blocking`]; such code cannot be aborted, so it
-//! has to look at [`TaskContext::is_stopped`] now and then:
+//! has to look at [`TaskContext::should_stop`] now and then:
 //!
 //! ```
 //! use windlass::{Message, TaskContext};
@@ -47,7 +47,7 @@
 //!     let sum = tokio::task::spawn_blocking(move || {
 //!         let mut sum = 0u64;
 //!         for n in 0..1000 {
-//!             if inner.is_stopped() {
+//!             if inner.should_stop() {
 //!                 return None;
 //!             }
 //!             sum += n;
@@ -56,8 +56,8 @@
 //!     })
 //!     .await?;
 //!     Ok(match sum {
-//!         Some(sum) => Message::complete_with(&sum)?,
-//!         None => task.stopped().await.message(),
+//!         Some(sum) => Message::complete_with(&sum),
+//!         None => task.stop_requested().await.message(),
 //!     })
 //! }
 //! # fn is_handler(_: impl windlass::StatefulHandler) {}

@@ -75,7 +75,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    pub(crate) async fn stopped(&self) -> Stop {
+    pub(crate) async fn stop_requested(&self) -> Stop {
         let mut rx = self.rx.clone();
         let told = rx.wait_for(|told| told.stop.is_some()).await;
         match told {

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     balancer::{Balancer, Everything},
     handler::StatefulHandler,
+    job::{Job, JobHandler, Typed},
     store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
 };
 
@@ -113,6 +114,18 @@ impl Builder {
             },
         ));
         self
+    }
+
+    /// The handler of a typed kind, with the defaults of [`KindConfig`].
+    ///
+    /// See [`job`](crate::job) for an example.
+    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+        self.job_with(KindConfig::default(), handler)
+    }
+
+    /// The handler of a typed kind, and how it is run.
+    pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
+        self.handler_with(J::KIND, config, Typed::new(handler))
     }
 
     /// A handler for every kind that has none of its own: this node then claims every kind.

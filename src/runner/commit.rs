@@ -53,7 +53,7 @@ pub(super) async fn carry(
                     if current == Some(commit.claim.lease) {
                         if !told {
                             let task = &commit.claim.task;
-                            warn!(%task, error = %e, "a transition could not be stored; trying again");
+                            warn!(target: super::REPORTS, %task, error = %e, "a transition could not be stored; trying again");
                             told = true;
                         }
                         again.push((slot, commit));

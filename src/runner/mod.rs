@@ -9,6 +9,7 @@ mod handle;
 mod input;
 mod lease;
 mod maintain;
+mod node_faults;
 mod signals;
 pub(crate) mod spawn;
 
@@ -34,6 +35,11 @@ pub use self::{
 };
 use self::{handle::Control, input::In};
 use crate::store::{Error, Store};
+
+/// The tracing target of the lines in which a node reports what keeps its machine or its store from
+/// work: file descriptors that run out, a full disk, a store that does not answer. A program that
+/// logs errors alone can let these through: `error,windlass::node=warn`.
+pub const REPORTS: &str = "windlass::node";
 
 /// A running node. Dropping it stops the node as [`abort`](Self::abort) does, in the background.
 ///
@@ -63,14 +69,14 @@ use crate::store::{Error, Store};
 /// let runner = Runner::builder(&store)
 ///     .handler("double", |task: TaskContext| async move {
 ///         let n: u64 = task.props()?;
-///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2))?)
+///         Ok::<_, windlass::BoxError>(Message::complete_with(&(n * 2)))
 ///     })
 ///     .start()
 ///     .await?;
 ///
 /// let id = client.submit(NewTask::new("double").props(&21)).await?;
 /// let done = client.wait(&id).await?;
-/// assert_eq!(done.result::<u64>()?, Some(42));
+/// assert_eq!(done.result::<u64>()?, 42);
 /// runner.shutdown().await;
 /// # Ok(()) }
 /// ```

@@ -37,7 +37,7 @@ use crate::{
 ///     let left: u32 = task.data()?.unwrap_or(task.props()?);
 ///     match left {
 ///         0 => Ok(Message::complete()),
-///         _ => Ok(Message::run().with_data(&(left - 1))?),
+///         _ => Ok(Message::run().with_data(&(left - 1))),
 ///     }
 /// }
 ///
@@ -89,8 +89,8 @@ pub async fn run(
 ///
 /// async fn digest(task: TaskContext) -> Result<Message, BoxError> {
 ///     for n in task.data()?.unwrap_or(0)..1000 {
-///         if task.is_stopped() {
-///             return Ok(task.stopped().await.message());
+///         if task.should_stop() {
+///             return Ok(task.stop_requested().await.message());
 ///         }
 ///         task.checkpoint(&(n + 1)).await?;
 ///     }

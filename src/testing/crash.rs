@@ -72,13 +72,13 @@ pub enum CrashError {
 ///         (next, sum) = (next + 1, sum + number);
 ///         task.checkpoint(&(next, sum)).await?;
 ///     }
-///     Ok(Message::complete_with(&sum)?)
+///     Ok(Message::complete_with(&sum))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
 /// let task = NewTask::new("sum").props(&[1, 2, 3]);
 /// let crashes = testing::crash_everywhere(sum, task, |done| {
-///     assert_eq!(done.result::<u32>().unwrap(), Some(6));
+///     assert_eq!(done.result::<u32>().unwrap(), 6);
 /// })
 /// .await?;
 /// assert_eq!(crashes.writes, 4); // three checkpoints, and the end

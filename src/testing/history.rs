@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_statemachine::{ActionKind, Code, TaskId};
+use windlass_statemachine::{ActionKind, Code, Invalid, TaskId};
 
 use crate::{
     client::Client,
@@ -36,7 +36,10 @@ impl History {
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn read(client: &Client, task: &TaskId) -> Result<Self, Error> {
+    pub async fn read(
+        client: &Client,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Result<Self, Error> {
         client.history(task, u32::MAX).await.map(Self)
     }
 

@@ -167,7 +167,7 @@ impl Action {
 /// use std::time::Duration;
 /// use windlass_statemachine::Message;
 ///
-/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42)?;
+/// let message = Message::sleep_for(Duration::from_secs(60)).with_data(&42);
 /// assert_eq!(message.data().unwrap().as_str(), "42");
 /// # Ok::<(), windlass_statemachine::Invalid>(())
 /// ```
@@ -282,16 +282,13 @@ impl Message {
         Action::Complete { result: None }.into()
     }
 
-    /// The task is done, and this came of it.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `result`) when the value has no JSON form.
-    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Result<Self, Invalid> {
-        Ok(Action::Complete {
-            result: Some(Json::new("result", result)?),
+    /// Completes the task with a result: anything that has a JSON form. A value without one (a map
+    /// whose keys are not text) makes it a [`fail`](Self::fail) that says so.
+    pub fn complete_with<T: Serialize + ?Sized>(result: &T) -> Self {
+        match Json::new("result", result) {
+            Ok(json) => Action::Complete { result: Some(json) }.into(),
+            Err(error) => Self::refused(error),
         }
-        .into())
     }
 
     /// The task is ended for good.
@@ -299,14 +296,24 @@ impl Message {
         Action::Kill.into()
     }
 
-    /// The same message with new data, which replaces what the task has.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `data`) when the value has no JSON form.
-    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Result<Self, Invalid> {
-        self.data = Some(Json::new("data", data)?);
-        Ok(self)
+    /// Adds new data, which replaces the data of the task. A value without a JSON form (a map whose keys
+    /// are not text) turns the message into a [`fail`](Self::fail) that says so, without effects.
+    #[must_use]
+    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
+        match Json::new("data", data) {
+            Ok(json) => {
+                self.data = Some(json);
+                self
+            }
+            Err(error) => Self::refused(error),
+        }
+    }
+
+    /// A failure for a value that has no JSON form. It takes no effects.
+    fn refused(error: Invalid) -> Self {
+        let mut failed = Self::fail(error);
+        failed.refused = true;
+        failed
     }
 
     /// The same message with data that is JSON already.

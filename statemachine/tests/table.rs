@@ -83,7 +83,7 @@ fn message(kind: ActionKind) -> Message {
         ActionKind::Release => Message::release(),
         ActionKind::Checkpoint => Message::checkpoint(),
         ActionKind::Error => Message::error("newer"),
-        ActionKind::Complete => Message::complete_with(&42).unwrap(),
+        ActionKind::Complete => Message::complete_with(&42),
         ActionKind::Kill => Message::kill(),
     }
 }
@@ -244,7 +244,7 @@ fn an_error_without_a_text_is_still_an_entry_but_giving_up_is_not() {
 
 #[test]
 fn an_error_may_bring_data_and_a_completion_may_bring_no_result() {
-    let message = Message::error("no").with_data(&1).unwrap();
+    let message = Message::error("no").with_data(&1);
     let fault = transition(&State::new(at(0)), &message, at(1)).unwrap();
     assert_eq!(fault.data, Some(json("1")));
     let done = transition(

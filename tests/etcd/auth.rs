@@ -217,7 +217,8 @@ async fn a_list_of_what_lives_reads_nothing_that_has_ended() {
     let live = client
         .submit(NewTask::new("obeys").id("live"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     until("it runs", async || {
         client.get(&live).await.unwrap().node.is_some()
     })

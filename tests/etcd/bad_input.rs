@@ -66,7 +66,11 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
         .start()
         .await
         .unwrap();
-    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    let id = client
+        .submit(NewTask::new("k").id("t"))
+        .await
+        .unwrap()
+        .into_id();
     until("it runs", async || {
         client.get(&id).await.unwrap().node.is_some()
     })
@@ -109,7 +113,11 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
 async fn a_retry_replaces_props_that_cannot_be_read() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
-    let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
+    let id = client
+        .submit(NewTask::new("k").id("t"))
+        .await
+        .unwrap()
+        .into_id();
     let mut raw = raw(&server.endpoint()).await;
     raw.put("/ns/tasks/t/props", "no json", None).await.unwrap();
     let lease = store

@@ -38,7 +38,7 @@ impl Scene {
         let mut running = Vec::new();
         for _ in 0..10 {
             let task = NewTask::new("steps").props(&100_000);
-            running.push(client.submit(task).await.unwrap());
+            running.push(client.submit(task).await.unwrap().into_id());
         }
         until("all run", async || {
             node.snapshot().await.is_some_and(|s| s.tasks.len() == 10)

@@ -22,7 +22,7 @@ async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::
     let mut ids = Vec::new();
     for _ in 0..tasks {
         let task = NewTask::new("steps").props(&steps);
-        ids.push(client.submit(task).await.unwrap());
+        ids.push(client.submit(task).await.unwrap().into_id());
     }
     ids
 }
@@ -48,7 +48,7 @@ async fn a_server_that_is_killed_and_restarted_costs_nothing() {
     }
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.result::<u32>().unwrap(), Some(60));
+        assert_eq!(done.result::<u32>().unwrap(), 60);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
     node.shutdown().await;
@@ -78,7 +78,7 @@ async fn a_server_that_stands_still_past_the_lease_costs_the_claims_and_no_task(
     server.resume();
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.result::<u32>().unwrap(), Some(100));
+        assert_eq!(done.result::<u32>().unwrap(), 100);
         assert_eq!((done.state.claims, done.state.attempts), (2, 1));
     }
     node.shutdown().await;

@@ -40,7 +40,6 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
     let (store, client) = open(&server.url("ns")).await;
     let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(100);
     let tasks = (0..2000).map(|n| NewTask::new("k").id(format!("t{n}")).start_at(later));
-    let tasks = tasks.map(|task| task.build().unwrap()).collect();
     for answer in client.submit_many(tasks).await {
         answer.unwrap();
     }

@@ -27,8 +27,7 @@ async fn work(url: &str) {
     let tasks: Vec<NewTask> = (0..300)
         .map(|n| NewTask::new("k").id(format!("t{n}")))
         .collect();
-    let build = |task: NewTask| task.props(&"x".repeat(500)).build().unwrap();
-    let tasks = tasks.into_iter().map(build).collect();
+    let tasks = tasks.into_iter().map(|task| task.props(&"x".repeat(500)));
     for answer in client.submit_many(tasks).await {
         answer.unwrap();
     }
@@ -94,7 +93,7 @@ async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     let (store, client) = open(&server.url("ns")).await;
     let handler = |task: TaskContext| async move {
         let bytes: usize = task.props()?;
-        Ok::<_, windlass::BoxError>(Message::complete_with(&"x".repeat(bytes))?)
+        Ok::<_, windlass::BoxError>(Message::complete_with(&"x".repeat(bytes)))
     };
     let config = KindConfig::default().retry(windlass::Retry::Never);
     let node = Runner::builder(&store).node("n");
@@ -131,7 +130,8 @@ async fn settle_many(server: &Server, count: usize) {
     let id = client
         .submit(NewTask::new("k").start_at(later))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     let mut sent = Vec::new();
     for n in 0..count {
         let command = match n + 1 == count {
@@ -174,14 +174,14 @@ async fn a_command_to_complete_may_bring_as_large_a_result_as_any() {
     let node = Runner::builder(&store).node("n").handler("k", obeys);
     let node = node.start().await.unwrap();
     for bytes in [1000, 1_000_000] {
-        let id = client.submit(NewTask::new("k")).await.unwrap();
+        let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
         let result = Json::new("result", &"x".repeat(bytes)).unwrap();
         let result = Some(result);
         let command = Command::Complete { result };
         client.command(&id, command).await.unwrap();
         let done = client.wait(&id).await.unwrap();
         assert_eq!(done.code(), Code::Completed);
-        assert_eq!(done.result::<String>().unwrap().unwrap().len(), bytes);
+        assert_eq!(done.result::<String>().unwrap().len(), bytes);
         let record = client.commands(&id).await.unwrap().remove(0);
         assert!(
             matches!(record.command, Command::Complete { result } if result.is_some() == (bytes == 1000))
@@ -232,7 +232,7 @@ async fn keys(server: &Server, prefix: &str) -> i64 {
 }
 
 async fn task_with_commands(client: &windlass::Client, count: u32) -> TaskId {
-    let id = client.submit(NewTask::new("k")).await.unwrap();
+    let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
     for _ in 0..count {
         client.command(&id, Command::Pause).await.unwrap();
     }

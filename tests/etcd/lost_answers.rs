@@ -86,7 +86,12 @@ async fn a_submit_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
     let world = World::new(Message::error("as it was told to")).await;
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     assert_eq!(world.ended(&id).await, 1);
     world.proxy.lose_answer_to(b"incarnation");
     let answer = world.far.retry(vec![id.clone()]).await.remove(0);

@@ -80,10 +80,9 @@ async fn node(store: &Store, name: &str) -> Node {
 }
 
 async fn runs_on(client: &Client, id: &str, node: &str) {
-    let id: windlass::TaskId = id.parse().unwrap();
     let node = Some(node.parse().unwrap());
     until("it runs there", async || {
-        (client.get(&id).await).is_ok_and(|record| record.node == node)
+        (client.get(id).await).is_ok_and(|record| record.node == node)
     })
     .await;
 }

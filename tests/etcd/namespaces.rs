@@ -41,7 +41,7 @@ async fn completes(_: TaskContext) -> Message {
 }
 
 async fn obeys(task: TaskContext) -> Message {
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 fn id(text: &str) -> TaskId {

@@ -88,7 +88,7 @@ impl World {
         let mut ids = Vec::new();
         for name in names {
             let task = NewTask::new("k").id(*name);
-            ids.push(self.client.submit(task).await.unwrap());
+            ids.push(self.client.submit(task).await.unwrap().into_id());
         }
         for id in &ids {
             self.is(id, Code::Completed).await;

@@ -20,13 +20,13 @@ const STEPS: u32 = 12;
 async fn gives_way(task: TaskContext) -> Result<Message, BoxError> {
     let done: u32 = task.data()?.unwrap_or(0);
     for step in done..STEPS {
-        if task.is_stopped() {
-            return Ok(task.stopped().await.message());
+        if task.should_stop() {
+            return Ok(task.stop_requested().await.message());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
         task.checkpoint(&(step + 1)).await?;
     }
-    Ok(Message::complete_with(&STEPS)?)
+    Ok(Message::complete_with(&STEPS))
 }
 
 async fn start(store: &Store, name: &str) -> Node {
@@ -58,7 +58,8 @@ async fn a_rolling_restart_under_load_loses_no_task_and_costs_no_attempt() {
     let mut ids = Vec::new();
     for (node, name) in names.iter().enumerate() {
         for _ in 0..TASKS / 3 {
-            ids.push(client.submit(NewTask::new("k")).await.unwrap());
+            let task = client.submit(NewTask::new("k")).await.unwrap();
+            ids.push(task.into_id());
         }
         let node_name = Some(name.parse().unwrap());
         until("the node has work", async || {
@@ -73,7 +74,7 @@ async fn a_rolling_restart_under_load_loses_no_task_and_costs_no_attempt() {
     }
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.result::<u32>().unwrap(), Some(STEPS), "{id}");
+        assert_eq!(done.result::<u32>().unwrap(), STEPS, "{id}");
         assert_eq!(done.state.attempts, 0, "{id}");
         assert_eq!(done.state.errors.total(), 0, "{id}");
         let history = client.history(id, 100).await.unwrap();
@@ -110,7 +111,11 @@ async fn kinds_and_labels_decide_who_may_claim() {
             ("other", "oslo", None),
         ] {
             let task = NewTask::new(kind).id(format!("{kind}-{site}-{n}"));
-            let id = client.submit(task.label("site", site)).await.unwrap();
+            let id = client
+                .submit(task.label("site", site))
+                .await
+                .unwrap()
+                .into_id();
             owners.push((id, owner));
         }
     }

@@ -28,7 +28,7 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
             runs.fetch_add(1, Ordering::SeqCst);
             async move {
                 let n: u64 = task.props()?;
-                Ok::<_, BoxError>(Message::complete_with(&(n * 2))?)
+                Ok::<_, BoxError>(Message::complete_with(&(n * 2)))
             }
         };
         let builder = Runner::builder(store).node(name).slots(20);
@@ -41,7 +41,7 @@ async fn two_nodes_share_the_work_and_leave_nothing() {
     }
     for (n, id) in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.result::<u64>().unwrap(), Some(n * 2));
+        assert_eq!(done.result::<u64>().unwrap(), n * 2);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
     let runs = runs.map(|runs| runs.load(Ordering::SeqCst));
@@ -65,7 +65,7 @@ async fn commands_reach_running_and_parked_tasks() {
     let (store, client) = open(&server.url("ns")).await;
     let node = Runner::builder(&store).node("n").handler("k", obeys);
     let node = node.start().await.unwrap();
-    let id = client.submit(NewTask::new("k")).await.unwrap();
+    let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
     until("it runs", async || {
         client.get(&id).await.unwrap().node.is_some()
     })
@@ -89,14 +89,14 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     let (store, client) = open(&server.url("ns")).await;
     let sleeps = |task: TaskContext| async move {
         match task.data::<u32>()? {
-            None => Ok::<_, BoxError>(Message::sleep_for(Duration::from_secs(2)).with_data(&1)?),
-            Some(n) => Ok(Message::complete_with(&n)?),
+            None => Ok::<_, BoxError>(Message::sleep_for(Duration::from_secs(2)).with_data(&1)),
+            Some(n) => Ok(Message::complete_with(&n)),
         }
     };
     let node = Runner::builder(&store).node("n").handler("k", sleeps);
     let node = node.park_after(Duration::from_millis(100));
     let node = node.start().await.unwrap();
-    let id = client.submit(NewTask::new("k")).await.unwrap();
+    let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
     until("it sleeps", async || {
         let record = client.get(&id).await.unwrap();
         record.node.is_none() && code(&client, &id).await == Some(Code::Sleeping)
@@ -104,7 +104,7 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     .await;
     assert_eq!(client.nodes().await.unwrap()[0].claims, 0);
     let done = client.wait(&id).await.unwrap();
-    assert_eq!(done.result::<u32>().unwrap(), Some(1));
+    assert_eq!(done.result::<u32>().unwrap(), 1);
     assert_eq!(done.state.claims, 2);
     node.shutdown().await;
 }

@@ -115,7 +115,7 @@ async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     proxy.mend();
     for id in &ids {
         let done = far.wait(id).await.unwrap();
-        assert_eq!(done.result::<u32>().unwrap(), Some(200));
+        assert_eq!(done.result::<u32>().unwrap(), 200);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
     node.shutdown().await;

@@ -44,7 +44,7 @@ pub(crate) async fn code(client: &Client, id: &TaskId) -> Option<Code> {
 
 /// Runs until it is stopped.
 pub(crate) async fn obeys(task: TaskContext) -> Message {
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 /// Counts its steps in durable data; each has to see the one before.
@@ -55,7 +55,7 @@ pub(crate) async fn steps(task: TaskContext) -> Result<Message, BoxError> {
         tokio::time::sleep(Duration::from_millis(50)).await;
         task.checkpoint(&(step + 1)).await?;
     }
-    Ok(Message::complete_with(&steps)?)
+    Ok(Message::complete_with(&steps))
 }
 
 pub(crate) const fn secs(n: u64) -> Duration {

@@ -15,7 +15,7 @@ use windlass::{
 use crate::support::{World, secs};
 
 async fn obeys(task: TaskContext) -> Message {
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 async fn claims(nodes: &[Runner]) -> Vec<usize> {
@@ -119,7 +119,8 @@ async fn when_the_first_does_not_take_it_the_next_does() {
             .client
             .submit(NewTask::new("k").id(format!("t{n}")))
             .await
-            .unwrap();
+            .unwrap()
+            .into_id();
         let before = world.now();
         world.claimed(&id).await;
         let took = world.now().duration_since(before).as_millis();
@@ -136,7 +137,7 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     let fair = |name: &str| world.node(name).slots(1000).balancer(Fair::default());
     nodes.push(fair("a").handler("k", obeys).start().await.unwrap());
     let tasks = (0..120).map(|n| NewTask::new("k").id(format!("t{n}")).build().unwrap());
-    for answer in world.client.submit_many(tasks.collect()).await {
+    for answer in world.client.submit_many(tasks).await {
         answer.unwrap();
     }
     world
@@ -191,7 +192,7 @@ async fn fair_nodes_keep_what_no_other_can_take() {
         let (_a, _b) = (a.start().await.unwrap(), b.start().await.unwrap());
         tokio::time::sleep(secs(5)).await;
         let tasks = (0..40).map(|n| NewTask::new("k").id(format!("t{n}")).build().unwrap());
-        for answer in world.client.submit_many(tasks.collect()).await {
+        for answer in world.client.submit_many(tasks).await {
             answer.unwrap();
         }
         tokio::time::sleep(secs(60)).await;
@@ -226,7 +227,7 @@ async fn fair_nodes_take_what_idle_and_full_nodes_cannot() {
     tokio::time::sleep(secs(5)).await;
     let task = |n| NewTask::new("k").id(format!("t{n}")).label("zone", "x");
     let tasks = (0..40).map(|n| task(n).build().unwrap());
-    for answer in world.client.submit_many(tasks.collect()).await {
+    for answer in world.client.submit_many(tasks).await {
         answer.unwrap();
     }
     tokio::time::sleep(secs(60)).await;
@@ -255,7 +256,7 @@ async fn fair_nodes_share_each_kind_with_the_nodes_that_run_it() {
         let kind = if n < 4 { "x" } else { "y" };
         NewTask::new(kind).id(format!("t{n}")).build().unwrap()
     });
-    for answer in world.client.submit_many(tasks.collect()).await {
+    for answer in world.client.submit_many(tasks).await {
         answer.unwrap();
     }
     world
@@ -297,7 +298,12 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("sleeps")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("sleeps"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, windlass::Code::Sleeping).await;
     let before = asked.load(Ordering::SeqCst);
     let node = "n";

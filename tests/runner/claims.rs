@@ -42,7 +42,7 @@ async fn a_claim_of_what_the_node_does_not_run_is_given_back() {
         listed(&world, &one).await;
         let soon = world.now() + Duration::from_millis(100);
         let first = labelled.clone().id("x").start_at(soon);
-        let id = world.client.submit(first).await.unwrap();
+        let id = world.client.submit(first).await.unwrap().into_id();
         world
             .until("the node knows it", || async {
                 one.snapshot().await.unwrap().parked == 1
@@ -78,7 +78,12 @@ async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_
         node: one.node().clone(),
         ttl: secs(15),
     };
-    let id = world.client.submit(NewTask::new("b")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("b"))
+        .await
+        .unwrap()
+        .into_id();
     let coordinator = world.store.coordinator();
     let claimed = coordinator.claim(&lease, vec![id.clone()]).await;
     assert!(claimed[0].as_ref().unwrap().is_some());
@@ -94,7 +99,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     let world = World::new().await;
-    let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+    let obeys = |task: TaskContext| async move { task.stop_requested().await.message() };
     let node = world.node("n").handler("k", obeys).start().await.unwrap();
     listed(&world, &node).await;
     world.faults.fail(Operation::Claim, Fault::Late(secs(2)), 1);

@@ -73,7 +73,7 @@ async fn a_released_task_is_taken_again_though_the_clock_is_set_back() {
                     return Message::complete();
                 }
                 clock.set_by(-HOUR);
-                Message::release().with_data(&true).unwrap()
+                Message::release().with_data(&true)
             }
         })
         .start()
@@ -84,7 +84,8 @@ async fn a_released_task_is_taken_again_though_the_clock_is_set_back() {
         .client
         .submit(NewTask::new("gives-way"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     // Set back once more while the task is left to others.
     sleep(Duration::from_millis(300)).await;
     clock.set_by(-HOUR);
@@ -102,7 +103,7 @@ async fn wake_ups_follow_the_clock() {
         .handler("naps", |task: TaskContext| async move {
             match task.data::<bool>().unwrap() {
                 Some(_) => Message::complete(),
-                None => Message::sleep_for(secs(8)).with_data(&true).unwrap(),
+                None => Message::sleep_for(secs(8)).with_data(&true),
             }
         })
         .start()
@@ -133,7 +134,7 @@ async fn a_sleeper_that_the_store_finds_asleep_is_claimed_later() {
         .unwrap();
     let began = Instant::now();
     let asleep = NewTask::new("k").start_at(world.now() + HOUR);
-    let id = world.client.submit(asleep).await.unwrap();
+    let id = world.client.submit(asleep).await.unwrap().into_id();
     sleep(secs(10)).await;
     clock.set_by(HOUR);
     sleep(secs(10)).await;

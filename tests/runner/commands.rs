@@ -16,7 +16,7 @@ use windlass::{
 use crate::support::{RunEnds, World, applied, secs};
 
 async fn obeys(task: TaskContext) -> Message {
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 async fn ignores(_: TaskContext) -> Message {
@@ -83,7 +83,7 @@ async fn what_a_handler_returns_instead_overrides_the_command_but_never_a_kill()
     let _node = world
         .node("n")
         .handler("completes", |task: TaskContext| async move {
-            task.stopped().await;
+            task.stop_requested().await;
             Message::complete()
         })
         .start()
@@ -115,7 +115,7 @@ async fn a_checkpoint_command_does_not_stop_the_handler() {
             while let Some(command) = commands.next().await {
                 if command == Command::Checkpoint {
                     task.checkpoint("saved").await?;
-                    return Ok::<_, BoxError>(task.stopped().await.message());
+                    return Ok::<_, BoxError>(task.stop_requested().await.message());
                 }
             }
             Ok(Message::release())
@@ -139,7 +139,12 @@ async fn a_checkpoint_command_does_not_stop_the_handler() {
 #[tokio::test(start_paused = true)]
 async fn commands_wait_for_an_owner_and_are_applied_in_order() {
     let world = World::new().await;
-    let id = world.client.submit(NewTask::new("late")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("late"))
+        .await
+        .unwrap()
+        .into_id();
     let mut sent = Vec::new();
     for command in [
         Command::Pause,
@@ -183,7 +188,12 @@ async fn commands_wait_for_an_owner_and_are_applied_in_order() {
 #[tokio::test(start_paused = true)]
 async fn the_same_command_id_is_the_same_command() {
     let world = World::new().await;
-    let id = world.client.submit(NewTask::new("any")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("any"))
+        .await
+        .unwrap()
+        .into_id();
     let command: windlass::CommandId = "deploy-7".parse().unwrap();
     for _ in 0..3 {
         world
@@ -246,7 +256,12 @@ async fn a_kill_whose_claim_failed_once_still_needs_no_slot() {
     let node = world.node("n").slots(1).handler("obeys", obeys);
     let _node = node.start().await.unwrap();
     let runs = world.running("obeys").await;
-    let waits = world.client.submit(NewTask::new("obeys")).await.unwrap();
+    let waits = world
+        .client
+        .submit(NewTask::new("obeys"))
+        .await
+        .unwrap()
+        .into_id();
     world.faults.fail(Operation::Claim, Fault::Before, 1);
     let killed = tokio::time::timeout(secs(5), world.command(&waits, Command::Kill)).await;
     assert_eq!(
@@ -322,17 +337,22 @@ async fn a_retry_runs_a_failed_task_again_with_its_data() {
                 }
                 assert_eq!(task.attempt(), 1, "attempts begin anew");
                 let data: Option<String> = task.data()?;
-                Ok::<_, BoxError>(Message::complete_with(&data)?)
+                Ok::<_, BoxError>(Message::complete_with(&data))
             },
         )
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("once")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("once"))
+        .await
+        .unwrap()
+        .into_id();
     assert_eq!(world.client.wait(&id).await.unwrap().code(), Code::Failed);
     world.client.retry(&id).await.unwrap();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.result::<String>().unwrap().as_deref(), Some("found"));
+    assert_eq!(done.result::<String>().unwrap(), "found");
     assert_eq!(done.state.errors.total(), 1, "the error is still told");
     let refused = world.client.retry(&id).await;
     assert!(

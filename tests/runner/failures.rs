@@ -14,7 +14,7 @@ use crate::support::{World, secs};
 
 /// Submits a task and waits for its end; returns the reports and the state.
 async fn waited(client: &Client, task: NewTask) -> (Vec<String>, windlass::State) {
-    let id = client.submit(task).await.unwrap();
+    let id = client.submit(task).await.unwrap().into_id();
     let mut reports = Vec::new();
     let report = |waiting: Waiting| reports.push(waiting.to_string());
     let done = client.wait_with(&id, report).await.unwrap();
@@ -89,7 +89,7 @@ async fn an_error_that_no_retry_fixes_is_not_retried() {
         })
         .handler("props", |task: TaskContext| async move {
             let n: u32 = task.props()?;
-            Ok::<_, BoxError>(Message::complete_with(&n)?)
+            Ok::<_, BoxError>(Message::complete_with(&n))
         })
         .handler("wrapped", |task: TaskContext| async move {
             task.props::<u32>()
@@ -133,7 +133,7 @@ async fn an_error_of_a_handler_that_goes_on_without_its_props_is_retried() {
             let n: u32 = task.props().unwrap_or_default();
             match task.attempt() {
                 1 => Err("timed out"),
-                _ => Ok(Message::complete_with(&n).unwrap()),
+                _ => Ok(Message::complete_with(&n)),
             }
         })
         .handler("second", |task: TaskContext| async move {
@@ -187,7 +187,12 @@ async fn a_panic_and_an_id_that_is_taken_are_reported_and_retried() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_reports_why_no_node_runs_the_task() {
     let world = World::new().await;
-    let id = world.client.submit(NewTask::new("late")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("late"))
+        .await
+        .unwrap()
+        .into_id();
     let reports = Arc::new(Mutex::new(Vec::new()));
     let seen = reports.clone();
     let client = world.client.clone();
@@ -217,14 +222,19 @@ async fn a_wait_reports_no_failure_from_before_the_task_made_progress() {
         .handler("poll", |task: TaskContext| async move {
             match (task.data::<u32>().unwrap(), task.attempt()) {
                 (None, 1) => Message::error("timed out"),
-                (None, _) => Message::sleep_for(secs(600)).with_data(&1).unwrap(),
+                (None, _) => Message::sleep_for(secs(600)).with_data(&1),
                 _ => Message::complete(),
             }
         })
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("poll")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("poll"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, Code::Sleeping).await;
     let mut reports = Vec::new();
     let report = |waiting: Waiting| reports.push(waiting);
@@ -313,7 +323,7 @@ async fn a_handler_that_runs_again_and_again_without_effect_is_slowed_down_and_r
         .handler("steps", |task: TaskContext| async move {
             match task.data::<u64>().unwrap().unwrap_or(0) {
                 MANY => Message::complete(),
-                n => Message::run().with_data(&(n + 1)).unwrap(),
+                n => Message::run().with_data(&(n + 1)),
             }
         })
         .start()
@@ -326,7 +336,12 @@ async fn a_handler_that_runs_again_and_again_without_effect_is_slowed_down_and_r
     assert!(took < jiff::SignedDuration::from_secs(1), "{took}");
     assert_eq!(log.lines_with("again and again").len(), 0);
 
-    let id = world.client.submit(NewTask::new("loops")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("loops"))
+        .await
+        .unwrap()
+        .into_id();
     tokio::time::sleep(secs(60)).await;
     // A hundred at once, seven more within the first 1.3 s, then one a second.
     let made = runs.load(Ordering::Relaxed);

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -85,7 +85,12 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
             .unwrap();
         world.faults.fail(Operation::Claim, fault, 2);
         world.faults.fail(Operation::Commit, fault, 5);
-        let id = world.client.submit(NewTask::new("parent")).await.unwrap();
+        let id = world
+            .client
+            .submit(NewTask::new("parent"))
+            .await
+            .unwrap()
+            .into_id();
         let done = world.client.wait(&id).await.unwrap();
         assert!(done.is_completed(), "{fault:?}: {:?}", done.error());
         assert_eq!(runs.load(Ordering::SeqCst), 1, "{fault:?}");
@@ -118,7 +123,12 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
     };
     // The store has given the task to the node's lease, and the node knows nothing of it.
     node.drain().await;
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     let claimed = world
         .store
         .coordinator()
@@ -214,7 +224,7 @@ async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
     let node = world
         .node("n")
         .handler("k", |task: TaskContext| async move {
-            task.stopped().await.message()
+            task.stop_requested().await.message()
         })
         .start()
         .await
@@ -248,7 +258,7 @@ async fn an_abort_waits_for_no_store() {
         (&[Join], silent),
     ] {
         let world = World::new().await;
-        let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+        let obeys = |task: TaskContext| async move { task.stop_requested().await.message() };
         let node = world.node("n").lease_ttl(hour).handler("k", obeys);
         let node = node.start().await.unwrap();
         world.running("k").await;
@@ -260,7 +270,12 @@ async fn an_abort_waits_for_no_store() {
             tokio::time::sleep(hour / 3 + secs(1)).await;
         }
         if operations.contains(&Claim) {
-            let id = world.client.submit(NewTask::new("k")).await.unwrap();
+            let id = world
+                .client
+                .submit(NewTask::new("k"))
+                .await
+                .unwrap()
+                .into_id();
             world.claimed(&id).await;
         }
         if operations.contains(&Join) {
@@ -283,7 +298,12 @@ async fn an_abort_waits_for_no_store() {
 #[tokio::test(start_paused = true)]
 async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
     let world = World::new().await;
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     world.faults.fail(Operation::Read, Fault::Before, 3);
     let client = world.client.clone();
     let waits = tokio::spawn(async move { client.wait(&id).await });
@@ -322,7 +342,12 @@ async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
     world.faults.fail(Operation::Join, Fault::After, 1);
     let patient = node("n").wait_for_store(secs(60)).wait_for_name(secs(20));
     let running = patient.start().await.unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, Code::Completed).await;
     running.shutdown().await;
 }
@@ -337,7 +362,12 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
     let node = node.handler("k", |_: TaskContext| async { Message::complete() });
     let node = node.start().await.unwrap();
     let began = world.now();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, Code::Completed).await;
     assert!(world.now().duration_since(began).as_secs() < 1);
     assert_eq!(world.faults.calls(Operation::Join), 1);
@@ -348,7 +378,12 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
     let node = world.node("m").lease_ttl(secs(15)).wait_for_store(secs(60));
     let node = node.handler("k", |_: TaskContext| async { Message::complete() });
     let node = node.start().await.unwrap();
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("k"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, Code::Completed).await;
     assert_eq!(world.faults.calls(Operation::Join), 3);
     node.shutdown().await;
@@ -359,7 +394,7 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
     let world = World::new().await;
-    let obeys = |task: TaskContext| async move { task.stopped().await.message() };
+    let obeys = |task: TaskContext| async move { task.stop_requested().await.message() };
     let node = world.node("n").lease_ttl(secs(15)).handler("k", obeys);
     let node = node.start().await.unwrap();
     let id = world.running("k").await;
@@ -382,4 +417,74 @@ async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
         })
         .await;
     assert!(stood_still.elapsed() < secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_the_machine_costs_no_attempt_and_slows_only_its_kind() {
+    let world = World::new().await;
+    let broken = Arc::new(AtomicBool::new(true));
+    let runs = Arc::new(AtomicU32::new(0));
+    let (is_broken, counted) = (broken.clone(), runs.clone());
+    let _node = world
+        .node("n")
+        .handler("k", move |task: TaskContext| {
+            let (is_broken, counted) = (is_broken.clone(), counted.clone());
+            async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                match is_broken.load(Ordering::SeqCst) {
+                    true => task.node_fault("no file descriptors left"),
+                    false => Message::complete(),
+                }
+            }
+        })
+        .handler("other", |_: TaskContext| async { Message::complete() })
+        .start()
+        .await
+        .unwrap();
+    let ids = [(); 20].map(|()| NewTask::new("k"));
+    let mut tasks = Vec::new();
+    for task in ids {
+        tasks.push(world.client.submit(task).await.unwrap());
+    }
+    tokio::time::sleep(secs(600)).await;
+    // All twenty at first at most, then single trials after 1, 2, 4 … 60 s, each with jitter.
+    let tried = runs.load(Ordering::SeqCst);
+    assert!(
+        (10..=20 + 26).contains(&tried),
+        "{tried} runs in 10 minutes"
+    );
+    let other = world.client.submit(NewTask::new("other")).await.unwrap();
+    world.rest(&other, Code::Completed).await;
+    for id in &tasks {
+        let state = world.client.get(id).await.unwrap().state.unwrap();
+        assert_eq!(state.code(), Code::Runnable);
+        assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
+    }
+    broken.store(false, Ordering::SeqCst);
+    let fixed = Instant::now();
+    for id in &tasks {
+        world.rest(id, Code::Completed).await;
+        let state = world.client.get(id).await.unwrap().state.unwrap();
+        assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
+    }
+    assert!(fixed.elapsed() < secs(63), "{:?}", fixed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_takes_what_a_machine_with_a_fault_cannot_run() {
+    let world = World::new().await;
+    let faulty = |task: TaskContext| async move { task.node_fault("no memory left") };
+    let _faulty = world.node("faulty").handler("k", faulty).start().await;
+    let id = world.client.submit(NewTask::new("k")).await.unwrap();
+    world
+        .until("it was released", || async {
+            let record = world.client.get(&id).await.unwrap();
+            record.node.is_none() && record.state.unwrap().claims > 0
+        })
+        .await;
+    let well = |_: TaskContext| async { Message::complete() };
+    let _well = world.node("well").handler("k", well).start().await.unwrap();
+    let began = Instant::now();
+    world.rest(&id, Code::Completed).await;
+    assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
 }

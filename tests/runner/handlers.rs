@@ -20,7 +20,7 @@ async fn a_result_comes_back_as_it_was() {
         .node("n")
         .handler("echo", |task: TaskContext| async move {
             let props: Json = task.props()?;
-            Ok::<_, BoxError>(Message::complete_with(&props)?)
+            Ok::<_, BoxError>(Message::complete_with(&props))
         })
         .start()
         .await
@@ -30,9 +30,10 @@ async fn a_result_comes_back_as_it_was() {
         .client
         .submit(NewTask::new("echo").props_json(text))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.result::<Json>().unwrap().unwrap().as_str(), text);
+    assert_eq!(done.result::<Json>().unwrap().as_str(), text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,20 +48,25 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
                 1 => Message::sleep_for(secs(5)),
                 2 => Message::sleep_for(secs(3600)),
                 3 => Message::checkpoint(),
-                n => return Ok(Message::complete_with(&n)?),
+                n => return Ok(Message::complete_with(&n)),
             };
-            Ok::<_, BoxError>(message.with_data(&(n + 1))?)
+            Ok::<_, BoxError>(message.with_data(&(n + 1)))
         })
         .start()
         .await
         .unwrap();
     let began = world.now();
-    let id = world.client.submit(NewTask::new("count")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("count"))
+        .await
+        .unwrap()
+        .into_id();
     world.rest(&id, Code::Sleeping).await;
     let record = world.client.get(&id).await.unwrap();
     assert!(record.node.is_none(), "a parked task belongs to nobody");
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.result::<u32>().unwrap(), Some(4));
+    assert_eq!(done.result::<u32>().unwrap(), 4);
     let took = world.now().duration_since(began).as_secs();
     assert!((3605..3610).contains(&took), "{took} s");
     assert_eq!(
@@ -103,19 +109,21 @@ async fn a_checkpoint_is_durable_when_it_returns_and_outlives_an_error() {
                     }
                     assert_eq!(task.last_error().unwrap().error, "lost the thread");
                     let data: Json = task.data()?.ok_or("no data")?;
-                    Ok::<_, BoxError>(Message::complete_with(&data)?)
+                    Ok::<_, BoxError>(Message::complete_with(&data))
                 }
             },
         )
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("steps")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("steps"))
+        .await
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(
-        done.result::<Json>().unwrap().unwrap().as_str(),
-        r#"{"step":1}"#
-    );
+    assert_eq!(done.result::<Json>().unwrap().as_str(), r#"{"step":1}"#);
     assert_eq!(done.state.errors.total(), 1);
 }
 
@@ -132,7 +140,12 @@ async fn a_panic_is_an_error_with_its_text_and_place() {
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("bad")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("bad"))
+        .await
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.code(), Code::Failed);
     let error = done.error().unwrap();
@@ -156,7 +169,7 @@ async fn props_of_another_type_fail_with_the_field_named() {
             KindConfig::default().retry(Retry::Never),
             |task: TaskContext| async move {
                 let n: u32 = task.props()?;
-                Ok::<_, BoxError>(Message::complete_with(&n)?)
+                Ok::<_, BoxError>(Message::complete_with(&n))
             },
         )
         .start()
@@ -166,7 +179,8 @@ async fn props_of_another_type_fail_with_the_field_named() {
         .client
         .submit(NewTask::new("typed").props("text"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
     assert!(
         done.error().unwrap().starts_with("props: is not a u32"),
@@ -192,14 +206,19 @@ async fn data_that_is_too_large_is_refused_and_nothing_is_lost() {
                     let big = "x".repeat(2 << 20);
                     let error = task.checkpoint(&big).await.unwrap_err().to_string();
                     *seen.lock().unwrap() = Some(error);
-                    Ok::<_, BoxError>(Message::complete_with(&big)?)
+                    Ok::<_, BoxError>(Message::complete_with(&big))
                 }
             },
         )
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("big")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("big"))
+        .await
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.code(), Code::Failed);
     assert!(
@@ -237,7 +256,8 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         .client
         .submit(NewTask::new("parent").id("p1").props("c1"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     assert!(world.client.wait(&id).await.unwrap().is_completed());
     assert_eq!(world.code(&"c1".parse().unwrap()).await, Code::Runnable);
     // The second parent's child exists already: it fails as a whole, and says why.
@@ -245,7 +265,8 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         .client
         .submit(NewTask::new("parent").id("p2").props("c1"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.code(), Code::Failed);
     assert!(
@@ -264,12 +285,10 @@ async fn a_command_that_a_handler_sends_reaches_the_other_task() {
         .node("n")
         .handler("waits", |_: TaskContext| async { Message::pause() })
         .handler("frees", |_: TaskContext| async {
-            let other = "other";
-            let id = "free-1";
             let command = Command::Complete {
                 result: Some(json!(7).into()),
             };
-            Ok::<_, BoxError>(Message::complete().and_send(other, id, command))
+            Ok::<_, BoxError>(Message::complete().and_send("other", "free-1", command))
         })
         .start()
         .await
@@ -278,7 +297,8 @@ async fn a_command_that_a_handler_sends_reaches_the_other_task() {
         .client
         .submit(NewTask::new("waits").id("other"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     world.rest(&other, Code::Paused).await;
     world.client.submit(NewTask::new("frees")).await.unwrap();
     let done = world.client.wait(&other).await.unwrap();
@@ -296,13 +316,18 @@ async fn progress_is_seen_live_and_kept_with_the_next_write() {
     let node = world
         .node("n")
         .handler("slow", |task: TaskContext| async move {
-            task.progress(0.5, "half way");
-            task.stopped().await.message()
+            task.set_progress(0.5, "half way");
+            task.stop_requested().await.message()
         })
         .start()
         .await
         .unwrap();
-    let id = world.client.submit(NewTask::new("slow")).await.unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("slow"))
+        .await
+        .unwrap()
+        .into_id();
     world
         .until("progress is seen", || async {
             let snapshot = node.snapshot().await.unwrap();
@@ -339,13 +364,13 @@ async fn a_blocking_handler_sees_that_it_should_stop() {
             async move {
                 let inner = task.clone();
                 tokio::task::spawn_blocking(move || {
-                    while !inner.is_stopped() {
+                    while !inner.should_stop() {
                         turns.fetch_add(1, Ordering::SeqCst);
                         std::thread::yield_now();
                     }
                 })
                 .await?;
-                Ok::<_, BoxError>(task.stopped().await.message())
+                Ok::<_, BoxError>(task.stop_requested().await.message())
             }
         })
         .start()

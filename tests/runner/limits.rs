@@ -103,7 +103,7 @@ async fn short_sleepers_do_not_keep_others_from_running() {
             } else {
                 Message::sleep_for(secs(5))
             };
-            Ok::<_, windlass::BoxError>(next.with_data(&(turns + 1))?)
+            Ok::<_, windlass::BoxError>(next.with_data(&(turns + 1)))
         })
         .start()
         .await
@@ -142,12 +142,14 @@ async fn a_node_takes_only_its_kinds_and_labels() {
         .client
         .submit(NewTask::new("k").label("region", "us"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     let other = world
         .client
         .submit(NewTask::new("x").label("region", "eu"))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     world.client.wait(&mine).await.unwrap();
     tokio::time::sleep(secs(60)).await;
     assert_eq!(world.code(&far).await, Code::Runnable);
@@ -183,7 +185,8 @@ async fn a_task_with_a_start_is_not_early() {
         .client
         .submit(NewTask::new("k").start_at(at))
         .await
-        .unwrap();
+        .unwrap()
+        .into_id();
     assert_eq!(world.code(&id).await, Code::Sleeping);
     world.client.wait(&id).await.unwrap();
     let started = started.lock().unwrap().unwrap();

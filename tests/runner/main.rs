@@ -14,6 +14,7 @@ mod commands;
 mod failures;
 mod faults;
 mod handlers;
+mod jobs;
 mod limits;
 mod nodes;
 mod replaced;

@@ -47,7 +47,7 @@ async fn obeys(log: Log, task: TaskContext) -> Message {
     let order = task.order();
     log.add(order, "started");
     let _ended = OnDrop(log.clone(), order);
-    task.stopped().await.message()
+    task.stop_requested().await.message()
 }
 
 async fn node(world: &World, log: &Log) -> Runner {

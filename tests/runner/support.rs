@@ -101,7 +101,12 @@ impl World {
 
     /// Submits a task of this kind and waits until a node has it.
     pub(crate) async fn running(&self, kind: &str) -> TaskId {
-        let id = self.client.submit(NewTask::new(kind)).await.unwrap();
+        let id = self
+            .client
+            .submit(NewTask::new(kind))
+            .await
+            .unwrap()
+            .into_id();
         self.claimed(&id).await;
         id
     }
@@ -166,7 +171,7 @@ impl Drop for RunGuard {
     fn drop(&mut self) {
         let end = RunEnd {
             at: Instant::now(),
-            stop: self.task.stopped().now_or_never(),
+            stop: self.task.stop_requested().now_or_never(),
         };
         self.ends.0.lock().unwrap().push(end);
     }

@@ -88,7 +88,7 @@ async fn parked_tasks_are_idle_and_match() {
     let (world, _end, _node) = world().await;
     let later = world.now() + jiff::SignedDuration::from_hours(1);
     let parked = NewTask::new("quick").start_at(later);
-    let id = world.client.submit(parked).await.unwrap();
+    let id = world.client.submit(parked).await.unwrap().into_id();
     world.client.wait_idle(&Filter::default()).await.unwrap();
     let asleep = Filter {
         states: vec![Code::Sleeping],

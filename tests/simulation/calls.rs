@@ -29,9 +29,9 @@ async fn the_handler_finds_what_the_call_sets() {
             left > Duration::ZERO && left <= Duration::from_secs(5),
             "{left:?}"
         );
-        assert!(!task.is_stopped());
-        task.progress(0.5, "half");
-        Ok::<_, BoxError>(Message::complete_with(&"seen")?)
+        assert!(!task.should_stop());
+        task.set_progress(0.5, "half");
+        Ok::<_, BoxError>(Message::complete_with(&"seen"))
     };
     let ran = call.run(handler).await.unwrap();
     assert_eq!(ran.error(), None);
@@ -74,8 +74,8 @@ async fn signals_come_after_the_checkpoints_that_were_asked_for() {
     let handler = |task: TaskContext| async move {
         loop {
             let made = task.data::<u32>()?.unwrap_or(0);
-            if task.is_stopped() {
-                let stop = task.stopped().await;
+            if task.should_stop() {
+                let stop = task.stop_requested().await;
                 assert_eq!(stop, Stop::Command(Command::Kill));
                 assert_eq!(task.commands().next().await, Some(Command::Kill));
                 return Ok::<_, BoxError>(stop.message());
@@ -95,7 +95,7 @@ async fn signals_come_after_the_checkpoints_that_were_asked_for() {
 async fn a_stop_of_the_node_is_delivered() {
     let handler = |task: TaskContext| async move {
         tokio::select! {
-            stop = task.stopped() => stop.message(),
+            stop = task.stop_requested() => stop.message(),
             () = pending() => Message::complete(),
         }
     };

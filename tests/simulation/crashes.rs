@@ -21,11 +21,11 @@ async fn sum(task: TaskContext) -> Result<Message, BoxError> {
         (next, sum) = (next + 1, sum + number);
         if next == 2 {
             let nap = Message::sleep_for(Duration::from_secs(5));
-            return Ok(nap.with_data(&(next, sum))?);
+            return Ok(nap.with_data(&(next, sum)));
         }
         task.checkpoint(&(next, sum)).await?;
     }
-    Ok(Message::complete_with(&sum)?)
+    Ok(Message::complete_with(&sum))
 }
 
 fn task() -> NewTask {
@@ -35,7 +35,7 @@ fn task() -> NewTask {
 #[tokio::test]
 async fn a_task_resumes_after_every_write() {
     let crashes = testing::crash_everywhere(sum, task(), |done| {
-        assert_eq!(done.result::<u32>().unwrap(), Some(6));
+        assert_eq!(done.result::<u32>().unwrap(), 6);
     });
     let crashes = crashes.await.unwrap();
     // Checkpoint, sleep, wake, checkpoint, end.
@@ -98,11 +98,11 @@ async fn a_check_that_fails_names_the_write() {
         // Starts again from 0: what was counted before the crash counts twice.
         let counted = task.attempt();
         task.checkpoint(&()).await?;
-        Ok::<_, BoxError>(Message::complete_with(&counted)?)
+        Ok::<_, BoxError>(Message::complete_with(&counted))
     };
     let task = NewTask::new("counts");
     let error = testing::crash_everywhere(counts, task, |done| {
-        assert_eq!(done.result::<u32>().unwrap(), Some(1), "counted twice");
+        assert_eq!(done.result::<u32>().unwrap(), 1, "counted twice");
     });
     let error = error.await.unwrap_err();
     let CrashError::Check { point, text, .. } = &error else {

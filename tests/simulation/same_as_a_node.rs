@@ -23,23 +23,20 @@ async fn handle(task: TaskContext) -> Result<Message, BoxError> {
     let step: u32 = task.data()?.unwrap_or(0);
     let next = |message: Message| message.with_data(&(step + 1));
     Ok(match (task.kind().as_str(), step) {
-        ("sleeps", 0..3) => next(Message::sleep_for(Duration::from_secs(60)))?,
-        ("naps", 0..3) => next(Message::sleep_for(Duration::from_secs(2)))?,
+        ("sleeps", 0..3) => next(Message::sleep_for(Duration::from_secs(60))),
+        ("naps", 0..3) => next(Message::sleep_for(Duration::from_secs(2))),
         ("fails", _) => return Err("always".into()),
         ("retried", _) if task.attempt() < 3 => {
             task.checkpoint(&7).await?;
             return Err("twice".into());
         }
-        ("releases", 0..2) => next(Message::release())?,
-        ("too-large", _) => Message::complete_with(&"x".repeat(2 << 20))?,
+        ("releases", 0..2) => next(Message::release()),
+        ("too-large", _) => Message::complete_with(&"x".repeat(2 << 20)),
         ("parent", _) => {
             let child = Task::new("child".parse()?, "child".parse()?);
-            let command = "c1";
-            Message::complete().and_submit(child.clone()).and_send(
-                child.id,
-                command,
-                Command::Pause,
-            )
+            Message::complete()
+                .and_submit(child.clone())
+                .and_send(child.id, "c1", Command::Pause)
         }
         _ => Message::complete(),
     })
@@ -69,7 +66,8 @@ async fn story(client: &Client, id: &TaskId) -> Vec<String> {
 async fn submit(client: &Client) -> Vec<TaskId> {
     let mut ids = Vec::new();
     for kind in KINDS {
-        ids.push(client.submit(NewTask::new(kind).id(kind)).await.unwrap());
+        let task = NewTask::new(kind).id(kind);
+        ids.push(client.submit(task).await.unwrap().into_id());
     }
     ids
 }

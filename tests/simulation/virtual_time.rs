@@ -20,7 +20,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Sleeps for an hour each time, and counts its runs.
 async fn poll(task: TaskContext) -> Result<Message, BoxError> {
     let polls = task.data::<u32>()?.unwrap_or(0) + 1;
-    Ok(Message::sleep_for(HOUR).with_data(&polls)?)
+    Ok(Message::sleep_for(HOUR).with_data(&polls))
 }
 
 async fn polls_of_a_year() {
@@ -78,7 +78,7 @@ async fn a_short_sleep_keeps_its_claim() {
     let naps = |task: TaskContext| async move {
         match task.data::<u32>()?.unwrap_or(0) {
             5 => Ok::<_, BoxError>(Message::complete()),
-            n => Ok(Message::sleep_for(Duration::from_secs(8)).with_data(&(n + 1))?),
+            n => Ok(Message::sleep_for(Duration::from_secs(8)).with_data(&(n + 1))),
         }
     };
     let builder = Simulation::builder().handler("naps", naps);
@@ -157,7 +157,7 @@ async fn retries_wait_in_virtual_time() {
 
 #[tokio::test]
 async fn commands_reach_parked_tasks_and_running_handlers() {
-    let holds = |task: TaskContext| async move { task.stopped().await.message() };
+    let holds = |task: TaskContext| async move { task.stop_requested().await.message() };
     let builder = Simulation::builder()
         .patience(Duration::from_millis(50))
         .handler("holds", holds)
@@ -282,7 +282,7 @@ async fn a_deleted_task_stops_its_handler() {
     let handler = move |task: TaskContext| {
         let seen = seen.clone();
         async move {
-            task.stopped().await;
+            task.stop_requested().await;
             seen.fetch_add(1, Ordering::SeqCst);
             Message::release()
         }
@@ -300,7 +300,7 @@ async fn a_deleted_task_stops_its_handler() {
     assert!(simulation.client().get(&id).await.is_err());
     let new = simulation
         .client()
-        .submit(NewTask::new("k").id(id.as_str()));
+        .submit(NewTask::new("k").id(id.id().as_str()));
     let new = new.await.unwrap();
     simulation.advance(Duration::ZERO).await.unwrap();
     assert_eq!(simulation.history(&new).await.unwrap().claims(), 1);

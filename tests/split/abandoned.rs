@@ -61,7 +61,7 @@ async fn catching_up_keeps_every_lost_attempt() {
         kit.submit("a").await;
         let lease = kit.node_for("ahead", Duration::from_millis(500)).await;
         let mut claimed = kit.claim(&lease, "a").await.unwrap().unwrap();
-        let checkpoint = Message::checkpoint().with_data(&"kept").unwrap();
+        let checkpoint = Message::checkpoint().with_data(&"kept");
         kit.faulty.fail(Operation::Commit, Fault::Before, 1);
         kit.commit(&mut claimed, checkpoint, None)
             .await

@@ -24,9 +24,9 @@ async fn overtaken(
     reached.await.unwrap();
     kit.store.coordinator().leave(first).await.unwrap();
     let mut claimed = kit.claim(second, "a").await.unwrap().unwrap();
-    let checkpoint = Message::checkpoint().with_data(&"kept").unwrap();
+    let checkpoint = Message::checkpoint().with_data(&"kept");
     kit.commit(&mut claimed, checkpoint, None).await.unwrap();
-    let complete = Message::complete_with("done").unwrap();
+    let complete = Message::complete_with("done");
     kit.commit(&mut claimed, complete, None).await.unwrap();
     release.send(()).unwrap();
     slow.await.unwrap()
@@ -86,7 +86,7 @@ async fn a_late_delete_leaves_the_next_tasks_state() {
     reached.await.unwrap();
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let checkpoint = Message::checkpoint().with_data(&"kept").unwrap();
+    let checkpoint = Message::checkpoint().with_data(&"kept");
     kit.commit(&mut claimed, checkpoint, None).await.unwrap();
     release.send(()).unwrap();
     slow.await.unwrap().unwrap();
@@ -103,7 +103,7 @@ async fn a_write_after_the_delete_is_not_read_by_the_next_task() {
     let mut stale = kit.claim(&old, "a").await.unwrap().unwrap();
     let registry = kit.store.registry();
     registry.delete(vec![id("a")]).await.remove(0).unwrap();
-    let late = Message::complete_with("late").unwrap();
+    let late = Message::complete_with("late");
     let refused = kit.commit(&mut stale, late, None).await;
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
     assert!(kit.stored("a").await.is_some());

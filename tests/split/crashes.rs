@@ -14,7 +14,7 @@ async fn half_written(message: Message, command: Option<Command>) -> (Kit, u64) 
     let node = kit.node("first").await;
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1).unwrap();
+    let first = Message::checkpoint().with_data(&1);
     kit.commit(&mut claimed, first, None).await.unwrap();
     let mut order = None;
     if let Some(command) = command {
@@ -29,7 +29,7 @@ async fn half_written(message: Message, command: Option<Command>) -> (Kit, u64) 
 
 #[tokio::test]
 async fn a_transition_is_not_lost() {
-    let pause = Message::pause().with_data(&2).unwrap();
+    let pause = Message::pause().with_data(&2);
     let (kit, order) = half_written(pause, Some(Command::Pause)).await;
     kit.send("a", "c2", Command::Run).await;
     let node = kit.node("second").await;
@@ -59,7 +59,7 @@ async fn a_transition_is_not_lost() {
 
 #[tokio::test]
 async fn an_end_is_not_lost() {
-    let complete = Message::complete_with("done").unwrap();
+    let complete = Message::complete_with("done");
     let (kit, order) = half_written(complete, Some(Command::Complete { result: None })).await;
     kit.send("a", "late", Command::Pause).await;
     assert_eq!(
@@ -99,7 +99,7 @@ async fn a_failure_is_not_lost() {
 
 #[tokio::test]
 async fn a_checkpoint_is_not_lost() {
-    let checkpoint = Message::checkpoint().with_data(&2).unwrap();
+    let checkpoint = Message::checkpoint().with_data(&2);
     let (kit, _) = half_written(checkpoint, None).await;
     let node = kit.node("second").await;
     let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
@@ -110,7 +110,7 @@ async fn a_checkpoint_is_not_lost() {
 /// Claims that die before they have written anything do not hide what is ahead.
 #[tokio::test]
 async fn nothing_is_lost_by_many_crashes() {
-    let pause = Message::pause().with_data(&2).unwrap();
+    let pause = Message::pause().with_data(&2);
     let (kit, _) = half_written(pause, Some(Command::Pause)).await;
     for n in 0..4 {
         let node = kit.node(&format!("n{n}")).await;
@@ -145,7 +145,7 @@ async fn a_lost_answer_is_resolved_by_repeating() {
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     kit.faulty.fail(Operation::Commit, Fault::After, 1);
-    let complete = || Message::complete_with("done").unwrap();
+    let complete = || Message::complete_with("done");
     let lost = kit
         .commit(&mut claimed, complete(), None)
         .await
@@ -163,7 +163,7 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
     let node = kit.node("first").await;
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1).unwrap();
+    let first = Message::checkpoint().with_data(&1);
     kit.commit(&mut claimed, first, None).await.unwrap();
     let pause = kit.send("a", "c1", Command::Pause).await;
     let complete = Command::Complete { result: None };
@@ -201,7 +201,7 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
     let node = kit.node("first").await;
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let first = Message::checkpoint().with_data(&1).unwrap();
+    let first = Message::checkpoint().with_data(&1);
     kit.commit(&mut claimed, first, None).await.unwrap();
     let complete = Command::Complete { result: None };
     let complete = kit.send("a", "c1", complete).await;

@@ -17,7 +17,7 @@ async fn a_state_of_an_earlier_task_is_not_read() {
         (None, windlass::Code::Runnable)
     );
     assert_eq!(kit.stored("a").await.unwrap().fence, claimed.claim.fence);
-    let checkpoint = Message::checkpoint().with_data(&1).unwrap();
+    let checkpoint = Message::checkpoint().with_data(&1);
     kit.commit(&mut claimed, checkpoint, None).await.unwrap();
     assert_eq!(kit.state("a").await.data.unwrap().as_str(), "1");
 }
@@ -57,7 +57,7 @@ async fn a_late_write_of_a_replaced_task_is_refused() {
         .unwrap();
     kit.submit("a").await;
     let mut owner = kit.claim(&new, "a").await.unwrap().unwrap();
-    let late = Message::complete_with("late").unwrap();
+    let late = Message::complete_with("late");
     kit.commit(&mut stale, late, None).await.unwrap_err();
     assert_eq!(kit.stored("a").await.unwrap(), owner.state);
     kit.commit(&mut owner, Message::complete(), None)
@@ -77,7 +77,7 @@ async fn what_goes_takes_its_state_along() {
             "kept" => Message::pause(),
             _ => Message::complete(),
         };
-        let message = message.with_data(&1).unwrap();
+        let message = message.with_data(&1);
         kit.commit(&mut claimed, message, None).await.unwrap();
     }
     let registry = kit.store.registry();
@@ -106,10 +106,7 @@ async fn a_replacement_does_not_show_the_old_data() {
     let node = kit.node("n").await;
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    let message = Message::complete_with("old")
-        .unwrap()
-        .with_data(&1)
-        .unwrap();
+    let message = Message::complete_with("old").with_data(&1);
     kit.commit(&mut claimed, message, None).await.unwrap();
     let task = claimed.task.as_ref().clone();
     let if_exists = IfExists::ReplaceFinished;

@@ -16,15 +16,15 @@ async fn what_follows_a_refused_write_is_stored() {
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     kit.faulty.fail(Operation::Commit, Fault::Refused, 1);
-    let refused = Message::complete_with("refused").unwrap();
-    let refused = refused.with_data(&"refused").unwrap();
+    let refused = Message::complete_with("refused");
+    let refused = refused.with_data(&"refused");
     let refused = kit.commit(&mut claimed, refused, None).await;
     assert!(
         matches!(refused, Err(Error::TooLarge { .. })),
         "{refused:?}"
     );
-    let taken = Message::complete_with("taken").unwrap();
-    let taken = taken.with_data(&"taken").unwrap();
+    let taken = Message::complete_with("taken");
+    let taken = taken.with_data(&"taken");
     kit.commit(&mut claimed, taken, None).await.unwrap();
     let state = kit.state("a").await;
     let result = Some(Json::new("result", "taken").unwrap());
@@ -41,7 +41,7 @@ async fn a_catch_up_that_is_refused_fails_the_task() {
     kit.submit("a").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     kit.faulty.fail(Operation::Commit, Fault::Before, 1);
-    let checkpoint = Message::checkpoint().with_data(&"kept").unwrap();
+    let checkpoint = Message::checkpoint().with_data(&"kept");
     kit.commit(&mut claimed, checkpoint, None)
         .await
         .unwrap_err();

@@ -47,7 +47,7 @@ async fn giving_back_does_not_hide_what_is_ahead() {
         windlass::testing::Operation::Commit,
     );
     kit.faulty.fail(after, before, 1);
-    let complete = Message::complete_with("done").unwrap();
+    let complete = Message::complete_with("done");
     kit.commit(&mut claimed, complete, None).await.unwrap_err();
     kit.store.coordinator().leave(&node).await.unwrap();
     let node = kit.node("m").await;

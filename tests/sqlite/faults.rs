@@ -33,7 +33,7 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
     assert!(full.is_retryable(), "{full}");
     let text = full.to_string();
     assert!(
-        text.contains("nothing is lost") && text.contains("free space"),
+        text.contains("nothing was written") && text.contains("free space"),
         "{text}"
     );
     // What was acknowledged is there, what was refused is not.

@@ -18,6 +18,7 @@ mod opening;
 mod processes;
 mod pruning;
 mod quarantine;
+mod read_only;
 mod states;
 mod support;
 mod wal;

@@ -56,7 +56,7 @@ pub(crate) async fn works(told: &Path) {
             let running = running.clone();
             async move {
                 running.fetch_add(1, Ordering::SeqCst);
-                let stop = task.stopped().await;
+                let stop = task.stop_requested().await;
                 running.fetch_sub(1, Ordering::SeqCst);
                 stop.message()
             }

@@ -164,7 +164,8 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
             text(pair.to),
         ]
     });
-    out.table(&["KIND", "STATE", "SOURCE", "TARGET"], rows.collect())?;
+    let header = ["KIND", "STATE", "SOURCE", "TARGET"];
+    out.narrow_table(&header, &[], rows.collect())?;
     let tasks = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX));
     let mut line = format!(
         "{}: {} {}",

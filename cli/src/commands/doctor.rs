@@ -65,7 +65,7 @@ fn bytes(input: &str) -> Result<u64, String> {
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let client = match global.existing().await {
+    let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
             // Whoever reads the findings is told there too.

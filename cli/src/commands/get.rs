@@ -45,7 +45,7 @@ struct Full<'a> {
 
 /// Shows it.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let out = global.out();
     let record = client.get(&args.id).await?;
     let commands = client.commands(&args.id).await?;
@@ -175,5 +175,6 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
             text(outcome),
         ]
     });
-    out.table(&["ORDER", "COMMAND", "SENT", "OUTCOME"], rows.collect())
+    let header = ["ORDER", "COMMAND", "SENT", "OUTCOME"];
+    out.narrow_table(&header, &["SENT"], rows.collect())
 }

@@ -53,7 +53,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         let reason = format!("{} is not from 1 to {MOST}", args.limit);
         return Err(Invalid::new("limit", reason).into());
     }
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let out = global.out();
     let filter = args.filter.filter();
     if args.watch {

@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 /// Lists them.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let out = global.out();
     let nodes = client.nodes().await?;
     if out.is_json() {
@@ -60,6 +60,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         "UP",
         "LEASE LEFT",
     ];
-    out.table(&header, rows.collect())?;
+    let less = ["PID", "LEASE LEFT", "UP", "KINDS", "CLAIMS"];
+    out.narrow_table(&header, &less, rows.collect())?;
     Ok(Exit::Ok)
 }

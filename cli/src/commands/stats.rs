@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 /// Counts.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let out = global.out();
     let mut counts = client.counts().await?;
     counts.sort_by(|a, b| (&a.kind, a.state).cmp(&(&b.kind, b.state)));
@@ -43,6 +43,6 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     } else {
         rows.push(vec![text("all"), text(""), text(tasks), text(claimed)]);
     }
-    out.table(&["KIND", "STATE", "TASKS", "CLAIMED"], rows)?;
+    out.narrow_table(&["KIND", "STATE", "TASKS", "CLAIMED"], &["CLAIMED"], rows)?;
     Ok(Exit::Ok)
 }

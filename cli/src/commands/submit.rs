@@ -9,9 +9,9 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Client, Invalid, NewTask, TaskId,
+    Client, Code, Invalid, NewTask, TaskId,
     client::{Done, Waiting, Waits},
-    store::{Submit, Submitted},
+    store::Submit,
 };
 
 use crate::{
@@ -190,15 +190,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let submit = args.submit(task.into_task(&TaskLine::default())?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
-    let answer = client.submit_many(vec![submit]).await.pop();
-    let Some(answer) = answer else {
-        return Err(Failure::Store("the store gave no answer".into()));
-    };
-    let answer = answer?;
+    let answer = client.submit(submit).await?;
     if !out.is_json() {
         out.line(&id)?;
     }
-    let is_over = matches!(answer, Submitted::Existing(code) if code.is_terminal());
+    let is_over = answer.existing().is_some_and(Code::is_terminal);
     if !is_over {
         note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
     }
@@ -214,21 +210,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         None
     };
     if out.is_json() {
-        let (submitted, existing) = match answer {
-            Submitted::New => ("new", None),
-            Submitted::Existing(code) => ("existing", Some(code)),
-        };
-        let result: Option<windlass::Json> = done.as_ref().map(Done::result).transpose()?.flatten();
+        let existing = answer.existing();
+        let submitted = if answer.is_new() { "new" } else { "existing" };
         out.json(&json!({
             "id": id,
             "submitted": submitted,
             "state": done.as_ref().map(Done::code).or(existing),
-            "result": result,
+            "result": done.as_ref().and_then(Done::result_json),
             "error": done.as_ref().filter(|d| !d.is_completed()).and_then(Done::error),
         }))?;
     } else if let Some(done) = &done {
-        let result: Option<windlass::Json> = done.result()?;
-        match (result, done.error().filter(|_| !done.is_completed())) {
+        match (
+            done.result_json(),
+            done.error().filter(|_| !done.is_completed()),
+        ) {
             (Some(result), _) => out.line(format!("{}: {result}", done.code()))?,
             (None, Some(error)) => {
                 out.line(format!("{}: {}", done.code(), one_line(error)))?;

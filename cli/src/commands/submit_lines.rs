@@ -4,11 +4,7 @@ use std::{collections::BTreeSet, io::BufRead};
 
 use futures::StreamExt;
 use serde::Serialize;
-use windlass::{
-    Client, Invalid, Kind, TaskId,
-    client::Waiting,
-    store::{Submit, Submitted},
-};
+use windlass::{Client, Invalid, Kind, TaskId, client::Waiting, store::Submit};
 
 use crate::{
     bulk::CHUNK,
@@ -63,13 +59,13 @@ impl Report {
             .iter()
             .map(|(line, s)| (*line, s.task.id.clone(), s.task.kind.clone()))
             .collect();
-        let submits = batch.drain(..).map(|(_, submit)| submit).collect();
+        let submits = batch.drain(..).map(|(_, submit)| submit);
         for ((line, id, kind), answer) in lines.into_iter().zip(client.submit_many(submits).await) {
             match answer {
                 Ok(submitted) => {
-                    match submitted {
-                        Submitted::New => self.submitted += 1,
-                        Submitted::Existing(_) => self.existing += 1,
+                    match submitted.is_new() {
+                        true => self.submitted += 1,
+                        false => self.existing += 1,
                     }
                     self.ids.push(id);
                     self.kinds.insert(kind);

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use tracing::info;
-use windlass::{Client, Code, KindConfig, Retry, Runner, runner, store::Filter};
+use windlass::{
+    Client, Code, KindConfig, Retry, Runner,
+    runner::{self, StartError},
+    store::Filter,
+};
 
 use crate::{
     args,
@@ -47,15 +51,15 @@ pub(crate) struct Args {
     name: Option<String>,
 
     /// How many commands run at once [default: one for each core]
-    #[arg(long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
+    #[arg(short = 'j', long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
     slots: u32,
 
     /// A task that sleeps longer than this is given back meanwhile
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = args::duration)]
     park_after: Duration,
 
     /// How long finished tasks are kept, or 'forever'
-    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = retention)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "7d", value_parser = retention)]
     retention: Retention,
 
     /// What follows a failed attempt of a task that carries no policy: a number of attempts,
@@ -77,11 +81,11 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// After this long without a word from this process others take its tasks
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = args::duration)]
     lease_ttl: Duration,
 
     /// How long a command may take to end when it is told to, whatever longer grace its task has
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = args::duration)]
     pub(crate) grace: Duration,
 
     /// How much of each attempt's output this machine keeps in files, for `windlass logs`; the oldest
@@ -107,7 +111,10 @@ struct Retention(Option<Duration>);
 fn retention(text: &str) -> Result<Retention, String> {
     match text {
         "forever" => Ok(Retention(None)),
-        text => args::duration(text).map(|keep| Retention(Some(keep))),
+        text => match args::duration(text) {
+            Ok(keep) => Ok(Retention(Some(keep))),
+            Err(e) => Err(format!("{e}, or 'forever'")),
+        },
     }
 }
 
@@ -191,7 +198,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     for (name, value) in &args.select {
         builder = builder.select(name, value);
     }
-    let runner = builder.start().await?;
+    let runner = builder
+        .start()
+        .await
+        .map_err(|e| not_started(e, "--slots"))?;
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter {
@@ -224,6 +234,21 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         Some(e) => Err(e.into()),
         None => Ok(Exit::Ok),
     }
+}
+
+/// The error of a node that did not start; `slots` is the flag that sets how many tasks run at once.
+pub(crate) fn not_started(error: StartError, slots: &str) -> Failure {
+    let StartError::Invalid(invalid) = &error else {
+        return error.into();
+    };
+    let flag = match invalid.field() {
+        "lease_ttl" => "--lease-ttl",
+        "slots" => slots,
+        "node" => "--name",
+        "selector" => "--select",
+        _ => return error.into(),
+    };
+    Failure::Usage(format!("{flag}: {}", invalid.reason()))
 }
 
 /// Signals cannot be listened for.

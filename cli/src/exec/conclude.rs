@@ -12,19 +12,13 @@ const LAST_LINES: usize = 3;
 const LAST_BYTES: usize = 600;
 
 /// The message that follows from the end of the command.
-///
-/// # Errors
-///
-/// When the output does not fit the store.
-pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Result<Message, String> {
-    let unfit = |e: windlass::Invalid| e.to_string();
+pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message {
     let reason = match ended {
-        Ended::Stopped(stop) => return stop.message().with_data(output).map_err(unfit),
+        Ended::Stopped(stop) => return stop.message().with_data(output),
         Ended::Exited(Ok(status)) => match (status.code(), status.signal()) {
             (Some(code), _) if props.ok_exit_codes.iter().any(|ok| i32::from(*ok) == code) => {
-                let message = Message::complete_with(output).map_err(unfit)?;
                 // The output is in the result; it need not be kept twice.
-                return Ok(message.with_json(Json::null()));
+                return Message::complete_with(output).with_json(Json::null());
             }
             (Some(code), _) => format!("exit code {code}"),
             (None, Some(number)) => match Signal::try_from(number) {
@@ -42,7 +36,7 @@ pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Result<M
     } else {
         format!("{reason}: {lines}")
     };
-    Message::error(reason).with_data(output).map_err(unfit)
+    Message::error(reason).with_data(output)
 }
 
 /// The last lines that say something.

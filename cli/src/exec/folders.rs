@@ -155,13 +155,23 @@ impl Folders {
     }
 
     /// Makes the folder of the task with this id and submit order, if there is none.
-    pub(crate) async fn prepare(&self, id: &TaskId, order: u64) -> io::Result<Folder> {
+    ///
+    /// # Errors
+    ///
+    /// The path of the folder that could not be made, and why.
+    pub(crate) async fn prepare(
+        &self,
+        id: &TaskId,
+        order: u64,
+    ) -> Result<Folder, (PathBuf, io::Error)> {
         let folder = self.folder(id, order);
         if !folder.path.exists() {
             self.adopt(id, order, &folder).await;
         }
-        make_private(&folder.path)?;
-        Ok(folder)
+        match make_private(&folder.path) {
+            Ok(()) => Ok(folder),
+            Err(e) => Err((folder.path, e)),
+        }
     }
 
     /// Takes over the folder that an earlier version kept for this id, if it is certain to be this

@@ -11,6 +11,9 @@
 //! 4. It ends: an exit code that counts as success completes the task, with [`Output`] as the
 //!    result; anything else is an error, and [`Output`] becomes the task's data.
 //!
+//! A command that this machine cannot start (no memory, no file descriptors, a full disk) is no
+//! attempt: the task is released, and the node waits ([`fault`]).
+//!
 //! # Commands and stops
 //!
 //! Pause, sleep, release, complete, kill, a shutdown and a drain end the whole group: SIGTERM, and
@@ -33,6 +36,7 @@ mod capture;
 mod conclude;
 mod env_file;
 mod fate;
+mod fault;
 mod folders;
 mod group;
 #[cfg(test)]
@@ -47,16 +51,20 @@ mod retry;
 mod tests;
 mod watched;
 
-use std::{ffi::OsStr, io, process::Stdio, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
 
 use futures::FutureExt;
-use tokio::{process::Command, time::Instant};
+use tokio::{
+    process::Command,
+    time::{Instant, sleep},
+};
 use tracing::debug;
 use windlass::{ActionKind, Message, StatefulHandler, Stop, StopReason, TaskContext, async_trait};
 
 use self::{
     conclude::conclude,
     env_file::Variables,
+    fault::NotRun,
     folders::Folder,
     group::Group,
     leftover::Running,
@@ -98,7 +106,7 @@ impl StatefulHandler for Exec {
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
-                Err(reason) => Message::error(reason),
+                Err(not_run) => not_run.message(&task),
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
@@ -138,12 +146,9 @@ impl Exec {
         self
     }
 
-    async fn attempt(&self, task: &TaskContext, props: &Props) -> Result<Message, String> {
-        let folder = self
-            .folders
-            .prepare(task.id(), task.order())
-            .await
-            .map_err(|e| format!("the task's folder cannot be made: {e}"))?;
+    async fn attempt(&self, task: &TaskContext, props: &Props) -> Result<Message, NotRun> {
+        let folder = self.folders.prepare(task.id(), task.order()).await;
+        let folder = folder.map_err(|(path, e)| NotRun::own_file(&path, &e))?;
         let message = self.command(task, props, &folder).await;
         let completes = message
             .as_ref()
@@ -161,45 +166,39 @@ impl Exec {
         task: &TaskContext,
         props: &Props,
         folder: &Folder,
-    ) -> Result<Message, String> {
+    ) -> Result<Message, NotRun> {
         let grace = props.grace.min(self.longest_grace);
         // A stop waits for this: the claim must not be released while a leftover runs.
-        let hurry = task.stopped().map(|stop| left_of(grace, &stop));
+        let hurry = task.stop_requested().map(|stop| left_of(grace, &stop));
         leftover::end(folder, grace, hurry).await?;
-        if let Some(stop) = task.stopped().now_or_never() {
+        if let Some(stop) = task.stop_requested().now_or_never() {
             return Ok(stop.message());
         }
         if let Some(cwd) = &props.cwd
             && !cwd.is_dir()
         {
-            return Err(format!("props.cwd: '{}' is not a folder", cwd.display()));
+            let cwd = cwd.display();
+            return Err(format!("props.cwd: '{cwd}' is not a folder").into());
         }
         let variables = self.variables.read(props).await?;
-        let written_down = |e| format!("the command cannot be written down: {e}");
+        let written_down = |e| NotRun::own_file(&folder.record, &e);
         let running = Running {
             fence: task.fence(),
             holders: &self.holders,
             grace,
         };
         leftover::about_to_start(folder, running).map_err(written_down)?;
-        // A process that stood still learns here that its lease is over, before the engine does.
-        if task.lease_left().is_zero() {
-            leftover::ended(folder, task.fence());
-            return Err("the command was not started: the lease of this node is over".to_owned());
-        }
-        let started = Instant::now();
-        let mut group = match Group::start(&mut prepare(task, props, &variables, folder)) {
+        let mut group = match start(task, props, &variables, folder).await {
             Ok(group) => group,
-            Err(e) => {
+            Err(not_started) => {
                 leftover::ended(folder, task.fence());
-                let hint = match e.kind() {
-                    io::ErrorKind::NotFound => operators::for_missing(&props.program),
-                    _ => None,
+                return match not_started {
+                    NotStarted::Stopped(stop) => Ok(stop.message()),
+                    NotStarted::NotRun(not_run) => Err(not_run),
                 };
-                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
-                return Err(format!("'{}' cannot be run: {e}{hint}", props.program));
             }
         };
+        let started = Instant::now();
         leftover::started(folder, running, group.id()).map_err(written_down)?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
@@ -229,7 +228,7 @@ impl Exec {
         if let Some(log) = log {
             log.finish().await;
         }
-        conclude(ended, &output, props)
+        Ok(conclude(ended, &output, props))
     }
 
     /// How many bytes the output may have as JSON.
@@ -246,6 +245,43 @@ fn left_of(grace: Duration, stop: &Stop) -> Duration {
     match stop {
         Stop::Node(StopReason::LeaseLost | StopReason::Deleted) => Duration::ZERO,
         _ => grace / 2,
+    }
+}
+
+/// How long a command waits for its program, which another process writes to: an installation of it.
+const REPLACED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a command was not started.
+enum NotStarted {
+    /// The task should stop.
+    Stopped(Stop),
+    NotRun(NotRun),
+}
+
+/// Starts the command. Waits for a program that is being replaced.
+async fn start(
+    task: &TaskContext,
+    props: &Props,
+    variables: &Variables,
+    folder: &Folder,
+) -> Result<Group, NotStarted> {
+    let deadline = Instant::now() + REPLACED_WITHIN;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        // A process that stood still learns here that its lease is over, before the engine does.
+        if task.lease_left().is_zero() {
+            let reason = "the command was not started: the lease of this node is over";
+            return Err(NotStarted::NotRun(reason.to_owned().into()));
+        }
+        match Group::start(&mut prepare(task, props, variables, folder)) {
+            Ok(group) => return Ok(group),
+            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
+            Err(e) => return Err(NotStarted::NotRun(NotRun::start(&props.program, &e))),
+        }
+        tokio::select! {
+            stop = task.stopped() => return Err(NotStarted::Stopped(stop)),
+            () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Node {
 
     async fn submit(&self, props: Value) -> TaskId {
         let task = NewTask::new(KIND).id("Task").props(&props);
-        self.client.submit(task).await.unwrap()
+        self.client.submit(task).await.unwrap().into_id()
     }
 
     async fn run(&self, props: Value) -> Done {
@@ -99,7 +99,7 @@ async fn gone(pids: &[i32]) {
 
 fn result(done: &Done) -> Output {
     assert_eq!(done.code(), Code::Completed, "{:?}", done.error());
-    done.result().unwrap().unwrap()
+    done.result().unwrap()
 }
 
 fn data(done: &Done) -> Output {
@@ -360,7 +360,7 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             .id("Task")
             .props(&json!({"shell": "echo ran", "grace": "100ms"}))
             .start_at(jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1));
-        let id = client.submit(task).await.unwrap();
+        let id = client.submit(task).await.unwrap().into_id();
         let order = client.get(&id).await.unwrap().order;
         let folder = folders.prepare(&id, order).await.unwrap();
         let mut command = tokio::process::Command::new("sh");
@@ -395,7 +395,7 @@ async fn a_failed_command_is_tried_as_its_task_says() {
     let task = NewTask::new(KIND)
         .props(&json!({"shell": "echo $WINDLASS_ATTEMPT >> \"$WINDLASS_STATE_DIR/n\"; [ $WINDLASS_ATTEMPT = 3 ] && cat \"$WINDLASS_STATE_DIR/n\""}))
         .retry(Retry::exponential(3, Duration::from_millis(20)));
-    let id = node.client.submit(task).await.unwrap();
+    let id = node.client.submit(task).await.unwrap().into_id();
     let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
     assert_eq!(result(&done).stdout, "1\n2\n3\n");
 }

@@ -92,7 +92,7 @@ impl Watched {
         loop {
             tokio::select! {
                 biased;
-                stop = task.stopped() => return Ended::Stopped(stop),
+                stop = task.stop_requested() => return Ended::Stopped(stop),
                 status = group.wait() => return Ended::Exited(status),
                 () = sleep_until(deadline.unwrap_or(self.started)), if deadline.is_some() => {
                     return Ended::TimedOut(props.timeout.unwrap_or_default());

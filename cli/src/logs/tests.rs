@@ -216,7 +216,8 @@ async fn the_logs_of_deleted_tasks_are_deleted_now_and_then() {
         let id = client
             .submit(windlass::NewTask::new("exec").id(id))
             .await
-            .unwrap();
+            .unwrap()
+            .into_id();
         let order = client.get(&id).await.unwrap().order;
         let mut writer = Writer::new(logs.dir(&id, order), run(1), None);
         writer.write(&[stdout("text")]);

@@ -119,6 +119,30 @@ fn what_is_typed_wrong_names_the_field() {
         (vec!["list", "--state", "happy"], "--state"),
         (vec!["kill", "a", "--timeout", "1s"], "--wait"),
         (vec!["watch", "--after", "999999"], "after: "),
+        (
+            vec!["worker", "--lease-ttl", "0s"],
+            "--lease-ttl: 0ns is not from 200ms to 1h; 15s is the default",
+        ),
+        (
+            vec!["worker", "--retention", "never"],
+            "'--retention <DURATION>': 'never' is not a duration; write it like 90s, 15m, 1h30m or 7d, or 'forever'",
+        ),
+        (
+            vec!["worker", "-j", "0"],
+            "--slots: 0 is not from 1 to 1000000",
+        ),
+        (
+            vec!["worker", "--grace", "-1s"],
+            "'--grace <DURATION>': '-1s' is negative",
+        ),
+        (
+            vec!["run", "-j", "0", "--each", "true", "/dev/null"],
+            "--jobs: 0 is not from 1 to 1000000",
+        ),
+        (
+            vec!["run", "--timeout", "0s", "--each", "true", "/dev/null"],
+            "'--timeout <DURATION>': '0s' is no time; give a longer one, or leave it out",
+        ),
         (vec!["list", "-o", "xml"], "--output"),
         (
             vec!["--store", "postgres://x", "list"],

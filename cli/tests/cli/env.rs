@@ -96,10 +96,10 @@ impl Env {
             .park_after(Duration::from_millis(50))
             .handler("double", double)
             .handler("stay", |task: TaskContext| async move {
-                task.stopped().await.message()
+                task.stop_requested().await.message()
             })
             .handler("stubborn", |task: TaskContext| async move {
-                task.stopped().await;
+                task.stop_requested().await;
                 Message::complete()
             })
             .handler_with("fail", fail, |_: TaskContext| async {
@@ -122,7 +122,7 @@ impl Env {
 
 async fn double(task: TaskContext) -> Result<Message, BoxError> {
     let n: u64 = task.props()?;
-    Ok(Message::complete_with(&(n * 2))?)
+    Ok(Message::complete_with(&(n * 2)))
 }
 
 impl Ran {

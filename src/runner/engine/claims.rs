@@ -100,11 +100,12 @@ impl Engine {
                 let (slots, active, by_kind) =
                     (self.parts.config.slots, self.active, &self.active_by_kind);
                 let (kinds, default) = (&self.parts.kinds, self.parts.default.as_ref());
+                let faults = &self.node_faults;
                 let taken = self.due.take(|kind, commanded| {
                     let entry = kinds.get(kind).or(default);
                     let limit = entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX);
                     let of_kind = by_kind.get(kind).copied().unwrap_or(0);
-                    (active < slots && of_kind < limit)
+                    (active < slots && of_kind < limit && faults.may_claim(kind, now.at))
                         || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
                 });
                 let Some(view) = taken else { break };
@@ -113,6 +114,7 @@ impl Engine {
                     continue;
                 }
                 self.take_room(&view.kind);
+                self.node_faults.claims(&view.kind, now.at);
                 let claim = PendingClaim {
                     kind: Some(view.kind.clone()),
                     ..PendingClaim::default()

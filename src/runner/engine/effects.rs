@@ -121,7 +121,7 @@ impl Engine {
     }
 
     fn start(&mut self, id: SlotId, attempt: u32) {
-        let now = self.now();
+        let (now, began) = (self.now(), Instant::now());
         let number = self.next_run;
         self.next_run += 1;
         let Some(slot) = self.slots.get_mut(&id) else {
@@ -156,8 +156,9 @@ impl Engine {
             signals,
             parts,
             since: now,
-            began: Instant::now(),
+            began,
         });
+        self.node_faults.starts(&slot.task.kind, began);
         self.running += 1;
     }
 
@@ -187,7 +188,7 @@ impl Engine {
         self.running -= 1;
         error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
             "the handler was aborted and still blocks its thread: going on without it; \
-             blocking work belongs on spawn_blocking and has to look at is_stopped()");
+             blocking work belongs on spawn_blocking and has to look at should_stop()");
         drop(run);
         self.handler_gone(id, Input::Aborted);
     }
@@ -200,8 +201,11 @@ impl Engine {
             return;
         }
         let progress = slot.take_progress();
-        slot.run = None;
+        let run = slot.run.take();
         self.running -= 1;
+        if let (Some(run), Ended::Returned(message)) = (run, &ended) {
+            self.judge_node(id, &run, message);
+        }
         self.no_wait(id, Wait::Stuck);
         if let Some(progress) = progress {
             self.feed(id, Input::Progress(progress));

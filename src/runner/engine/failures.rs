@@ -1,11 +1,14 @@
-//! Reporting failed attempts: in the log, or on standard error when the program has none.
+//! Reporting failed attempts and faults of the machine: in the log, or on standard error when the
+//! program has none.
 
-use std::io::Write as _;
+use std::{fmt, io::Write as _, time::Duration};
 
-use tracing::{dispatcher, warn};
-use windlass_statemachine::{Code, FailedAttempt, machine::Write};
+use tokio::time::Instant;
+use tracing::{debug, dispatcher, warn};
+use windlass_statemachine::{Code, FailedAttempt, Kind, Message, machine::Write};
 
-use super::{Engine, SlotId};
+use super::{Engine, SlotId, slot::Run};
+use crate::runner::REPORTS;
 
 /// A handler that runs without any effect is reported once in so many runs.
 const REPORT_EVERY: u32 = 100;
@@ -19,6 +22,15 @@ pub(super) fn of_write(write: &Write) -> Option<FailedAttempt> {
         .flatten()
 }
 
+/// A time, to a tenth of a second.
+struct Rounded(Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.0.as_secs_f64())
+    }
+}
+
 impl Engine {
     /// Reports the failed attempt of the write that has just ended, if it is durable.
     pub(super) fn report_failure(&mut self, id: SlotId, durable: bool) {
@@ -29,12 +41,58 @@ impl Engine {
             return;
         };
         warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.parts.node, "{failed}");
+        let (task, kind) = (slot.task.id.clone(), slot.task.kind.clone());
+        self.to_stderr(format_args!("task '{task}' ({kind}): {failed}"));
+    }
+
+    /// Writes a line to standard error, in a program without a subscriber.
+    fn to_stderr(&self, line: fmt::Arguments<'_>) {
         if self.parts.config.failures_to_stderr && !dispatcher::has_been_set() {
-            let (task, kind) = (&slot.task.id, &slot.task.kind);
-            let line = format!("windlass: task '{task}' ({kind}): {failed}\n");
+            let line = format!("windlass: {line}\n");
             // A program whose standard error is closed gets no report.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
+    }
+
+    /// Takes note of what a run that has returned says of this machine.
+    pub(super) fn judge_node(&mut self, id: SlotId, run: &Run, message: &Message) {
+        let fault = run.parts.node_fault(message);
+        if fault.is_none() && self.node_faults.is_empty() {
+            return;
+        }
+        let Some(slot) = self.slots.get(&id) else {
+            return;
+        };
+        let (kind, now) = (slot.task.kind.clone(), Instant::now());
+        let Some(reason) = fault else {
+            if let Some(lasted) = self.node_faults.ran(&kind, run.began, now) {
+                self.report_end_of_fault(&kind, lasted);
+            }
+            return;
+        };
+        let met = self.node_faults.met(&kind, now, fastrand::f64());
+        let wait = Rounded(met.wait);
+        if met.report {
+            warn!(target: REPORTS, %kind, node = %self.parts.node, "{reason}; trying again in {wait}");
+            self.to_stderr(format_args!("{kind}: {reason}; trying again in {wait}"));
+        } else {
+            debug!(%kind, node = %self.parts.node, "{reason}; trying again in {wait}");
+        }
+    }
+
+    /// Ends the faults of this machine whose trial runs without one.
+    pub(super) fn end_node_faults(&mut self) {
+        for (kind, lasted) in self.node_faults.proven(Instant::now()) {
+            self.report_end_of_fault(&kind, lasted);
+        }
+    }
+
+    fn report_end_of_fault(&self, kind: &Kind, lasted: Duration) {
+        let lasted = Rounded(lasted);
+        warn!(target: REPORTS, %kind, node = %self.parts.node, "the machine runs tasks again, after {lasted}");
+        self.to_stderr(format_args!(
+            "{kind}: the machine runs tasks again, after {lasted}"
+        ));
     }
 
     /// Reports a handler that runs again and again without any effect, once in

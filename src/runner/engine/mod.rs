@@ -45,6 +45,7 @@ use super::{
     handle::{Control, RunningTask, Snapshot},
     input::{In, LeaseEvent, SlotId},
     lease::Wanted,
+    node_faults::NodeFaults,
 };
 use crate::{
     balancer::{Balancer, Peer},
@@ -145,6 +146,8 @@ pub(super) struct Engine {
     /// orders: the next task with the id is another one.
     ignored: HashMap<TaskId, (u64, Instant)>,
     forget_ignored_at: usize,
+    /// The kinds that this machine cannot run at present.
+    node_faults: NodeFaults,
     batch: Vec<(SlotId, Commit)>,
     effects: Vec<machine::Effect>,
     /// Node commands that are answered when the node is empty.
@@ -211,6 +214,7 @@ impl Engine {
             next_balance: Instant::now() + BALANCE_EVERY,
             ignored: HashMap::new(),
             forget_ignored_at: claims::IGNORED_AT_LEAST,
+            node_faults: NodeFaults::default(),
             batch: Vec::new(),
             effects: Vec::new(),
             drains: Vec::new(),
@@ -256,6 +260,7 @@ impl Engine {
                 self.input(input);
             }
             self.run_timers();
+            self.end_node_faults();
             if Instant::now() >= self.next_balance {
                 // Nodes that were started together should not decide together.
                 self.next_balance = Instant::now() + BALANCE_EVERY.mul_f64(0.5 + fastrand::f64());
@@ -280,7 +285,8 @@ impl Engine {
     fn next_wait(&self) -> Duration {
         let now = self.moment();
         let next = self.timers.next_in(now).into_iter();
-        let next = next.chain(self.due.next_due_in(now)).min();
+        let next = next.chain(self.due.next_due_in(now));
+        let next = next.chain(self.node_faults.next_in(now.at)).min();
         next.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
     }
 

@@ -33,7 +33,10 @@ impl Latency {
 
     /// What reads and writes took.
     pub(crate) fn finding(mut reads: Self, mut writes: Self) -> Finding {
-        let found = format!("reads {}; writes {}", reads.text(), writes.text());
+        let mut found = format!("reads {}", reads.text());
+        if !writes.0.is_empty() {
+            found = format!("{found}; writes {}", writes.text());
+        }
         if reads.most().max(writes.most()) < Duration::from_millis(500) {
             return Finding::ok("latency", found);
         }

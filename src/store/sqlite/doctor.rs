@@ -11,7 +11,9 @@ use super::{
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    file, lease, process,
+    file, lease,
+    modes::{not_writable, permissions},
+    process,
     rows::{self, RECORD, RECORD_TABLES},
     schema,
     space::free,
@@ -30,9 +32,13 @@ impl Doctor for SqliteStore {
     async fn examine(&self, how: &Examination) -> Result<Vec<Finding>, Error> {
         let inner = &self.0;
         let (clock, full) = (inner.lease_clock.clone(), how.full);
+        let writes = !inner.writer.refuses();
         // Before anything is written: with the next write, leases that are over end.
         let read = inner.readers.run("examine the store", move |conn| {
-            Ok((first(conn, &clock, full)?, stray(conn)?))
+            let mut findings = first(conn, &clock, full)?;
+            // Only a program that writes turns the log on.
+            findings.retain(|finding| writes || finding.check != "journal");
+            Ok((findings, stray(conn)?))
         });
         let (mut findings, strays) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
@@ -41,6 +47,9 @@ impl Doctor for SqliteStore {
                 .readers
                 .run("read the schema's version", |conn| Ok(version(conn)?));
             let version = reads.measure(read).await?;
+            if inner.writer.refuses() {
+                continue;
+            }
             let write = inner
                 .writer
                 .run("write the schema's version", 1, move |batch| {
@@ -59,6 +68,7 @@ impl Doctor for SqliteStore {
         findings.extend(strays.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
         findings.push(permissions(&inner.path));
+        findings.extend(inner.writer.refuses().then(|| not_writable(&inner.path)));
         findings.push(space(&inner.path));
         Ok(findings)
     }
@@ -313,43 +323,6 @@ fn mib(bytes: u64) -> String {
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
     std::fs::metadata(file::beside(path, ending)).map_or(0, |file| file.len())
-}
-
-/// Whether other users can read the tasks.
-#[cfg(unix)]
-fn permissions(path: &Path) -> Finding {
-    use std::os::unix::fs::PermissionsExt;
-
-    let open = ["", "-wal", "-shm"].into_iter().filter_map(|ending| {
-        let part = file::beside(path, ending);
-        let mode = std::fs::metadata(&part).ok()?.permissions().mode() & 0o7777;
-        (mode & 0o077 != 0).then_some((part, mode))
-    });
-    let open: Vec<_> = open.collect();
-    let Some((first, mode)) = open.first() else {
-        return Finding::ok("permissions", "only the owner can read the file");
-    };
-    let names: Vec<String> = open.iter().map(|(part, _)| quoted(part)).collect();
-    let found = format!(
-        "'{}' has mode {mode:04o}; run: chmod go-rwx {}",
-        first.display(),
-        names.join(" ")
-    );
-    let advice = "other users can read or write props, results and errors of tasks; run the chmod \
-                  above, unless the file is shared on purpose";
-    Finding::new("permissions", Verdict::Warning, found, advice)
-}
-
-/// The path as one word of a shell.
-#[cfg(unix)]
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-#[cfg(not(unix))]
-fn permissions(_: &Path) -> Finding {
-    let found = "not known on this system";
-    Finding::new("permissions", Verdict::Unknown, found, "")
 }
 
 /// The log of the file, which is written back on request.

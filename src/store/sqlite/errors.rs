@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Error as Sql, ErrorCode};
 
-use crate::store::Error;
+use super::space;
+use crate::{MachineFault, store::Error};
 
 /// How one item of a job ends early: the database failed (which ends the whole transaction), or
 /// the item gets an answer other than success (which concerns nobody else).
@@ -58,6 +59,26 @@ pub(super) fn is_busy(error: &Sql) -> bool {
 
 /// The error of an operation on a store that is open.
 pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Error {
+    of_operation(path, operation, error, || space::fault_of(path))
+}
+
+/// The machine lacks something that the operation needs.
+pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault) -> Error {
+    let (what, advice) = (fault.what(), fault.advice());
+    let file = path.display();
+    Error::unavailable(
+        operation,
+        format!("could not use '{file}': {what}; nothing was written; {advice}"),
+    )
+}
+
+/// As [`running`]; `fault` finds out what the machine lacks.
+fn of_operation(
+    path: &Path,
+    operation: &'static str,
+    error: &Sql,
+    fault: impl Fn() -> Option<MachineFault>,
+) -> Error {
     let file = path.display();
     match code(error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::unavailable(
@@ -67,14 +88,24 @@ pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Erro
                  tried again; look for a program (a backup, a shell) that keeps a transaction open"
             ),
         ),
-        Some(ErrorCode::DiskFull) => Error::unavailable(
-            operation,
-            format!(
-                "there is no room for '{file}': the disk is full, or the file has reached its \
-                 largest size. Nothing was written and nothing is lost; free space on that \
-                 disk, and it goes on by itself"
+        Some(ErrorCode::DiskFull) => match fault() {
+            Some(fault) => lacking(path, operation, fault),
+            None => Error::unavailable(
+                operation,
+                format!(
+                    "could not use '{file}': the disk is full, or the file has reached its largest \
+                     size; nothing was written; free space on that disk, or delete tasks"
+                ),
             ),
-        ),
+        },
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
+            // Whether the last write is in the file is not known.
+            let advice = match fault() {
+                Some(fault) => fault.to_string(),
+                None => format!("{error}; look at the disk, and at the log of the kernel (dmesg)"),
+            };
+            Error::unavailable(operation, format!("could not use '{file}': {advice}"))
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path, error),
         Some(ErrorCode::ReadOnly) => Error::unavailable(
             operation,
@@ -94,7 +125,7 @@ pub(super) fn opening(path: &Path, error: &Sql) -> Error {
         )),
         Some(ErrorCode::DatabaseCorrupt) => damaged(path, error),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(path),
-        Some(ErrorCode::CannotOpen) => Error::Unusable(format!(
+        Some(ErrorCode::CannotOpen) if space::fault_of(path).is_none() => Error::Unusable(format!(
             "'{file}' cannot be opened or made ({error}); check that its folder can be written by \
              this user: SQLite keeps two more files beside it"
         )),
@@ -108,6 +139,16 @@ pub(super) fn read_only(path: &Path) -> Error {
         "'{}' is read-only for this user; make the file and its folder writable (SQLite keeps two \
          more files beside it), or choose another file",
         path.display()
+    ))
+}
+
+/// The log holds changes and cannot be read without its index, which would have to be made.
+pub(super) fn log_not_read(path: &Path) -> Error {
+    let file = path.display();
+    Error::Unusable(format!(
+        "could not read '{file}': its log '{file}-wal' holds changes, and '{file}-shm' is missing; \
+         run the command as a user that can write both and their folder, or read a copy of '{file}' \
+         and '{file}-wal' in a folder of your own"
     ))
 }
 
@@ -140,6 +181,28 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_a_full_disk_names_the_file_and_the_disk() {
+        let path = Path::new("/data/w.db");
+        let io = [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_WRITE];
+        for code in io
+            .into_iter()
+            .chain([ffi::SQLITE_FULL, ffi::SQLITE_CANTOPEN])
+        {
+            let error = of_operation(path, "open the file", &failure(code), || {
+                Some(MachineFault::DiskFull)
+            });
+            assert!(error.is_retryable(), "{error}");
+            let text = error.to_string();
+            let says = "could not use '/data/w.db': the disk is full (ENOSPC); ";
+            assert!(text.contains(says), "{text}");
+            let error = of_operation(path, "open the file", &failure(code), || {
+                Some(MachineFault::Descriptors)
+            });
+            assert!(error.to_string().contains("ulimit -n"), "{error}");
+        }
+    }
+
+    #[test]
     fn every_failure_says_what_to_do() {
         let path = Path::new("/data/w.db");
         for (code, retryable, says) in [
@@ -147,7 +210,7 @@ mod tests {
             (ffi::SQLITE_FULL, true, "free space"),
             (ffi::SQLITE_READONLY, true, "make it writable again"),
             (ffi::SQLITE_CORRUPT, false, ".recover"),
-            (ffi::SQLITE_IOERR, true, "disk I/O error"),
+            (ffi::SQLITE_IOERR, true, "dmesg"),
         ] {
             let error = running(path, "commit", &failure(code));
             assert_eq!(error.is_retryable(), retryable, "{error}");

@@ -10,10 +10,11 @@ use std::{
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
-use crate::store::Error;
+use super::errors;
+use crate::{MachineFault, store::Error};
 
 /// The endings of the files that SQLite keeps beside a database.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -42,13 +43,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
             })?
         }
     };
-    if !found.is_file() {
-        return Err(not_opened(
-            &real,
-            "it is not a regular file; choose another path",
-        ));
-    }
-    has_one_name(&real, &found)?;
+    is_safe(&real, &found)?;
     Ok(real)
 }
 
@@ -60,12 +55,40 @@ fn create(path: &Path) -> Result<(), Error> {
     match options.open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::Unusable(format!(
-            "could not create '{}': {error}; check that its folder can be written by this user: \
-             SQLite keeps two more files beside it",
-            path.display()
-        ))),
+        Err(error) => Err(match MachineFault::of(&error) {
+            Some(fault) => errors::lacking(path, "create the file", fault),
+            None => Error::Unusable(format!(
+                "could not create '{}': {error}; check that its folder can be written by this user: \
+                 SQLite keeps two more files beside it",
+                path.display()
+            )),
+        }),
     }
+}
+
+/// Returns the one path by which a file that exists is opened, after checking that it is safe to
+/// open.
+pub(super) fn existing(path: &Path) -> Result<PathBuf, Error> {
+    let real = resolve(path)?;
+    let Some(found) = look(&real)? else {
+        return Err(not_opened(
+            &real,
+            "there is no such file; choose another path",
+        ));
+    };
+    is_safe(&real, &found)?;
+    Ok(real)
+}
+
+/// Refuses what is no regular file, and one with several names.
+fn is_safe(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
+    if !found.is_file() {
+        return Err(not_opened(
+            path,
+            "it is not a regular file; choose another path",
+        ));
+    }
+    has_one_name(path, found)
 }
 
 /// Returns whether there is a file at `path`.
@@ -306,114 +329,6 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
         };
     }
     plain
-}
-
-/// Which file it is, whatever its name. The numbers are not used again while the file is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-#[cfg(unix)]
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    use std::os::unix::fs::MetadataExt;
-
-    let found = fs::metadata(path)?;
-    Ok(Some(Identity {
-        device: found.dev(),
-        inode: found.ino(),
-    }))
-}
-
-/// Where files have no such numbers, only a missing file is noticed.
-#[cfg(not(unix))]
-fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    fs::metadata(path).map(|_| None)
-}
-
-/// A file that is about to be opened.
-pub(super) struct Opening {
-    path: Arc<Path>,
-    identity: Option<Identity>,
-}
-
-impl Opening {
-    /// Notes which file is at `path`, before it is opened. The file exists.
-    pub(super) fn at(path: Arc<Path>) -> Result<Self, Error> {
-        let found = identity(&path);
-        let identity = found.map_err(|e| Error::unavailable("open the file", e))?;
-        Ok(Self { path, identity })
-    }
-
-    /// Returns the files that a connection has opened, and that it keeps open.
-    pub(super) fn opened(self) -> Result<OpenFiles, Error> {
-        let log = |ending| {
-            let path = beside(&self.path, ending);
-            match identity(&path) {
-                Ok(identity) => Ok((path, identity)),
-                Err(e) => Err(Error::unavailable("open the log of the file", e)),
-            }
-        };
-        let files = OpenFiles {
-            files: [
-                (self.path.to_path_buf(), self.identity),
-                log("-wal")?,
-                log("-shm")?,
-            ],
-            path: self.path,
-            gone: OnceLock::new(),
-        };
-        files.check()?;
-        Ok(files)
-    }
-}
-
-/// The files of an open store: the database, its log, and the index of its log. While a connection
-/// has them open, SQLite replaces none of them.
-#[derive(Debug)]
-pub(super) struct OpenFiles {
-    path: Arc<Path>,
-    files: [(PathBuf, Option<Identity>); 3],
-    /// Why every call fails from now on.
-    gone: OnceLock<String>,
-}
-
-impl OpenFiles {
-    pub(super) fn path(&self) -> &Arc<Path> {
-        &self.path
-    }
-
-    /// Checks that the open files are still those that their names lead to. Once one is not, the
-    /// check fails for good. Three calls of `stat`, about a microsecond each.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        if let Some(reason) = self.gone.get() {
-            return Err(Error::StoreGone(reason.clone()));
-        }
-        for (path, opened) in &self.files {
-            let what = match identity(path) {
-                Ok(found) if found == *opened => continue,
-                Ok(_) => "another file has taken its place",
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
-                Err(error) => return Err(Error::unavailable("look at the file", error)),
-            };
-            let reason = self.gone.get_or_init(|| self.reason(path, what));
-            return Err(Error::StoreGone(reason.clone()));
-        }
-        Ok(())
-    }
-
-    fn reason(&self, path: &Path, what: &str) -> String {
-        let file = self.path.display();
-        let reason = format!(
-            "could not go on with '{file}': '{}' was moved, deleted or replaced while it was open \
-             ({what}), and nothing is acknowledged any more; stop every program that uses the \
-             file, put '{file}' and '{file}-wal' back together, and start again",
-            path.display()
-        );
-        tracing::error!("{reason}");
-        reason
-    }
 }
 
 #[cfg(all(test, unix))]

@@ -18,8 +18,8 @@ use std::{
 use rusqlite::Connection;
 
 use super::{
-    batch::Sql, errors::Stop, feed::Feed, file::OpenFiles, open, progress::Progress, views::Views,
-    watch::Watch,
+    batch::Sql, errors::Stop, feed::Feed, open, open_files::OpenFiles, progress::Progress,
+    views::Views, watch::Watch,
 };
 use crate::store::Error;
 

@@ -46,8 +46,10 @@ mod history;
 mod hub;
 mod lease;
 mod log;
+mod modes;
 mod node;
 mod open;
+mod open_files;
 mod process;
 mod progress;
 mod query;
@@ -201,6 +203,46 @@ impl SqliteStore {
             })))
         })
         .await
+    }
+
+    /// Opens a file that exists to read it, also one that this user cannot write. Creates no file and
+    /// changes nothing: what ended leases have claimed stays claimed. Every write returns
+    /// [`Error::Unusable`].
+    ///
+    /// Sees what processes write meanwhile if they have the file open. Otherwise the file must not
+    /// change: a read beside a program that begins to write returns [`Error::Unavailable`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] with what to do: there is no such file, an earlier version wrote it, or its
+    /// log is there without the index of the log.
+    pub async fn open_to_read(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let path = path.as_ref().to_owned();
+        let options = Options::default();
+        blocking(move || {
+            let (files, conn) = open::to_read(&path, &options)?;
+            let settings = open::Settings::of(&options);
+            let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
+            Ok(Self(Arc::new(Inner {
+                hub: Hub::start(files.clone(), settings)?,
+                lease_clock: LeaseClock::new(None),
+                prune_clock: PruneClock::new(clock, newest),
+                writer: Writer::refusing(errors::read_only(files.path())),
+                readers: Arc::new(Readers::new(files.clone(), settings)),
+                path: files.path().clone(),
+                limits: options.limits,
+            })))
+        })
+        .await
+    }
+
+    /// Returns whether this user can write the file at `path`, its folder, and the two files that
+    /// SQLite keeps beside it. A file that does not exist counts as one that can be written.
+    pub fn is_writable(path: impl AsRef<Path>) -> bool {
+        open::is_writable(path.as_ref())
     }
 
     /// Returns whether there is a file at `path`, without opening or creating one. A symbolic link

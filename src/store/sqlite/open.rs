@@ -12,7 +12,8 @@ use super::{
     Options, Synchronous,
     batch::Sql,
     errors::{self, Stop},
-    file::{self, OpenFiles, Opening},
+    file,
+    open_files::{Access, OpenFiles, Opening},
     schema,
 };
 use crate::store::Error;
@@ -34,7 +35,59 @@ pub(super) fn writer(
     // The writer waits in a way of its own.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
-    Ok((Arc::new(opening.opened()?), conn))
+    Ok((Arc::new(opening.opened(Access::Write)?), conn))
+}
+
+/// Opens the file for reading, whether or not this user can write it. Creates no file beside it.
+pub(super) fn to_read(
+    path: &Path,
+    options: &Options,
+) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    let path: Arc<Path> = file::existing(path)?.into();
+    let [log, index] = ["-wal", "-shm"].map(|ending| file::beside(&path, ending));
+    let has_log = file::length(&log) > 0;
+    // A process that has the file open keeps both files there.
+    if log.exists() && index.exists() {
+        match read_with(&path, Access::Read, options) {
+            // A full disk may have no room for the index of an empty log.
+            Err(_) if !has_log => {}
+            opened => return opened,
+        }
+    } else if has_log {
+        return Err(errors::log_not_read(&path));
+    }
+    read_with(&path, Access::Frozen, options)
+}
+
+fn read_with(
+    path: &Arc<Path>,
+    access: Access,
+    options: &Options,
+) -> Result<(Arc<OpenFiles>, Connection), Error> {
+    let files = Arc::new(Opening::at(path.clone())?.opened(access)?);
+    let conn = reader(&files, Settings::of(options)).map_err(|e| stop(path, e))?;
+    schema::is_current(&conn, &path.display().to_string()).map_err(|e| stop(path, e))?;
+    Ok((files, conn))
+}
+
+/// Whether this user can write the file, and what SQLite keeps beside it.
+#[cfg(unix)]
+pub(super) fn is_writable(path: &Path) -> bool {
+    use nix::unistd::{AccessFlags, access};
+
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let can = |path: &Path, how| access(path, how).is_ok();
+    let mut files = ["", "-wal", "-shm"]
+        .map(|ending| file::beside(&path, ending))
+        .into_iter();
+    let writable = files.all(|file| !file.exists() || can(&file, AccessFlags::W_OK));
+    let folder = path.parent();
+    writable && folder.is_none_or(|f| can(f, AccessFlags::W_OK | AccessFlags::X_OK))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_writable(_: &Path) -> bool {
+    true
 }
 
 fn stop(path: &Path, stop: Stop) -> Error {
@@ -61,8 +114,18 @@ impl Settings {
 }
 
 /// Opens a connection. The only place that does.
-fn open(path: &Path, settings: Settings) -> Sql<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
+    let uri;
+    let (path, flags) = match access {
+        Access::Write => (path, OpenFlags::SQLITE_OPEN_READ_WRITE),
+        Access::Read => (path, OpenFlags::SQLITE_OPEN_READ_ONLY),
+        Access::Frozen => {
+            uri = immutable(path);
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            (Path::new(&uri), flags)
+        }
+    };
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     keep_plans(&conn)?;
     conn.busy_timeout(settings.busy_timeout)?;
@@ -70,6 +133,20 @@ fn open(path: &Path, settings: Settings) -> Sql<Connection> {
     conn.pragma_update(None, "synchronous", synchronous)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(conn)
+}
+
+/// The name by which SQLite reads a file that does not change, without any other file.
+fn immutable(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                uri.push(char::from(*byte));
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// The number that SQLite reports for a level, and its name.
@@ -97,7 +174,7 @@ fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Resul
 }
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
-    let conn = open(path, Settings::of(options))?;
+    let conn = open(path, Access::Write, Settings::of(options))?;
     // Nothing is changed in a file that is not ours: this only reads.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
@@ -145,13 +222,15 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
     Ok(())
 }
 
-/// Opens a connection that only reads, to the files that a [`writer`] has open.
+/// Opens a connection that only reads, to the files that an open store has open.
 pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection, Stop> {
     files.check()?;
-    let conn = open(files.path(), settings)?;
+    let conn = open(files.path(), files.access(), settings)?;
     // Nothing of another file is read that has come in the place of this one.
     files.check()?;
-    is_durable(&conn, files.path(), settings.synchronous)?;
+    if files.access() == Access::Write {
+        is_durable(&conn, files.path(), settings.synchronous)?;
+    }
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -16 * 1024)?;
     Ok(conn)

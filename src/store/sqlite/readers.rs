@@ -7,8 +7,8 @@ use tokio::sync::Semaphore;
 
 use super::{
     errors::{self, Stop},
-    file::OpenFiles,
     open,
+    open_files::{Access, OpenFiles},
 };
 use crate::store::Error;
 
@@ -65,6 +65,10 @@ impl Readers {
             .unchecked_transaction()
             .map_err(Stop::from)
             .and_then(|tx| read(&tx));
+        if self.files.access() == Access::Frozen {
+            // A program that began to write meanwhile may have changed pages that were read.
+            self.files.check()?;
+        }
         if !matches!(result, Err(Stop::Sql(_))) {
             idle().push(conn);
         }

@@ -154,6 +154,19 @@ pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
     version(conn, file, MIGRATIONS.len()).map(|_| ())
 }
 
+/// Refuses a file that this program would have to migrate before it can read it.
+pub(super) fn is_current(conn: &Connection, file: &str) -> Result<(), Stop> {
+    let newest = MIGRATIONS.len();
+    match version(conn, file, newest)? {
+        version if version == newest => Ok(()),
+        version => Err(Error::Unusable(format!(
+            "could not read '{file}': it has schema {version}, this program reads {newest}, and this \
+             user cannot write the file; open it once as a user that can (windlass list)"
+        ))
+        .into()),
+    }
+}
+
 /// The version of a file of ours; 0 for an empty one.
 fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> {
     // One statement, so that it sees one moment: another process may be making the file.

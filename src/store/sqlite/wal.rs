@@ -19,12 +19,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::{
-    batch::Sql,
-    errors,
-    file::{self, OpenFiles},
-    space,
-};
+use super::{batch::Sql, errors, file, open_files::OpenFiles, space};
 use crate::store::Error;
 
 /// The smallest and the largest limit of the log, in pages. A large file gains from a large limit:

@@ -16,8 +16,8 @@ use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
-    file::OpenFiles,
     lease,
+    open_files::OpenFiles,
     wal::Wal,
 };
 use crate::{
@@ -98,6 +98,8 @@ pub(super) struct Setup {
 /// The handle of the writing thread; the thread ends with it.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
+    /// Why every job is refused, on a file that is only read.
+    refuses: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,8 +112,23 @@ impl Writer {
             .map_err(|e| Error::unavailable("start the thread that writes", e))?;
         Ok(Self {
             jobs,
+            refuses: None,
             thread: Some(thread),
         })
+    }
+
+    /// One that refuses every job with this error.
+    pub(super) fn refusing(error: Error) -> Self {
+        Self {
+            jobs: mpsc::channel().0,
+            refuses: Some(error),
+            thread: None,
+        }
+    }
+
+    /// Whether it refuses every job.
+    pub(super) fn refuses(&self) -> bool {
+        self.refuses.is_some()
     }
 
     /// Runs `work` in a transaction, with whatever else waits to be written; answers when it is
@@ -126,6 +143,9 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Batch<'_>) -> Sql<T> + Send + 'static,
     {
+        if let Some(error) = &self.refuses {
+            return Err(error.clone());
+        }
         let (answer, answered) = oneshot::channel();
         let job = Work {
             operation,

@@ -47,7 +47,7 @@ pub async fn data_and_result_survive(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::checkpoint().with_json(data.clone()))
         .await;
     assert_eq!(kit.state("a").await.data, Some(data.clone()));
-    let complete = Message::complete_with(&result).unwrap();
+    let complete = Message::complete_with(&result);
     kit.commit(&mut claimed, &complete).await;
     let state = kit.state("a").await;
     assert_eq!(state.data, Some(data), "the data stays");
@@ -145,7 +145,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         let mut message = Message::complete();
         if name == "large" {
             let bytes = kit.coordinator().limits().max_bytes;
-            message = message.with_data(&"x".repeat(bytes)).unwrap();
+            message = message.with_data(&"x".repeat(bytes));
         }
         let write = kit.write(&claimed, &message);
         let claim = claimed.claim;
@@ -209,8 +209,8 @@ pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
     let mut claimed = kit.claimed(&node, "a").await;
     let limit = kit.coordinator().limits().max_bytes;
     let long = "x".repeat(limit);
-    let data = Message::checkpoint().with_data(&long).unwrap();
-    let result = Message::complete_with(&long).unwrap();
+    let data = Message::checkpoint().with_data(&long);
+    let result = Message::complete_with(&long);
     for (message, name) in [(data, "data"), (result, "result")] {
         let error = kit.try_commit(&claimed, &message).await.unwrap_err();
         assert_eq!(field(&error), name);

@@ -127,8 +127,7 @@ pub async fn a_retry_starts_anew(harness: &dyn Harness) {
 pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
-    kit.ended(&node, "a", &Message::complete_with(&1).unwrap())
-        .await;
+    kit.ended(&node, "a", &Message::complete_with(&1)).await;
     one(kit.registry().retry(vec![id("a")]).await).unwrap();
     let mut claimed = kit.claim(&node, "a").await;
     kit.commit(&mut claimed, &Message::complete()).await;

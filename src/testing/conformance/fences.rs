@@ -237,7 +237,7 @@ pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
     for (name, message) in [
         ("kept", with_data(Message::run(), 1)),
         ("dropped", with_data(Message::pause(), 1)),
-        ("ended", Message::complete_with(&1).unwrap()),
+        ("ended", Message::complete_with(&1)),
     ] {
         let claimed = kit.claimed(&node, name).await;
         let order = kit.send(name, name, Command::Run).await;

@@ -197,8 +197,7 @@ pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     let order = kit.send("a", "c", Command::Checkpoint).await;
     kit.commit(&mut old, &with_data(Message::checkpoint(), 1))
         .await;
-    kit.commit(&mut old, &Message::complete_with(&1).unwrap())
-        .await;
+    kit.commit(&mut old, &Message::complete_with(&1)).await;
     let before = kit.get("a").await;
 
     let mut new = task("a");

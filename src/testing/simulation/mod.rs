@@ -56,7 +56,7 @@ use crate::{
 ///
 /// async fn poll(task: TaskContext) -> Result<Message, BoxError> {
 ///     let polls: u32 = task.data()?.unwrap_or(0) + 1;
-///     Ok(Message::sleep_for(Duration::from_secs(3600)).with_data(&polls)?)
+///     Ok(Message::sleep_for(Duration::from_secs(3600)).with_data(&polls))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -272,10 +272,10 @@ impl Simulation {
         match goal {
             Goal::Time(_) => Ok(false),
             Goal::End(task) => {
-                let state = self.client.get(task).await?.state?;
+                let state = self.client.get(*task).await?.state?;
                 Ok(state.code().is_terminal())
             }
-            Goal::Outcome(command) => Ok(self.client.outcome(command).await?.is_some()),
+            Goal::Outcome(command) => Ok(self.client.outcome(*command).await?.is_some()),
         }
     }
 

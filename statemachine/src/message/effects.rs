@@ -159,10 +159,7 @@ mod tests {
     #[test]
     fn an_effect_with_a_bad_name_makes_the_message_a_failure() {
         let bad = || Message::complete().and_send("a/b", "c", Command::Run);
-        let message = bad()
-            .and_send("good", "c", Command::Run)
-            .with_data(&7)
-            .unwrap();
+        let message = bad().and_send("good", "c", Command::Run).with_data(&7);
         let Action::Error { error, retryable } = message.action() else {
             panic!("{message:?}")
         };

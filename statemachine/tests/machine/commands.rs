@@ -15,7 +15,7 @@ fn a_pause_that_the_handler_obeys_is_applied() {
         rig.command(Command::Pause),
         ["signal pause", "arm grace +30s"]
     );
-    let message = Message::pause().with_data(&7).unwrap();
+    let message = Message::pause().with_data(&7);
     assert_eq!(
         rig.at(3).returned(message),
         [
@@ -268,7 +268,7 @@ fn a_grace_that_ends_during_a_write_is_looked_at_again_after_it() {
 fn a_killed_task_ends_killed_whatever_its_handler_returns() {
     for message in [
         Message::kill(),
-        Message::complete_with(&1).unwrap(),
+        Message::complete_with(&1),
         Message::sleep_for(Duration::from_secs(1)),
         Message::error("no"),
         Message::release(),
@@ -280,7 +280,7 @@ fn a_killed_task_ends_killed_whatever_its_handler_returns() {
             rig.command(Command::Kill),
             ["signal kill", "arm grace +30s"]
         );
-        let message = message.with_data(&"last words").unwrap();
+        let message = message.with_data(&"last words");
         assert_eq!(
             rig.returned(message),
             [
@@ -314,7 +314,7 @@ fn a_complete_before_a_kill_was_first() {
     rig.command(result("1"));
     rig.command(Command::Kill);
     assert_eq!(
-        rig.returned(Message::complete_with(&2).unwrap()),
+        rig.returned(Message::complete_with(&2)),
         [
             "disarm grace",
             "write completed: complete#1; 1 applied runnable completed; \

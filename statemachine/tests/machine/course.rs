@@ -17,10 +17,7 @@ fn a_task_starts_and_completes() {
     assert_eq!(rig.begin(), ["start 1"]);
     assert!(rig.machine.is_running() && !rig.machine.is_storing());
 
-    let message = Message::complete_with("all")
-        .unwrap()
-        .with_data(&3)
-        .unwrap();
+    let message = Message::complete_with("all").with_data(&3);
     assert_eq!(
         rig.at(5).returned(message),
         ["write completed: complete; drop"]
@@ -57,7 +54,7 @@ fn a_handler_that_returns_run_or_checkpoint_starts_again_when_that_is_durable() 
         (Message::checkpoint(), "checkpoint"),
     ] {
         let mut rig = Rig::running();
-        let message = message.with_data(&1).unwrap();
+        let message = message.with_data(&1);
         assert_eq!(rig.returned(message), [format!("write runnable: {name}")]);
         assert_eq!(rig.stored(), ["start 1"]);
         assert_eq!(rig.machine.state().data, Some(json("1")));

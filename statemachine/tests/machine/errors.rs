@@ -13,7 +13,7 @@ use crate::{AtOnce, asleep, result};
 fn an_error_asks_the_strikes_policy_which_parks_the_task_for_ten_minutes() {
     let mut rig = Rig::of(State::new(t0()), Retry::strikes());
     rig.begin();
-    let message = Message::error("disk full").with_data(&"kept").unwrap();
+    let message = Message::error("disk full").with_data(&"kept");
     assert_eq!(
         rig.returned(message),
         ["write sleeping +600s: error sleep; drop"]
@@ -75,7 +75,7 @@ fn the_attempts_that_are_left_go_with_the_next_progress() {
 fn an_error_that_no_retry_fixes_fails_the_task_whatever_the_policy_says() {
     let mut rig = Rig::of(State::new(t0()), AtOnce);
     rig.begin();
-    let message = Message::fail("no such address").with_data(&1).unwrap();
+    let message = Message::fail("no such address").with_data(&1);
     assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
     assert_eq!(
         (rig.error(), rig.written().attempts),
@@ -227,7 +227,7 @@ fn a_policy_that_looks_back_further_keeps_more_errors_and_sees_them() {
 #[test]
 fn a_sleep_beyond_the_year_9999_is_an_error_of_the_handler() {
     let mut rig = Rig::running();
-    let message = Message::sleep_for(Duration::MAX).with_data(&1).unwrap();
+    let message = Message::sleep_for(Duration::MAX).with_data(&1);
     assert_eq!(rig.returned(message), ["write sleeping +0.5s: error sleep"]);
     assert_eq!(
         rig.error(),
@@ -245,19 +245,10 @@ fn a_sleep_beyond_the_year_9999_is_an_error_of_the_handler() {
 fn data_that_is_too_large_fails_the_task_with_both_sizes() {
     let large = "x".repeat(99);
     for (message, says) in [
+        (Message::run().with_data(&large), "data: has 101 bytes"),
+        (Message::complete_with(&large), "result: has 101 bytes"),
         (
-            Message::run().with_data(&large).unwrap(),
-            "data: has 101 bytes",
-        ),
-        (
-            Message::complete_with(&large).unwrap(),
-            "result: has 101 bytes",
-        ),
-        (
-            Message::complete_with(&large[..60])
-                .unwrap()
-                .with_data(&large[..60])
-                .unwrap(),
+            Message::complete_with(&large[..60]).with_data(&large[..60]),
             "data: has 124 bytes",
         ),
     ] {
@@ -269,7 +260,7 @@ fn data_that_is_too_large_fails_the_task_with_both_sizes() {
     }
     // As large as allowed is not too large.
     let mut rig = Rig::running();
-    let message = Message::run().with_data(&large[..98]).unwrap();
+    let message = Message::run().with_data(&large[..98]);
     assert_eq!(rig.returned(message), ["write runnable: run"]);
 }
 
@@ -279,7 +270,7 @@ fn data_that_is_kept_counts_against_a_result() {
     state.data = Some(json(&format!("\"{}\"", "x".repeat(58))));
     let mut rig = Rig::of(state.clone(), Retry::Never);
     rig.begin();
-    let message = Message::complete_with(&"y".repeat(39)).unwrap();
+    let message = Message::complete_with(&"y".repeat(39));
     assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
     // Old data beyond the limit alone is nobody's fault: a message without any goes through.
     state.data = Some(json(&format!("\"{}\"", "x".repeat(200))));

@@ -46,7 +46,7 @@ fn any_effect_starts_the_count_again() {
         windlass_statemachine::Task::new(id.parse().unwrap(), kind.parse().unwrap())
     };
     for effect in [
-        Message::run().with_data(&1).unwrap(),
+        Message::run().with_data(&1),
         Message::run().and_submit(child()),
     ] {
         let mut rig = Rig::running();
@@ -62,7 +62,7 @@ fn any_effect_starts_the_count_again() {
 fn a_stepper_that_changes_its_data_never_waits() {
     let mut rig = Rig::running();
     for n in 0..1000 {
-        let message = Message::checkpoint().with_data(&n).unwrap();
+        let message = Message::checkpoint().with_data(&n);
         assert_eq!(run(&mut rig, message), ["start 1"]);
     }
     // Nor does one that stores its data while it runs, and one whose runs take their time.
@@ -79,7 +79,7 @@ fn a_stepper_that_changes_its_data_never_waits() {
 
 #[test]
 fn a_sleep_that_is_over_and_the_same_data_again_are_runs_without_effect() {
-    let again = Message::run().with_data(&1).unwrap();
+    let again = Message::run().with_data(&1);
     for message in [
         Message::sleep_until(t0()),
         Message::checkpoint(),

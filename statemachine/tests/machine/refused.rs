@@ -11,7 +11,7 @@ fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
     rig.begin();
     rig.command(Command::Checkpoint);
     rig.command(Command::Pause);
-    let message = Message::run().with_data(&1).unwrap();
+    let message = Message::run().with_data(&1);
     assert_eq!(
         rig.returned(message),
         [
@@ -102,7 +102,7 @@ fn a_write_that_is_refused_three_times_gives_the_task_back_as_it_was() {
 fn a_refused_kill_is_a_kill_without_the_data() {
     let mut rig = Rig::running();
     rig.command(Command::Kill);
-    rig.returned(Message::kill().with_data(&1).unwrap());
+    rig.returned(Message::kill().with_data(&1));
     assert_eq!(
         rig.refused(),
         ["write killed: kill#1; 1 applied runnable killed; drop"]

@@ -11,7 +11,7 @@ fn a_handler_that_releases_when_the_node_stops_gives_the_claim_back() {
     let mut rig = Rig::running();
     assert_eq!(rig.at(5).stop(), ["signal Shutdown", "arm grace +35s"]);
     assert_eq!(
-        rig.returned(Message::release().with_data(&1).unwrap()),
+        rig.returned(Message::release().with_data(&1)),
         ["disarm grace", "write runnable: release; drop"]
     );
     assert_eq!(rig.stored(), ["done runnable"]);
@@ -81,7 +81,7 @@ fn a_handler_that_releases_when_it_is_told_to_make_room_gives_way_to_the_command
     rig.command(Command::Checkpoint);
     rig.command(Command::Pause);
     assert_eq!(
-        rig.returned(Message::release().with_data(&7).unwrap()),
+        rig.returned(Message::release().with_data(&7)),
         [
             "disarm grace",
             "write paused: checkpoint#1 pause#2; 1 applied runnable runnable; \

@@ -141,7 +141,11 @@ mod tests {
     /// A store with one task, and what it really holds.
     async fn world() -> (World, Kept) {
         let client = Client::new(&Store::open("memory:").await.unwrap());
-        let task = client.submit(NewTask::new("k").id("t")).await.unwrap();
+        let task = client
+            .submit(NewTask::new("k").id("t"))
+            .await
+            .unwrap()
+            .into_id();
         let command = client.command(&task, Command::Pause).await.unwrap();
         let mut kept = Kept {
             seen: client.history(&task, 10).await.unwrap(),

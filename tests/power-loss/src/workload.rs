@@ -71,7 +71,7 @@ pub async fn small(folder: &Path) -> Result<(), BoxError> {
     let client = Client::new(&open(&site, Synchronous::Full).await?);
     for number in 0..3 {
         let task = NewTask::new("steps").id(format!("small-{number}"));
-        let task = client.submit(task).await?;
+        let task = client.submit(task).await?.into_id();
         promises.write(&Promise::Submitted { task })?;
     }
     Ok(())
@@ -90,6 +90,7 @@ pub async fn copy(folder: &Path) -> Result<(), BoxError> {
     let named = |kind: &str, n: u32| NewTask::new(kind).id(format!("task-{n}"));
     for number in 0..3 {
         let task = Client::new(&target).submit(named("old", number)).await?;
+        let task = task.into_id();
         promises.write(&Promise::Submitted { task })?;
     }
     for number in 0..5 {
@@ -128,7 +129,7 @@ pub async fn large(folder: &Path) -> Result<(), BoxError> {
     let large = (0..BYTES / TASK).map(|n| NewTask::new("large").id(format!("large-{n}")));
     let small = (0..60).map(|n| NewTask::new("small").id(format!("small-{n}")));
     for task in large.map(|task| task.props(&props)).chain(small) {
-        let task = client.submit(task).await?;
+        let task = client.submit(task).await?.into_id();
         promises.write(&Promise::Submitted { task: task.clone() })?;
         let command = client.command(&task, Command::Pause).await?;
         promises.write(&Promise::Sent { task, command })?;

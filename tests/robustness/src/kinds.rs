@@ -201,7 +201,7 @@ impl Run {
     /// Works for a moment; `Some` when it is to stop.
     async fn moment(&self) -> Option<Message> {
         tokio::select! {
-            stop = self.task.stopped() => Some(self.stop(&stop)),
+            stop = self.task.stop_requested() => Some(self.stop(&stop)),
             () = sleep(Duration::from_millis(self.job.ms)) => None,
         }
     }
@@ -222,7 +222,7 @@ impl Run {
                 return Ok(Some(message));
             }
             self.task
-                .progress(self.n as f64 / self.job.total as f64, "counting");
+                .set_progress(self.n as f64 / self.job.total as f64, "counting");
             self.checkpoint().await?;
         }
         Ok(None)
@@ -231,14 +231,14 @@ impl Run {
     async fn steps(mut self) -> Result<Message, BoxError> {
         match self.count().await? {
             Some(message) => Ok(message),
-            None => Ok(Message::complete_with(&self.n)?),
+            None => Ok(Message::complete_with(&self.n)),
         }
     }
 
     /// Sleeps between its steps: shortly, with the claim kept, and longer, parked.
     async fn naps(self) -> Result<Message, BoxError> {
         if self.n >= self.job.total {
-            return Ok(Message::complete_with(&self.n)?);
+            return Ok(Message::complete_with(&self.n));
         }
         if let Some(message) = self.moment().await {
             return Ok(message);
@@ -249,19 +249,19 @@ impl Run {
             _ => 280,
         };
         let kept = self.asks(self.n + 1);
-        Ok(Message::sleep_for(Duration::from_millis(nap)).with_data(&kept)?)
+        Ok(Message::sleep_for(Duration::from_millis(nap)).with_data(&kept))
     }
 
     /// Pauses after each step, until somebody resumes it.
     async fn waits(self) -> Result<Message, BoxError> {
         if self.n >= self.job.total {
-            return Ok(Message::complete_with(&self.n)?);
+            return Ok(Message::complete_with(&self.n));
         }
         if let Some(message) = self.moment().await {
             return Ok(message);
         }
         let kept = self.asks(self.n + 1);
-        Ok(Message::pause().with_data(&kept)?)
+        Ok(Message::pause().with_data(&kept))
     }
 
     /// Fails in every way there is, then counts.
@@ -275,7 +275,7 @@ impl Run {
                 0 => self.falls_over(),
                 1 => Err("an error".into()),
                 2 => Ok(Message::sleep_for(Duration::MAX)),
-                _ => Ok(Message::error("an error with data").with_data(&self.asks(0))?),
+                _ => Ok(Message::error("an error with data").with_data(&self.asks(0))),
             };
         }
         self.steps().await
@@ -301,7 +301,7 @@ impl Run {
             sleep(Duration::from_millis(self.job.ms)).await;
             self.checkpoint().await?;
         }
-        Ok(Message::complete_with(&self.n)?)
+        Ok(Message::complete_with(&self.n))
     }
 
     /// Counts, then completes and submits its children in the same step.
@@ -310,14 +310,13 @@ impl Run {
             return Ok(message);
         }
         let parent = self.task.id().clone();
-        let mut message = Message::complete_with(&self.n)?;
+        let mut message = Message::complete_with(&self.n);
         for number in 0..self.job.children {
             message = message.and_submit(small(&child(&parent, number).parse()?)?);
         }
         message = message.and_submit(small(&stray_child(&parent).parse()?)?);
         for id in [command_to_child(&parent), stray_command(&parent)] {
-            let first: TaskId = child(&parent, 0).parse()?;
-            message = message.and_send(first, CommandId::new(id)?, Command::Checkpoint);
+            message = message.and_send(child(&parent, 0), id, Command::Checkpoint);
         }
         Ok(message)
     }
@@ -330,7 +329,7 @@ impl Run {
             return Ok(message);
         }
         let kept = self.asks(self.n + 1);
-        Ok(Message::sleep_for(Duration::from_secs(24 * 3600)).with_data(&kept)?)
+        Ok(Message::sleep_for(Duration::from_secs(24 * 3600)).with_data(&kept))
     }
 
     /// Fails for good until it is retried, and then sleeps like [`far`](Self::far).
@@ -345,7 +344,7 @@ impl Run {
     /// also submit a child that is there already: they are refused as a whole.
     async fn sower(self) -> Result<Message, BoxError> {
         if self.n >= self.job.total {
-            return Ok(Message::complete_with(&self.n)?);
+            return Ok(Message::complete_with(&self.n));
         }
         if let Some(message) = self.moment().await {
             return Ok(message);
@@ -355,7 +354,7 @@ impl Run {
             0 => Message::sleep_for(Duration::from_millis(400 * (self.n % 4 / 2) + 20)),
             _ => Message::checkpoint(),
         };
-        let message = message.with_data(&self.asks(self.n + 1))?;
+        let message = message.with_data(&self.asks(self.n + 1));
         let command = CommandId::new(command_to_child(&child(&sower, self.n).parse()?))?;
         let next: TaskId = child(&sower, self.n).parse()?;
         let message =

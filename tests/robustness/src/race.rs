@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
-use windlass::{
-    Client, TaskId,
-    store::{Error, Submitted},
-};
+use windlass::{Client, TaskId, client::Handle, store::Error};
 
 use crate::{
     BoxError,
@@ -57,7 +54,7 @@ impl Traffic {
             let (one, two) = (serving(), serving());
             let submit = |client: &Client, kind: &str, serving| {
                 let (client, task) = (client.clone(), reuse::task(&id, kind, serving));
-                async move { answer(client.submit_many(vec![task.build()?]).await.remove(0)) }
+                async move { answer(client.submit(task).await) }
             };
             let (first, second) = tokio::join!(
                 submit(self.client(), KINDS[0], one),
@@ -72,10 +69,10 @@ impl Traffic {
     }
 }
 
-fn answer(answer: Result<Submitted, Error>) -> Result<Answer, BoxError> {
+fn answer(answer: Result<Handle, Error>) -> Result<Answer, BoxError> {
     match answer {
-        Ok(Submitted::New) => Ok(Answer::Won),
-        Ok(Submitted::Existing(code)) => Err(format!("a task that is {code} counts as new").into()),
+        Ok(task) if task.is_new() => Ok(Answer::Won),
+        Ok(task) => Err(format!("task '{task}' is not new, and nothing allows that").into()),
         Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) => Ok(Answer::Lost),
         Err(e) if e.is_retryable() => Ok(Answer::Unknown),
         Err(e) => Err(e.into()),

@@ -81,7 +81,7 @@ async fn serve(journal: &Journal, task: TaskContext) -> Result<Message, BoxError
     let mut n = found.map_or(0, |found| found.n);
     while n < job.upto {
         tokio::select! {
-            stop = task.stopped() => return Ok(stop.message()),
+            stop = task.stop_requested() => return Ok(stop.message()),
             () = sleep(Duration::from_millis(job.pace)) => {}
         }
         n += 1;
@@ -95,7 +95,7 @@ async fn serve(journal: &Journal, task: TaskContext) -> Result<Message, BoxError
             n,
         });
     }
-    Ok(Message::complete_with(&Served { word: job.word, n })?)
+    Ok(Message::complete_with(&Served { word: job.word, n }))
 }
 
 /// A task of one of the [`KINDS`].

@@ -8,6 +8,8 @@ mod printer;
 mod select;
 mod stored;
 
+use std::io::ErrorKind;
+
 use clap::ValueEnum;
 use windlass::{Code, TaskId, store::TaskRecord};
 
@@ -83,10 +85,11 @@ enum Which {
 ///
 /// When there is no such task or attempt, or the store cannot be read.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let out = global.out();
     let record = client.get(&args.id).await?;
     let logs = Logs::of_store(&global.store_url()?, &client).await?;
+    let logs = logs.filter(|logs| may_read(logs, &record, &out));
     let wanted = Wanted {
         incarnation: args.incarnation,
         attempt: args.attempt,
@@ -109,6 +112,17 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.print(printer, &out, &record)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Whether this user may read the logs of a task. Otherwise the store has the end of the output.
+fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
+    let denied = logs
+        .runs(&record.task.id, record.order)
+        .is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
+    if denied {
+        out.note("note: the files with the whole output belong to another user");
+    }
+    !denied
 }
 
 /// Where the output of a task is, and which of it is wanted.

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
     Client, Code, Kind, State, TaskId,
-    store::{Change, ChangeStream, Error, Filter, Page, Submitted, TaskRecord, What},
+    client::Handle,
+    store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What},
 };
 
 use super::{
@@ -199,7 +200,7 @@ impl Batch {
             for (_, entry) in &entries {
                 self.named.allow_new(&entry.submit.task.id);
             }
-            let tasks = entries.iter().map(|(_, e)| e.submit.clone()).collect();
+            let tasks = entries.iter().map(|(_, e)| e.submit.clone());
             let answers = self.client.submit_many(tasks).await;
             let mut again = Vec::new();
             for ((line, entry), answer) in entries.into_iter().zip(answers) {
@@ -233,20 +234,20 @@ impl Batch {
         &mut self,
         line: u64,
         entry: Entry,
-        answer: Result<Submitted, Error>,
+        answer: Result<Handle, Error>,
     ) -> Result<(), Failure> {
         let task = &entry.submit.task;
         let id = task.id.clone();
         match answer {
-            Ok(Submitted::New) => {
+            Ok(new) if new.is_new() => {
                 self.follow(id, Code::Runnable, task.kind.clone());
                 return Ok(());
             }
             // What completed is completed, whoever ran it.
-            Ok(Submitted::Existing(Code::Completed)) => {
+            Ok(found) if found.existing() == Some(Code::Completed) => {
                 return self.report.completed_before(&self.client, &id).await;
             }
-            Ok(Submitted::Existing(_)) => {}
+            Ok(_) => {}
             // The same work with other options: the task is as it was submitted first.
             Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {}
             Err(e @ (Error::AlreadyExists { .. } | Error::AlreadyFinished(_))) => {

@@ -32,7 +32,7 @@ use self::{
     report::Report,
     source::{Checked, Source},
 };
-use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, signals};
+use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, not_started, signals};
 use crate::{
     args,
     env_args::EnvArgs,
@@ -113,7 +113,7 @@ pub(crate) struct Args {
     env: EnvArgs,
 
     /// How long an attempt may take
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     timeout: Option<Duration>,
 
     /// Run those again that failed or were killed in an earlier run
@@ -139,6 +139,15 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) node: NodeArgs,
+}
+
+fn attempt_timeout(text: &str) -> Result<Duration, String> {
+    match args::duration(text)? {
+        Duration::ZERO => Err(format!(
+            "'{text}' is no time; give a longer one, or leave it out for no limit"
+        )),
+        timeout => Ok(timeout),
+    }
 }
 
 /// Works through the list.
@@ -219,7 +228,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .select("batch", maker.batch())
         .balancer(named)
         .start()
-        .await?;
+        .await
+        .map_err(|e| not_started(e, "--jobs"))?;
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     global.link.report(&runner);

@@ -1,0 +1,95 @@
+//! [`NotRun`]: whose fault it is that a command did not run, the task's or the machine's.
+
+use std::{io, path::Path};
+
+use windlass::{MachineFault, Message, TaskContext};
+
+use super::operators;
+
+/// Why there is no message from a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotRun {
+    /// The attempt failed.
+    Attempt(String),
+    /// This machine cannot run commands at present: no attempt of the task.
+    Machine(String),
+}
+
+impl From<String> for NotRun {
+    fn from(reason: String) -> Self {
+        Self::Attempt(reason)
+    }
+}
+
+impl NotRun {
+    /// The program could not be started.
+    pub(super) fn start(program: &str, error: &io::Error) -> Self {
+        match MachineFault::of(error) {
+            Some(fault) => Self::Machine(format!("could not start '{program}': {fault}")),
+            None => {
+                let hint = match error.kind() {
+                    io::ErrorKind::NotFound => operators::for_missing(program),
+                    _ => None,
+                };
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                Self::Attempt(format!("'{program}' cannot be run: {error}{hint}"))
+            }
+        }
+    }
+
+    /// A file or folder that windlass itself keeps for the task could not be written.
+    pub(super) fn own_file(path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        Self::Machine(match MachineFault::of(error) {
+            Some(fault) => format!("could not write '{path}': {fault}"),
+            None => format!(
+                "could not write '{path}': {error}; check that this user can write in that folder"
+            ),
+        })
+    }
+
+    /// The message that follows.
+    pub(super) fn message(self, task: &TaskContext) -> Message {
+        match self {
+            Self::Attempt(reason) => Message::error(reason),
+            Self::Machine(reason) => task.node_fault(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_lack_of_the_machine_is_not_the_tasks_and_a_wrong_program_is() {
+        let start = |errno| NotRun::start("tar", &io::Error::from(errno));
+        for errno in [Errno::EMFILE, Errno::EAGAIN, Errno::ENOMEM, Errno::ETXTBSY] {
+            let NotRun::Machine(reason) = start(errno) else {
+                panic!("{errno} is not the task's");
+            };
+            assert!(reason.starts_with("could not start 'tar': "), "{reason}");
+        }
+        for errno in [Errno::ENOENT, Errno::EACCES, Errno::ENOEXEC, Errno::E2BIG] {
+            assert!(matches!(start(errno), NotRun::Attempt(_)), "{errno}");
+        }
+    }
+
+    #[test]
+    fn the_own_files_are_the_machines_whatever_the_error() {
+        for (errno, says) in [
+            (Errno::ENOSPC, "free space on that disk"),
+            (Errno::EACCES, "check that this user can write"),
+            (Errno::ENOTDIR, "check that this user can write"),
+        ] {
+            let error = io::Error::from(errno);
+            let NotRun::Machine(reason) = NotRun::own_file(Path::new("/data/x"), &error) else {
+                panic!("{errno} is not the task's");
+            };
+            let begins = reason.starts_with("could not write '/data/x': ");
+            assert!(begins && reason.contains(says), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! [`JobMessage`]: a [`Message`] whose result and data have the types of a [`Job`].
+
+use std::{fmt, marker::PhantomData, time::Duration};
+
+use jiff::Timestamp;
+use windlass_statemachine::{Command, CommandId, Invalid, Message, SubmitTask, TaskId};
+
+use super::Job;
+use crate::Stop;
+
+/// What the handler of a typed kind returns: a [`Message`] whose result and data have the types of
+/// the kind.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use serde::{Deserialize, Serialize};
+/// use windlass::{ActionKind, Job, JobMessage, Message};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Poll { url: String }
+/// impl Job for Poll {
+///     const KIND: &str = "poll";
+///     type Data = u64;
+///     type Output = Vec<String>;
+/// }
+///
+/// fn next(found: Vec<String>, polls: u64) -> JobMessage<Poll> {
+///     if found.is_empty() {
+///         return JobMessage::sleep_for(Duration::from_secs(60)).with_data(&polls);
+///     }
+///     JobMessage::complete(found)
+/// }
+/// assert_eq!(Message::from(next(vec![], 1)).data().unwrap().as_str(), "1");
+/// assert_eq!(Message::from(next(vec!["a".into()], 2)).kind(), ActionKind::Complete);
+/// ```
+pub struct JobMessage<J> {
+    message: Message,
+    job: PhantomData<fn() -> J>,
+}
+
+impl<J> JobMessage<J> {
+    fn of(message: Message) -> Self {
+        Self {
+            message,
+            job: PhantomData,
+        }
+    }
+
+    /// Runs the handler again, from the top.
+    pub fn run() -> Self {
+        Self::of(Message::run())
+    }
+
+    /// Sleeps until a time; a time that is past wakes at once.
+    pub fn sleep_until(until: Timestamp) -> Self {
+        Self::of(Message::sleep_until(until))
+    }
+
+    /// Sleeps for `wait` from when the message is applied.
+    pub fn sleep_for(wait: Duration) -> Self {
+        Self::of(Message::sleep_for(wait))
+    }
+
+    /// Waits for a command.
+    pub fn pause() -> Self {
+        Self::of(Message::pause())
+    }
+
+    /// Releases the claim, so that another node (or this one, later) goes on.
+    pub fn release() -> Self {
+        Self::of(Message::release())
+    }
+
+    /// Reports a failed attempt; the retry policy decides what follows.
+    pub fn error(error: impl fmt::Display) -> Self {
+        Self::of(Message::error(error))
+    }
+
+    /// Fails the task at once: a retry cannot fix the error.
+    pub fn fail(error: impl fmt::Display) -> Self {
+        Self::of(Message::fail(error))
+    }
+
+    /// Ends the task as killed.
+    pub fn kill() -> Self {
+        Self::of(Message::kill())
+    }
+
+    /// Adds an effect: submits a task in the same write, or not at all, as [`Message::and_submit`].
+    #[must_use]
+    pub fn and_submit<T>(self, task: T) -> Self
+    where
+        T: TryInto<SubmitTask>,
+        T::Error: Into<Invalid>,
+    {
+        Self::of(self.message.and_submit(task))
+    }
+
+    /// Adds an effect: sends a command to another task in the same write, or not at all, as
+    /// [`Message::and_send`].
+    #[must_use]
+    pub fn and_send<T, I>(self, task: T, id: I, command: Command) -> Self
+    where
+        T: TryInto<TaskId>,
+        T::Error: Into<Invalid>,
+        I: TryInto<CommandId>,
+        I::Error: Into<Invalid>,
+    {
+        Self::of(self.message.and_send(task, id, command))
+    }
+}
+
+impl<J: Job> JobMessage<J> {
+    /// Completes the task with its output.
+    ///
+    /// A value without a JSON form fails the task with that reason.
+    pub fn complete(output: J::Output) -> Self {
+        Self::of(Message::complete_with(&output))
+    }
+
+    /// Adds new data, which replaces the data of the task.
+    ///
+    /// A value without a JSON form turns the message into a [`fail`](Self::fail) with that reason.
+    #[must_use]
+    pub fn with_data(self, data: &J::Data) -> Self {
+        Self::of(self.message.with_data(data))
+    }
+}
+
+impl<J> From<JobMessage<J>> for Message {
+    fn from(typed: JobMessage<J>) -> Self {
+        typed.message
+    }
+}
+
+impl<J> From<Stop> for JobMessage<J> {
+    /// The message that does what is asked: the command's own, or a release.
+    fn from(stop: Stop) -> Self {
+        Self::of(stop.message())
+    }
+}
+
+impl<J> Clone for JobMessage<J> {
+    fn clone(&self) -> Self {
+        Self::of(self.message.clone())
+    }
+}
+
+impl<J> PartialEq for JobMessage<J> {
+    fn eq(&self, other: &Self) -> bool {
+        self.message == other.message
+    }
+}
+
+impl<J> fmt::Debug for JobMessage<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)
+    }
+}
+
+/// What the handler of a typed kind may return: a [`JobMessage`], or a `Result` whose error becomes
+/// the Error message.
+pub trait IntoJobMessage<J> {
+    /// Returns the message.
+    fn into_job_message(self) -> JobMessage<J>;
+}
+
+impl<J> IntoJobMessage<J> for JobMessage<J> {
+    fn into_job_message(self) -> Self {
+        self
+    }
+}
+
+impl<J, E: fmt::Display> IntoJobMessage<J> for Result<JobMessage<J>, E> {
+    fn into_job_message(self) -> JobMessage<J> {
+        self.unwrap_or_else(|error| JobMessage::error(format_args!("{error:#}")))
+    }
+}

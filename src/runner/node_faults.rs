@@ -1,0 +1,239 @@
+//! [`NodeFaults`]: which kinds this node cannot run at present, for a fault of its machine.
+//!
+//! A handler that returns [`TaskContext::node_fault`](crate::TaskContext::node_fault) releases its
+//! task. The node then claims no task of that kind for a while, and after that one task as a trial.
+//! A trial that returns anything else, or runs for [`PROVEN`], ends the fault; one that meets the
+//! fault again doubles the wait.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+use windlass_statemachine::Kind;
+
+/// The longest wait after the first fault. The node waits for at least half of it.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait after many faults in a row.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long a claim for a trial may take. Then another one is tried.
+const TRIAL: Duration = Duration::from_secs(5);
+/// How long a handler runs without a fault until the fault counts as over.
+const PROVEN: Duration = Duration::from_secs(1);
+/// How often a fault that lasts is reported.
+const REPORT_EVERY: Duration = Duration::from_secs(600);
+
+/// The kinds that cannot be run at present.
+#[derive(Debug, Default)]
+pub(crate) struct NodeFaults(HashMap<Kind, Fault>);
+
+#[derive(Debug)]
+struct Fault {
+    /// How often in a row it was met.
+    times: u32,
+    since: Instant,
+    reported: Instant,
+    /// Until when no task of the kind is claimed.
+    until: Instant,
+    /// The trial that is under way.
+    trial: Option<Trial>,
+}
+
+#[derive(Debug)]
+enum Trial {
+    Claimed,
+    Started(Instant),
+}
+
+/// What follows from a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// How long no task of the kind is claimed, from now on.
+    pub(crate) wait: Duration,
+    /// Whether it is time to report the fault.
+    pub(crate) report: bool,
+}
+
+impl NodeFaults {
+    /// Whether there is no fault.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes note of a fault; `jitter` is from 0 to 1.
+    pub(crate) fn met(&mut self, kind: &Kind, now: Instant, jitter: f64) -> Wait {
+        let fault = self.0.entry(kind.clone()).or_insert(Fault {
+            times: 0,
+            since: now,
+            reported: now,
+            until: now,
+            trial: None,
+        });
+        if fault.trial.is_none() && fault.until > now {
+            // Handlers that started together meet the same fault.
+            return Wait {
+                wait: fault.until - now,
+                report: false,
+            };
+        }
+        let doubled = FIRST_WAIT * 2u32.saturating_pow(fault.times.min(16));
+        let wait = doubled.min(LONGEST_WAIT).mul_f64(0.5 + jitter / 2.0);
+        fault.times = fault.times.saturating_add(1);
+        fault.until = now + wait;
+        fault.trial = None;
+        let report = fault.times == 1 || now - fault.reported >= REPORT_EVERY;
+        if report {
+            fault.reported = now;
+        }
+        Wait { wait, report }
+    }
+
+    /// Whether a task of this kind may be claimed now.
+    pub(crate) fn may_claim(&self, kind: &Kind, now: Instant) -> bool {
+        self.0.get(kind).is_none_or(|fault| fault.until <= now)
+    }
+
+    /// Takes note of a claim. While a fault lasts it is a trial, and the only one.
+    pub(crate) fn claims(&mut self, kind: &Kind, now: Instant) {
+        if let Some(fault) = self.0.get_mut(kind)
+            && fault.until <= now
+        {
+            fault.until = now + TRIAL;
+            fault.trial = Some(Trial::Claimed);
+        }
+    }
+
+    /// Takes note of a handler that starts.
+    pub(crate) fn starts(&mut self, kind: &Kind, now: Instant) {
+        if let Some(fault) = self.0.get_mut(kind)
+            && matches!(fault.trial, Some(Trial::Claimed))
+        {
+            fault.trial = Some(Trial::Started(now));
+        }
+    }
+
+    /// Takes note of a handler that returned without a fault. Returns how long the fault lasted, if
+    /// this ends one.
+    pub(crate) fn ran(&mut self, kind: &Kind, began: Instant, now: Instant) -> Option<Duration> {
+        match self.0.get(kind)?.trial {
+            Some(Trial::Started(at)) if began >= at => {}
+            _ => return None,
+        }
+        let fault = self.0.remove(kind)?;
+        Some(now - fault.since)
+    }
+
+    /// Ends the faults whose trial has run for long enough, and returns how long each lasted.
+    pub(crate) fn proven(&mut self, now: Instant) -> Vec<(Kind, Duration)> {
+        let proven = |fault: &Fault| match fault.trial {
+            Some(Trial::Started(at)) => now - at >= PROVEN,
+            _ => false,
+        };
+        let over = self.0.extract_if(|_, fault| proven(fault));
+        over.map(|(kind, fault)| (kind, now - fault.since))
+            .collect()
+    }
+
+    /// How long it is until a kind may be claimed again, or a trial is proven.
+    pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
+        let next = self.0.values().map(|fault| match fault.trial {
+            Some(Trial::Started(at)) => at + PROVEN,
+            _ => fault.until,
+        });
+        next.filter(|at| *at > now).map(|at| at - now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind() -> Kind {
+        "k".parse().unwrap()
+    }
+
+    fn secs(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    /// Meets the fault in one trial after the other, and returns the waits.
+    fn waits(faults: &mut NodeFaults, times: usize, jitter: f64) -> Vec<Duration> {
+        let mut now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..times {
+            faults.claims(&kind(), now);
+            faults.starts(&kind(), now);
+            let met = faults.met(&kind(), now, jitter);
+            assert!(!faults.may_claim(&kind(), now));
+            assert_eq!(faults.next_in(now), Some(met.wait));
+            now += met.wait;
+            assert!(faults.may_claim(&kind(), now));
+            waits.push(met.wait);
+        }
+        waits
+    }
+
+    #[test]
+    fn the_wait_doubles_up_to_a_minute_and_has_jitter() {
+        let longest = waits(&mut NodeFaults::default(), 8, 1.0);
+        assert_eq!(longest, [1, 2, 4, 8, 16, 32, 60, 60].map(secs));
+        let shortest = waits(&mut NodeFaults::default(), 8, 0.0);
+        let half = longest.iter().map(|wait| *wait / 2);
+        assert_eq!(shortest, half.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn handlers_that_started_together_meet_one_fault() {
+        let (mut faults, now) = (NodeFaults::default(), Instant::now());
+        let first = faults.met(&kind(), now, 1.0);
+        assert!(first.report);
+        let second = faults.met(&kind(), now + secs(1) / 4, 1.0);
+        let rest = secs(1) * 3 / 4;
+        assert_eq!((second.wait, second.report), (rest, false));
+        assert!(faults.may_claim(&"other".parse().unwrap(), now));
+    }
+
+    #[test]
+    fn one_trial_at_a_time() {
+        let (mut faults, now) = (NodeFaults::default(), Instant::now());
+        let trial = now + faults.met(&kind(), now, 1.0).wait;
+        assert!(faults.may_claim(&kind(), trial));
+        faults.claims(&kind(), trial);
+        assert!(!faults.may_claim(&kind(), trial));
+        // The claim came to nothing: another node has the task.
+        assert!(faults.may_claim(&kind(), trial + TRIAL));
+    }
+
+    #[test]
+    fn a_trial_that_returns_or_runs_ends_the_fault() {
+        for returns in [true, false] {
+            let (mut faults, now) = (NodeFaults::default(), Instant::now());
+            let trial = now + faults.met(&kind(), now, 1.0).wait;
+            // One that ran before proves nothing.
+            assert_eq!(faults.ran(&kind(), now, now), None);
+            faults.claims(&kind(), trial);
+            faults.starts(&kind(), trial);
+            assert_eq!(faults.ran(&kind(), now, trial), None);
+            assert!(faults.proven(trial + PROVEN / 2).is_empty());
+            if returns {
+                assert_eq!(faults.ran(&kind(), trial, trial), Some(secs(1)));
+            } else {
+                let over = faults.proven(trial + PROVEN);
+                assert_eq!(over, [(kind(), secs(2))]);
+            }
+            assert!(faults.may_claim(&kind(), trial));
+            assert!(faults.met(&kind(), trial, 1.0).report, "a new fault");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_lasts_is_reported_now_and_then() {
+        let (mut faults, begin) = (NodeFaults::default(), Instant::now());
+        let (mut now, mut reports) = (begin, 0);
+        while now - begin < secs(3600) {
+            faults.claims(&kind(), now);
+            let met = faults.met(&kind(), now, 1.0);
+            reports += u32::from(met.report);
+            now += met.wait;
+        }
+        assert_eq!(reports, 6);
+    }
+}

@@ -1,0 +1,110 @@
+//! What an examination finds about the modes of the files.
+
+use std::path::Path;
+
+#[cfg(unix)]
+use super::file;
+use crate::store::examine::{Finding, Verdict};
+
+/// Whether other users can read the tasks.
+#[cfg(unix)]
+pub(super) fn permissions(path: &Path) -> Finding {
+    use std::os::unix::fs::PermissionsExt;
+
+    let open = ["", "-wal", "-shm"].into_iter().filter_map(|ending| {
+        let part = file::beside(path, ending);
+        let mode = std::fs::metadata(&part).ok()?.permissions().mode() & 0o7777;
+        (mode & 0o077 != 0).then_some((part, mode))
+    });
+    let open: Vec<_> = open.collect();
+    let Some((first, mode)) = open.first() else {
+        return Finding::ok("permissions", "only the owner can read the file");
+    };
+    let names: Vec<String> = open.iter().map(|(part, _)| quoted(part)).collect();
+    let found = format!(
+        "'{}' has mode {mode:04o}; run: chmod go-rwx {}",
+        first.display(),
+        names.join(" ")
+    );
+    let advice = "other users can read or write props, results and errors of tasks; run the chmod \
+                  above, unless the file is shared on purpose";
+    Finding::new("permissions", Verdict::Warning, found, advice)
+}
+
+/// What to do about a file that can only be read.
+#[cfg(unix)]
+pub(super) fn not_writable(path: &Path) -> Finding {
+    let found = format!(
+        "this user can only read '{}'; to write, run as its owner: chmod u+rw {} && chmod u+rwx {}",
+        path.display(),
+        quoted(path),
+        quoted(path.parent().unwrap_or(path))
+    );
+    let advice = "run commands that write as a user that can write the file and its folder";
+    Finding::new("access", Verdict::Warning, found, advice)
+}
+
+#[cfg(not(unix))]
+pub(super) fn not_writable(path: &Path) -> Finding {
+    let found = format!("this user can only read '{}'", path.display());
+    Finding::new("access", Verdict::Warning, found, "make the file writable")
+}
+
+/// The path as one word of a shell.
+#[cfg(unix)]
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(not(unix))]
+pub(super) fn permissions(_: &Path) -> Finding {
+    let found = "not known on this system";
+    Finding::new("permissions", Verdict::Unknown, found, "")
+}
+
+#[cfg(all(test, unix))]
+#[allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// Runs the command that a finding names.
+    fn run(finding: &Finding) {
+        let (_, command) = finding.found.split_once(": chmod").unwrap();
+        let mut shell = Command::new("sh");
+        let ran = shell.args(["-c", &format!("chmod{command}")]).status();
+        assert!(ran.unwrap().success(), "{finding:?}");
+    }
+
+    #[test]
+    fn the_commands_that_are_named_work_whatever_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("it's a \"$folder\"");
+        fs::create_dir(&inner).unwrap();
+        let path = inner.join("-it's $(a) store.db");
+        for ending in ["", "-wal"] {
+            fs::write(file::beside(&path, ending), "").unwrap();
+            set_mode(&file::beside(&path, ending), 0o664);
+        }
+        run(&permissions(&path));
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(&file::beside(&path, "-wal")), 0o600);
+        assert_eq!(permissions(&path).verdict, Verdict::Ok);
+        set_mode(&path, 0o444);
+        set_mode(&inner, 0o555);
+        run(&not_writable(&path));
+        assert_eq!((mode(&path), mode(&inner)), (0o644, 0o755));
+    }
+}

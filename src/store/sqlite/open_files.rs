@@ -1,0 +1,139 @@
+//! [`OpenFiles`]: the files that an open store has open, and how.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use super::file::{beside, length};
+use crate::store::Error;
+
+/// How the connections of an open store use its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// They read and write.
+    Write,
+    /// They read, beside processes that write.
+    Read,
+    /// They read a file that no process has open: without a log, and without making one.
+    Frozen,
+}
+
+/// Which file it is, whatever its name. The numbers are not used again while the file is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    use std::os::unix::fs::MetadataExt;
+
+    let found = fs::metadata(path)?;
+    Ok(Some(Identity {
+        device: found.dev(),
+        inode: found.ino(),
+    }))
+}
+
+/// Where files have no such numbers, only a missing file is noticed.
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    fs::metadata(path).map(|_| None)
+}
+
+/// A file that is about to be opened.
+pub(super) struct Opening {
+    path: Arc<Path>,
+    identity: Option<Identity>,
+}
+
+impl Opening {
+    /// Notes which file is at `path`, before it is opened. The file exists.
+    pub(super) fn at(path: Arc<Path>) -> Result<Self, Error> {
+        let found = identity(&path);
+        let identity = found.map_err(|e| Error::unavailable("open the file", e))?;
+        Ok(Self { path, identity })
+    }
+
+    /// Returns the files that a connection has opened, and that it keeps open.
+    pub(super) fn opened(self, access: Access) -> Result<OpenFiles, Error> {
+        let log = |ending| {
+            let path = beside(&self.path, ending);
+            match identity(&path) {
+                Ok(identity) => Ok((path, identity)),
+                Err(e) => Err(Error::unavailable("open the log of the file", e)),
+            }
+        };
+        let mut files = vec![(self.path.to_path_buf(), self.identity)];
+        if access != Access::Frozen {
+            files.extend([log("-wal")?, log("-shm")?]);
+        }
+        let files = OpenFiles {
+            files,
+            access,
+            path: self.path,
+            gone: OnceLock::new(),
+        };
+        files.check()?;
+        Ok(files)
+    }
+}
+
+/// The files of an open store: the database, its log, and the index of its log. While a connection
+/// has them open, SQLite replaces none of them.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    path: Arc<Path>,
+    files: Vec<(PathBuf, Option<Identity>)>,
+    access: Access,
+    /// Why every call fails from now on.
+    gone: OnceLock<String>,
+}
+
+impl OpenFiles {
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Checks that the open files are still those that their names lead to. Once one is not, the
+    /// check fails for good. Three calls of `stat`, about a microsecond each.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if let Some(reason) = self.gone.get() {
+            return Err(Error::StoreGone(reason.clone()));
+        }
+        for (path, opened) in &self.files {
+            let what = match identity(path) {
+                Ok(found) if found == *opened => continue,
+                Ok(_) => "another file has taken its place",
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
+                Err(error) => return Err(Error::unavailable("look at the file", error)),
+            };
+            let reason = self.gone.get_or_init(|| self.reason(path, what));
+            return Err(Error::StoreGone(reason.clone()));
+        }
+        if self.access == Access::Frozen && length(&beside(&self.path, "-wal")) > 0 {
+            let reason = "another program has begun to write it; try again";
+            return Err(Error::unavailable("read the file", reason));
+        }
+        Ok(())
+    }
+
+    fn reason(&self, path: &Path, what: &str) -> String {
+        let file = self.path.display();
+        let reason = format!(
+            "could not go on with '{file}': '{}' was moved, deleted or replaced while it was open \
+             ({what}), and nothing is acknowledged any more; stop every program that uses the \
+             file, put '{file}' and '{file}-wal' back together, and start again",
+            path.display()
+        );
+        tracing::error!("{reason}");
+        reason
+    }
+}
