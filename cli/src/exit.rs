@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Usage,
     /// 3: there is no such task, node or command.
     NotFound,
-    /// 4: the store cannot be used or reached.
+    /// 4: the store cannot be used or reached, or the output cannot be written.
     Store,
     /// 5: the `--timeout` was over.
     Timeout,
@@ -36,7 +36,7 @@ Exit codes:
        some items of a bulk failed, a confirmation was denied
   2    bad usage or input
   3    no such task, node or command
-  4    the store cannot be used or reached
+  4    the store cannot be used or reached, or the output cannot be written
   5    the --timeout was over
   130  interrupted";
 

@@ -81,14 +81,28 @@ pub(crate) const MAX_LINE: u64 = 64 << 20;
 pub(crate) fn next_line(
     from: &mut dyn BufRead,
 ) -> std::io::Result<Option<Result<String, Invalid>>> {
-    next_item(from, b'\n')
+    let line = next_bytes(from, b'\n')?;
+    Ok(line.map(|line| line.and_then(text)))
 }
 
-/// As [`next_line`], of lines that end with another byte; then nothing else is taken off them.
-pub(crate) fn next_item(
+/// The text of a line.
+///
+/// # Errors
+///
+/// When it is no UTF-8.
+pub(crate) fn text(line: Vec<u8>) -> Result<String, Invalid> {
+    String::from_utf8(line).map_err(|e| {
+        let at = e.utf8_error().valid_up_to() + 1;
+        Invalid::new("the line", format!("is not UTF-8 text at byte {at}"))
+    })
+}
+
+/// As [`next_line`], of lines that end with this byte and need not be text. Of lines that end with
+/// another byte than a line break nothing else is taken off.
+pub(crate) fn next_bytes(
     mut from: &mut dyn BufRead,
     end: u8,
-) -> std::io::Result<Option<Result<String, Invalid>>> {
+) -> std::io::Result<Option<Result<Vec<u8>, Invalid>>> {
     let mut bytes = Vec::new();
     let read = (&mut from).take(MAX_LINE).read_until(end, &mut bytes)?;
     if read == 0 {
@@ -106,10 +120,7 @@ pub(crate) fn next_item(
     while end == b'\n' && matches!(bytes.last(), Some(b'\n' | b'\r')) {
         bytes.pop();
     }
-    Ok(Some(String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to() + 1;
-        Invalid::new("the line", format!("is not UTF-8 text at byte {at}"))
-    })))
+    Ok(Some(Ok(bytes)))
 }
 
 #[cfg(test)]
@@ -126,9 +137,9 @@ mod tests {
         assert_eq!(next(), Some(Ok("c".into())));
         assert_eq!(next(), None);
         let mut from: &[u8] = b"a\r\n\0b";
-        let mut next = || next_item(&mut from, 0).unwrap();
-        assert_eq!(next(), Some(Ok("a\r\n".into())));
-        assert_eq!(next(), Some(Ok("b".into())));
+        let mut next = || next_bytes(&mut from, 0).unwrap();
+        assert_eq!(next(), Some(Ok(b"a\r\n".to_vec())));
+        assert_eq!(next(), Some(Ok(b"b".to_vec())));
         assert_eq!(next(), None);
     }
 }

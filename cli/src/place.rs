@@ -99,21 +99,22 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that only this user can read.
+/// Writes a new file that only this user can read, and returns it open.
 ///
 /// # Errors
 ///
 /// When it cannot be written.
-pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    // One that is there keeps its mode.
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
+pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = match options.open(path) {
+        // One that is there would keep its mode.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            options.open(path)?
+        }
+        opened => opened?,
+    };
+    file.write_all(text)?;
+    Ok(file)
 }

@@ -141,7 +141,7 @@ fn a_run_that_is_killed_goes_on() {
     let (code, _, err) = place.run(&args);
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("60 lines: 60 completed, "), "{err}");
-    assert!(err.contains("of them before"), "{err}");
+    assert!(err.contains("from an earlier run"), "{err}");
     let mut starts = HashMap::<String, usize>::new();
     for line in place.read("starts").lines() {
         *starts.entry(line.to_owned()).or_default() += 1;
@@ -300,7 +300,7 @@ fn tasks_move_to_a_cluster_and_back() {
     let run = ["run", "--store", &cluster, "--each", "echo {}", "-j", "4"];
     let (code, _, err) = place.run_with(&run, b"1\n2\n3\n");
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("3 of them before"), "{err}");
+    assert!(err.contains("3 from an earlier run"), "{err}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn run_prints_the_whole_output_of_a_task() {
         let (code, out, err) = place.run_with(&args, b"200000\n");
         assert_eq!(code, 0, "{err}");
         is_seq(&out, 1, 200_000);
-        assert_eq!(err.contains("1 of them before"), again, "{err}");
+        assert_eq!(err.contains("1 from an earlier run"), again, "{err}");
     }
 }
 

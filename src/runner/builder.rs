@@ -163,7 +163,8 @@ impl Builder {
         self
     }
 
-    /// How long finished tasks are kept; `None` for ever, 7 days by default.
+    /// How long finished tasks are kept; `None` for ever, 7 days by default. The node looks for older
+    /// tasks every tenth of `keep`: at most once a second, and at least once an hour.
     pub fn retention(mut self, keep: Option<Duration>) -> Self {
         self.config.retention = keep;
         self

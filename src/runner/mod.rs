@@ -265,5 +265,5 @@ pub fn lease_margin(ttl: Duration) -> Duration {
     lease::margin(ttl)
 }
 
-/// How often a node prunes what is past its retention.
+/// How often a node prunes at least.
 const MAINTAIN_EVERY: Duration = Duration::from_secs(3600);

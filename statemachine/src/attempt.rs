@@ -144,6 +144,9 @@ mod tests {
             (until(1_449), "next in 1.4 s"),
             (until(9_960), "next in 10 s"),
             (until(119_000), "next in 119 s"),
+            (until(119_500), "next in 2 min"),
+            (until(7_199_000), "next in 120 min"),
+            (until(7_199_500), "next in 2 h"),
             (until(600_000), "next in 10 min"),
             (until(604_800_000), "next in 168 h"),
             (until(-5), "next in 0 s"),
@@ -155,6 +158,7 @@ mod tests {
             state.status = status;
             let failed = FailedAttempt::last_of(&state).unwrap();
             assert_eq!(failed.to_string(), format!("attempt 3 failed: no; {says}"));
+            assert_eq!(failed.is_last(), state.status == Status::Failed, "{says}");
         }
     }
 

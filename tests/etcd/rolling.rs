@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, TaskContext, TaskId,
     runner::Runner as Node,
-    store::{Store, What},
+    store::{Filter, Page, Store, What},
 };
 
 use crate::{
@@ -85,6 +86,63 @@ async fn a_rolling_restart_under_load_loses_no_task_and_costs_no_attempt() {
     for (node, _) in nodes {
         node.shutdown().await;
     }
+}
+
+/// What the doc promises of a machine that has time, and what a busy machine may add to it. Leases
+/// last for 15 s: one that has to end is far too late.
+const HANDED_OVER: SignedDuration = SignedDuration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tasks_of_a_node_that_leaves_are_claimed_at_once() {
+    let server = Server::start();
+    let (store, client) = open(&server.url("ns")).await;
+    let start = async |store: &Store, name: &str| {
+        let node = Runner::builder(store).node(name).slots(TASKS);
+        node.handler("k", obeys).start().await.unwrap()
+    };
+    let first = start(&store, "first").await;
+    let mut ids = Vec::new();
+    for _ in 0..TASKS {
+        ids.push(client.submit(NewTask::new("k")).await.unwrap());
+    }
+    let run_by = async |name: &str| {
+        let all = client.list(&Filter::default(), Page::default()).await;
+        let all = all.unwrap();
+        let name = name.parse().unwrap();
+        all.iter().all(|task| task.node.as_ref() == Some(&name))
+    };
+    until("the first node has all tasks", async || {
+        run_by("first").await
+    })
+    .await;
+    let (other, _) = open(&server.url("ns")).await;
+    let second = start(&other, "second").await;
+    first.shutdown().await;
+    until("the second node has all tasks", async || {
+        run_by("second").await
+    })
+    .await;
+    let mut longest = SignedDuration::ZERO;
+    for id in &ids {
+        let history = client.history(id, 100).await.unwrap();
+        let [.., dropped, claimed] = &history[..] else {
+            panic!("{id} was not handed over: {history:?}");
+        };
+        assert!(
+            matches!(dropped.what, What::Dropped { .. }),
+            "{id}: {history:?}"
+        );
+        assert!(
+            matches!(claimed.what, What::Claimed { .. }),
+            "{id}: {history:?}"
+        );
+        longest = longest.max(claimed.at.duration_since(dropped.at));
+    }
+    assert!(
+        longest <= HANDED_OVER,
+        "one was without a node for {longest:#}"
+    );
+    second.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

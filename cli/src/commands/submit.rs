@@ -159,7 +159,7 @@ impl Args {
         }
         // What a command cannot be made of is an error now, not of a task that failed.
         let props = exec::Props::parse(&submit.task.props)?;
-        let words = props.args.iter().map(String::as_str);
+        let words = props.args.iter().filter_map(exec::Word::as_text);
         if !props.is_shell
             && let Some(word) = exec::operators::among(words)
             && !self.hinted.swap(true, Ordering::Relaxed)

@@ -11,7 +11,7 @@ use windlass::{
 
 use crate::{
     args,
-    exec::{self, Exec, Folders},
+    exec::{self, Exec, Folders, Gate},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -82,7 +82,7 @@ pub(crate) struct Args {
 pub(crate) struct NodeArgs {
     /// After this long without a word from this process others take its tasks
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = args::duration)]
-    lease_ttl: Duration,
+    pub(crate) lease_ttl: Duration,
 
     /// How long a command may take to end when it is told to, whatever longer grace its task has
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = args::duration)]
@@ -140,11 +140,13 @@ impl NodeArgs {
         folders: &Folders,
         logs: Logs,
         policy: Retry,
+        gate: Option<Gate>,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
         let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
             .logs(logs)
+            .gate(gate)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
         Runner::builder(store)
@@ -188,7 +190,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let policy = args.retry.unwrap_or_default();
     let mut builder = args
         .node
-        .builder(global, &client, &folders, logs.clone(), policy)
+        .builder(global, &client, &folders, logs.clone(), policy, None)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);

@@ -20,11 +20,8 @@ pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message 
                 // The output is in the result; it need not be kept twice.
                 return Message::complete_with(output).with_json(Json::null());
             }
-            (Some(code), _) => format!("exit code {code}"),
-            (None, Some(number)) => match Signal::try_from(number) {
-                Ok(signal) => format!("ended by signal {number} ({signal})"),
-                Err(_) => format!("ended by signal {number}"),
-            },
+            (Some(code), _) => exit_code(code),
+            (None, Some(number)) => format!("ended by {}", signal(number)),
             (None, None) => "ended in an unknown way".to_owned(),
         },
         Ended::TimedOut(limit) => format!("timed out after {limit:?}"),
@@ -37,6 +34,28 @@ pub(super) fn conclude(ended: Ended, output: &Output, props: &Props) -> Message 
         format!("{reason}: {lines}")
     };
     Message::error(reason).with_data(output)
+}
+
+fn signal(number: i32) -> String {
+    match Signal::try_from(number) {
+        Ok(Signal::SIGKILL) => format!("signal {number} (SIGKILL; {WHO_KILLS})"),
+        Ok(signal) => format!("signal {number} ({signal})"),
+        Err(_) => format!("signal {number}"),
+    }
+}
+
+/// Who sends SIGKILL besides a stop of the task, which has its own reason.
+const WHO_KILLS: &str = "by the kernel when memory runs out, or by a user";
+
+/// A shell ends with 128 and the number of the signal that ended its command.
+fn exit_code(code: i32) -> String {
+    match Signal::try_from(code - 128) {
+        Ok(_) => format!(
+            "exit code {code}: a command in it was ended by {}",
+            signal(code - 128)
+        ),
+        Err(_) => format!("exit code {code}"),
+    }
 }
 
 /// The last lines that say something.
@@ -55,6 +74,27 @@ fn last_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_is_named() {
+        for (code, text) in [
+            (1, "exit code 1"),
+            (128, "exit code 128"),
+            (
+                137,
+                "exit code 137: a command in it was ended by signal 9 (SIGKILL; by the kernel",
+            ),
+            (
+                143,
+                "exit code 143: a command in it was ended by signal 15 (SIGTERM)",
+            ),
+            (255, "exit code 255"),
+        ] {
+            assert!(exit_code(code).starts_with(text), "{}", exit_code(code));
+        }
+        assert_eq!(signal(11), "signal 11 (SIGSEGV)");
+        assert_eq!(signal(64), "signal 64");
+    }
 
     #[test]
     fn the_last_lines_are_in_the_error() {

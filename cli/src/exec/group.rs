@@ -98,6 +98,10 @@ impl Group {
     /// Ends the whole group: SIGTERM, and SIGKILL for what lives after the grace. Answers how the
     /// leader ended; `None` when it hangs in the kernel.
     pub(crate) async fn stop(&mut self, grace: Duration) -> Option<ExitStatus> {
+        // Most commands leave nothing.
+        if !self.lives() {
+            return self.ended;
+        }
         let deadline = Instant::now() + grace;
         self.signal(Signal::SIGTERM);
         // What was stopped (SIGSTOP) hears of it only when it goes on.

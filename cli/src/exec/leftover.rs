@@ -12,7 +12,14 @@
 //! and, should the worker have died before it could write that down, by the variable
 //! `WINDLASS_STATE_DIR` in its environment, which names the task's folder.
 
-use std::{fs, future::Future, io, path::Path, pin::pin, time::Duration};
+use std::{
+    fs,
+    future::Future,
+    io::{self, Write},
+    path::Path,
+    pin::pin,
+    time::Duration,
+};
 
 use futures::{FutureExt, future};
 use nix::sys::signal::Signal;
@@ -74,8 +81,18 @@ impl Running<'_> {
 }
 
 impl Record {
+    /// Reads the last line: the line of the start is followed by one that names the process.
     fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(path).ok()?).ok()
+        let text = fs::read(path).ok()?;
+        let lines = text.split(|byte| *byte == b'\n').rev();
+        // The last one may not be whole yet.
+        lines.flat_map(serde_json::from_slice).next()
+    }
+
+    fn line(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
     }
 
     /// Whether a process that ends the command certainly lives.
@@ -90,24 +107,20 @@ impl Record {
     }
 }
 
-fn write(path: &Path, record: &Record) -> io::Result<()> {
-    let text = serde_json::to_string(record)?;
+/// Says that a command is about to start. Returns the file for [`started`].
+pub(crate) fn about_to_start(folder: &Folder, running: Running<'_>) -> io::Result<fs::File> {
     // A rename, so that nobody reads half of it. It need not survive the machine: nor do processes.
-    let mut new = path.as_os_str().to_owned();
+    let mut new = folder.record.as_os_str().to_owned();
     // No folder's name has this.
     new.push("~");
-    write_private(Path::new(&new), &text)?;
-    fs::rename(new, path)
-}
-
-/// Says that a command is about to start.
-pub(crate) fn about_to_start(folder: &Folder, running: Running<'_>) -> io::Result<()> {
-    write(&folder.record, &running.record(None))
+    let file = write_private(Path::new(&new), &running.record(None).line()?)?;
+    fs::rename(new, &folder.record)?;
+    Ok(file)
 }
 
 /// Says which process the command is.
-pub(crate) fn started(folder: &Folder, running: Running<'_>, pid: i32) -> io::Result<()> {
-    write(&folder.record, &running.record(Identity::of(pid)))
+pub(crate) fn started(mut file: fs::File, running: Running<'_>, pid: i32) -> io::Result<()> {
+    file.write_all(&running.record(Identity::of(pid)).line()?)
 }
 
 /// Says that the command of this claim has ended. What another claim wrote stays.

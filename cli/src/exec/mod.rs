@@ -38,6 +38,7 @@ mod env_file;
 mod fate;
 mod fault;
 mod folders;
+mod gate;
 mod group;
 #[cfg(test)]
 mod lease_tests;
@@ -50,6 +51,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 mod watched;
+mod word;
 
 use std::{ffi::OsStr, io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
 
@@ -77,10 +79,12 @@ pub(crate) use self::{
     capture::Output,
     fate::Fate,
     folders::Folders,
+    gate::Gate,
     leftover::end_orphans,
     names::task_folder,
     props::{FIELDS, Props},
     retry::read as read_retry,
+    word::Word,
 };
 
 /// The name of the kind.
@@ -97,12 +101,21 @@ pub(crate) struct Exec {
     holders: Arc<[Identity]>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
+    /// How many commands run at once, if that is less than the tasks that are claimed.
+    gate: Option<Gate>,
     variables: env_file::Reader,
 }
 
 #[async_trait]
 impl StatefulHandler for Exec {
     async fn run(&self, task: TaskContext) -> Message {
+        let _pass = match &self.gate {
+            Some(gate) => match gate.enter(&task).await {
+                Ok(pass) => Some(pass),
+                Err(message) => return message,
+            },
+            None => None,
+        };
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
@@ -124,6 +137,7 @@ impl Exec {
             max_bytes,
             holders: process::these(None),
             longest_grace: Duration::MAX,
+            gate: None,
             variables: env_file::Reader::default(),
         }
     }
@@ -131,6 +145,12 @@ impl Exec {
     /// Writes the output of the commands to these logs.
     pub(crate) fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
+        self
+    }
+
+    /// Lets commands run as this gate says.
+    pub(crate) fn gate(mut self, gate: Option<Gate>) -> Self {
+        self.gate = gate;
         self
     }
 
@@ -187,7 +207,7 @@ impl Exec {
             holders: &self.holders,
             grace,
         };
-        leftover::about_to_start(folder, running).map_err(written_down)?;
+        let record = leftover::about_to_start(folder, running).map_err(written_down)?;
         let mut group = match start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {
@@ -199,7 +219,7 @@ impl Exec {
             }
         };
         let started = Instant::now();
-        leftover::started(folder, running, group.id()).map_err(written_down)?;
+        leftover::started(record, running, group.id()).map_err(written_down)?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
             run,
@@ -276,10 +296,15 @@ async fn start(
         match Group::start(&mut prepare(task, props, variables, folder)) {
             Ok(group) => return Ok(group),
             Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
-            Err(e) => return Err(NotStarted::NotRun(NotRun::start(&props.program, &e))),
+            Err(e) => {
+                return Err(NotStarted::NotRun(NotRun::start(
+                    &props.program.to_string(),
+                    &e,
+                )));
+            }
         }
         tokio::select! {
-            stop = task.stopped() => return Err(NotStarted::Stopped(stop)),
+            stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
             () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
         }
     }

@@ -1,7 +1,10 @@
 //! What the operating system tells of processes. Where there is no `/proc`, it tells nothing, and
 //! the callers do without.
 
-use std::{fs, io, sync::Arc};
+use std::{
+    fs, io,
+    sync::{Arc, OnceLock},
+};
 
 use nix::{
     errno::Errno,
@@ -54,10 +57,16 @@ impl Stat {
     }
 }
 
-fn this_machine() -> Option<(String, String)> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let space = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some((boot.trim().to_owned(), space.to_string_lossy().into_owned()))
+/// The start of this machine, and the space of its process numbers. Neither changes while this process
+/// runs.
+fn this_machine() -> Option<&'static (String, String)> {
+    static READ: OnceLock<Option<(String, String)>> = OnceLock::new();
+    let read = || {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let space = fs::read_link("/proc/self/ns/pid").ok()?;
+        Some((boot.trim().to_owned(), space.to_string_lossy().into_owned()))
+    };
+    READ.get_or_init(read).as_ref()
 }
 
 impl Identity {
@@ -67,14 +76,14 @@ impl Identity {
         Some(Self {
             pid,
             start: Stat::of(pid)?.start,
-            boot,
-            space,
+            boot: boot.clone(),
+            space: space.clone(),
         })
     }
 
     /// Whether it was on this machine, since it was started last.
     pub(crate) fn is_here(&self) -> bool {
-        this_machine() == Some((self.boot.clone(), self.space.clone()))
+        this_machine().is_some_and(|(boot, space)| *boot == self.boot && *space == self.space)
     }
 
     /// Whether the process that has its number now is the same.

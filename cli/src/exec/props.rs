@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde::Deserialize;
 use windlass::{Invalid, Json};
 
+use super::Word;
 use crate::{args, plain};
 
 /// The fields of the props, for whoever accepts them in another place too.
@@ -36,9 +37,9 @@ const MAX_GRACE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    command: Option<String>,
+    command: Option<Word>,
     #[serde(default)]
-    args: Vec<String>,
+    args: Vec<Word>,
     shell: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -57,11 +58,11 @@ struct Written {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Props {
     /// The program, looked for in `PATH` when it has no slash.
-    pub(crate) program: String,
+    pub(crate) program: Word,
     /// Whether the program is a shell that reads a line.
     pub(crate) is_shell: bool,
     /// Its arguments.
-    pub(crate) args: Vec<String>,
+    pub(crate) args: Vec<Word>,
     /// Variables that are set for it.
     pub(crate) env: BTreeMap<String, String>,
     /// A file of variables that each attempt reads.
@@ -174,17 +175,17 @@ fn check_variables(written: &Written) -> Result<(), Invalid> {
 }
 
 fn program(
-    command: Option<String>,
+    command: Option<Word>,
     shell: Option<String>,
-    args: Vec<String>,
-) -> Result<(String, Vec<String>), Invalid> {
+    args: Vec<Word>,
+) -> Result<(Word, Vec<Word>), Invalid> {
     let (field, program, args) = match (command, shell) {
         (Some(command), None) => ("props.command", command, args),
         (None, Some(script)) => {
             // What follows the script is $0, then $1 and so on.
-            let mut all = vec!["-c".to_owned(), script, "sh".to_owned()];
+            let mut all: Vec<Word> = vec!["-c".into(), script.into(), "sh".into()];
             all.extend(args);
-            ("props.shell", "sh".to_owned(), all)
+            ("props.shell", "sh".into(), all)
         }
         (Some(_), Some(_)) => {
             let reason = "stands beside 'command'; give one of them";
@@ -195,10 +196,11 @@ fn program(
             return Err(Invalid::new("props.command", reason));
         }
     };
-    if program.is_empty() {
+    if program == "" {
         return Err(Invalid::new(field, "is empty; give the program to run"));
     }
-    if program.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
+    let has_nul = |word: &Word| word.as_bytes().contains(&0);
+    if has_nul(&program) || args.iter().any(has_nul) {
         let reason = "or one of 'args' has a NUL, which no command can be given";
         return Err(Invalid::new(field, reason));
     }
@@ -221,7 +223,7 @@ mod tests {
     #[test]
     fn the_defaults() {
         let props = parse(r#"{"command":"true"}"#).unwrap();
-        assert_eq!((props.program.as_str(), props.args.len()), ("true", 0));
+        assert_eq!((props.program, props.args.len()), ("true".into(), 0));
         assert_eq!(props.grace, Duration::from_secs(10));
         assert_eq!((props.capture, props.timeout), (65_536, None));
         assert_eq!(props.ok_exit_codes, [0]);

@@ -140,7 +140,10 @@ async fn a_failure_tells_the_code_and_the_last_lines() {
 async fn a_signal_is_named() {
     let node = Node::start().await;
     let done = node.run(json!({"shell": "kill -9 $$"})).await;
-    assert_eq!(done.error(), Some("ended by signal 9 (SIGKILL)"));
+    assert_eq!(
+        done.error(),
+        Some("ended by signal 9 (SIGKILL; by the kernel when memory runs out, or by a user)")
+    );
     assert_eq!(data(&done).signal, Some(9));
 }
 
@@ -375,9 +378,9 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        leftover::about_to_start(&folder, running).unwrap();
+        let record = leftover::about_to_start(&folder, running).unwrap();
         if recorded {
-            leftover::started(&folder, running, pid).unwrap();
+            leftover::started(record, running, pid).unwrap();
         }
         client.command(&id, Command::Run).await.unwrap();
         let done = timeout(LONG, client.wait(&id)).await.unwrap().unwrap();

@@ -72,6 +72,7 @@ impl Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Error;
 
     #[test]
     fn what_was_refused_halves_the_limit_once() {
@@ -85,5 +86,43 @@ mod tests {
         assert_eq!(capacity.operations(), 2, "one item alone is always sent");
         capacity.learn(Limit::Bytes, 2_000_000);
         assert_eq!(capacity.bytes(), 1_000_000);
+    }
+    fn capacity(options: &str) -> Capacity {
+        let options = Options::parse(&format!("etcd://h:1/ns{options}"));
+        Capacity::new(&options.unwrap_or_else(|e| panic!("{e}")))
+    }
+
+    #[test]
+    fn twelve_operations_are_left_for_the_item_itself() {
+        let capacity = capacity("?max-txn-ops=128");
+        assert_eq!(capacity.things(50), 50);
+        assert_eq!(capacity.things(116), 116);
+        assert_eq!(capacity.things(500), 116);
+        capacity.learn(Limit::Operations, 20);
+        assert_eq!(capacity.operations(), 10);
+        assert_eq!(capacity.things(50), 1, "one is always tried");
+    }
+
+    #[test]
+    fn a_request_is_tried_again_when_the_servers_take_fewer_operations_than_was_thought() {
+        let capacity = capacity("?max-txn-ops=128");
+        let over = |limit| Fault::OverLimit(limit, Error::Unusable("over a limit".into()));
+        let operations = over(Limit::Operations);
+        assert!(!capacity.has_shrunk(128, &operations));
+        capacity.learn(Limit::Operations, 100);
+        assert!(capacity.has_shrunk(128, &operations));
+        assert!(!capacity.has_shrunk(50, &operations));
+        assert!(!capacity.has_shrunk(128, &over(Limit::Bytes)));
+        assert!(!capacity.has_shrunk(128, &Fault::LeaseGone));
+    }
+
+    #[test]
+    fn a_limit_never_grows() {
+        let capacity = capacity("");
+        capacity.learn(Limit::Bytes, 1000);
+        capacity.learn(Limit::Bytes, 5000);
+        assert_eq!(capacity.bytes(), 500);
+        capacity.learn(Limit::Bytes, 0);
+        assert_eq!(capacity.bytes(), 1);
     }
 }

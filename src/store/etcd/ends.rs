@@ -43,7 +43,7 @@ impl Inner {
         if bundle.task.is_some() {
             item.when_not_after(&slot, &format!("{slot}0"), bundle.revision);
             item.delete(&keys.task(id));
-            item.delete_parts(self, id, bundle);
+            item.delete_parts(&self.keys, id, bundle);
             names.extend(bundle.queue.iter().filter_map(|stored| stored.name.clone()));
         }
         item.delete(&keys.finished(id));

@@ -81,7 +81,7 @@ impl Inner {
             }
         } else {
             item.delete(&keys.task(id));
-            item.delete_parts(self, id, bundle);
+            item.delete_parts(&self.keys, id, bundle);
             item.delete(&keys.parked(id));
             if bundle.finished.is_none() {
                 self.put_ended(&mut item, id, bundle, state, now)?;

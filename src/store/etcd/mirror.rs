@@ -124,7 +124,7 @@ impl Mirror {
                     self.look_for_stale(&id);
                 }
             }
-            Part::Command(_) if put && is_pointer(kv) => {}
+            Part::Command(_) if put && is_pointer(kv.value()) => {}
             Part::Slot | Part::Command(_) => {
                 let name = match part {
                     Part::Command(name) => Some(name.to_owned()),

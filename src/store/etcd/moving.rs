@@ -211,7 +211,7 @@ impl Inner {
         }
         // What an import that was interrupted, or a Metafora node, has left behind goes.
         let mut item = self.unseen(id);
-        item.delete_parts(self, id, &found);
+        item.delete_parts(&self.keys, id, &found);
         self.delete_history(&mut item, id).await?;
         self.delete_outcomes(&mut item, id).await?;
         self.write_part(item, id).await?;

@@ -37,6 +37,11 @@ pub(super) struct Stored {
     pub(super) became: Option<Outcome>,
 }
 
+/// Whether this is the value of a command with an outcome.
+pub(super) fn has_outcome(value: &[u8]) -> bool {
+    serde_json::from_slice::<Sent>(value).is_ok_and(|sent| sent.became.is_some())
+}
+
 impl Stored {
     /// `/NS/tasks/ID/commands/NAME`.
     pub(super) fn write(command: &Command, at: Timestamp, place: u32) -> Result<String, Error> {

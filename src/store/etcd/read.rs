@@ -253,7 +253,9 @@ impl Inner {
             for kv in responses.next().map(kvs).unwrap_or_default() {
                 let key = kv.key().to_vec();
                 match keys.split(&key) {
-                    Some((_, Part::Command(_))) if is_pointer(&kv) => bundle.others.push(key),
+                    Some((_, Part::Command(_))) if is_pointer(kv.value()) => {
+                        bundle.others.push(key);
+                    }
                     Some((_, part)) => bundle.take(&part, kv),
                     None => bundle.others.push(key),
                 }

@@ -395,7 +395,7 @@ impl Watching {
             };
         }
         let name = rest.strip_prefix("commands/");
-        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
+        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv.value()));
         if ours && name.is_some() && event == EventType::Put {
             return self.node_command(kv).await;
         }

@@ -1,5 +1,7 @@
 //! [`Terms`]: what a worker runs besides the usual, as arguments of its program.
 
+use std::time::Duration;
+
 use crate::BoxError;
 
 /// On which terms a worker of the library runs tasks.
@@ -13,6 +15,8 @@ pub struct Terms {
     pub side: Option<String>,
     /// Uses the fair balancer.
     pub fair: bool,
+    /// Prunes tasks that ended this long ago; a worker without it prunes nothing.
+    pub retention: Option<Duration>,
 }
 
 /// The label that chooses between workers.
@@ -26,6 +30,8 @@ impl Terms {
         args.extend(self.kinds.iter().map(|kind| format!("kind={kind}")));
         args.extend(self.side.iter().map(|side| format!("side={side}")));
         args.extend(self.fair.then(|| "fair=true".to_owned()));
+        let retention = self.retention.map(|keep| keep.as_millis());
+        args.extend(retention.map(|ms| format!("retention={ms}")));
         args
     }
 
@@ -47,6 +53,9 @@ impl Terms {
                 Some(("kind", kind)) => terms.kinds.push(kind.to_owned()),
                 Some(("side", side)) => terms.side = Some(side.to_owned()),
                 Some(("fair", fair)) => terms.fair = fair.parse()?,
+                Some(("retention", ms)) => {
+                    terms.retention = Some(Duration::from_millis(ms.parse()?));
+                }
                 _ => return Err(format!("'{arg}' is no term of a worker").into()),
             }
         }
@@ -65,6 +74,7 @@ mod tests {
             kinds: vec!["steps".into(), "naps".into()],
             side: Some("a".into()),
             fair: true,
+            retention: Some(Duration::from_millis(1500)),
         };
         assert_eq!(Terms::parse(&terms.to_args()).unwrap(), terms);
         assert_eq!(Terms::parse(&[]).unwrap(), Terms::default());

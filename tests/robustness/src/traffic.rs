@@ -212,7 +212,7 @@ impl Traffic {
                 } else {
                     let incarnation = record.state?.incarnation;
                     match self.client.retry(id).await {
-                        Ok(()) => self.lock().retries.push((id.clone(), incarnation + 1)),
+                        Ok(()) => self.promise_retry(id, incarnation + 1),
                         // Somebody else was faster, or nobody knows.
                         Err(Error::Invalid(_)) => {}
                         Err(e) if e.is_retryable() => {}
@@ -224,8 +224,17 @@ impl Traffic {
         Ok(())
     }
 
+    /// Remembers that a retry was acknowledged, and the incarnation that it had to start at least.
+    pub fn promise_retry(&self, id: &TaskId, incarnation: u32) {
+        self.lock().retries.push((id.clone(), incarnation));
+    }
+
     /// Deletes a task, until there is an answer.
-    async fn delete(&self, task: &TaskId) -> Result<(), BoxError> {
+    ///
+    /// # Errors
+    ///
+    /// When the store refuses it.
+    pub async fn delete(&self, task: &TaskId) -> Result<(), BoxError> {
         loop {
             match self.client.delete(task).await {
                 // The second: a try before this one did it.

@@ -11,20 +11,20 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
     Client, Code, Kind, State, TaskId,
-    client::Handle,
     store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What},
 };
 
 use super::{
-    entry::{BATCH, Entry},
+    entry::BATCH,
     named::Named,
-    report::{Failed, Left, Report},
-    source::{Lines, Numbered},
+    report::Report,
+    source::Lines,
+    tally::{Failed, Left},
 };
 use crate::{
     exec::KIND,
     exit::{Exit, Failure},
-    waiting::{PATIENCE, patiently},
+    waiting::PATIENCE,
 };
 
 /// How many tasks are submitted and have not ended, at the most: enough for every worker to be
@@ -41,30 +41,59 @@ const LAST_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
 
 /// A task that has not ended.
-struct Live {
+pub(super) struct Live {
     state: Code,
+    /// A node has it.
+    claimed: bool,
     /// How many lines it is the task of.
-    lines: u64,
+    pub(super) lines: u64,
     kind: Kind,
+}
+
+impl Live {
+    pub(super) fn new(state: Code, claimed: bool, kind: Kind) -> Self {
+        Self {
+            state,
+            claimed,
+            lines: 0,
+            kind,
+        }
+    }
+
+    fn runs(&self) -> bool {
+        self.claimed && self.state == Code::Runnable
+    }
+}
+
+/// What to do with the tasks that an earlier run left.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settings {
+    /// Those that have ended run again.
+    pub(super) again: bool,
+    /// Those that failed run again.
+    pub(super) retry_failed: bool,
+    /// The first failure ends the run.
+    pub(super) fail_fast: bool,
+    /// How many commands run at once: the node may have claimed more.
+    pub(super) jobs: usize,
 }
 
 /// The tasks of a run.
 pub(super) struct Batch {
-    client: Client,
-    report: Report,
-    named: Named,
-    name: String,
+    pub(super) client: Client,
+    pub(super) report: Report,
+    pub(super) named: Named,
+    pub(super) name: String,
     /// Every line of the input was read.
     read_all: bool,
-    retry_failed: bool,
-    fail_fast: bool,
-    started: Timestamp,
-    live: HashMap<TaskId, Live>,
+    pub(super) settings: Settings,
+    pub(super) started: Timestamp,
+    pub(super) live: HashMap<TaskId, Live>,
     /// The kinds that no live node has a handler for, as of the last look.
     unhandled: HashSet<Kind>,
     heard: Instant,
     /// How long a store that does not answer is asked again.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl Batch {
@@ -73,8 +102,7 @@ impl Batch {
         report: Report,
         named: Named,
         name: &str,
-        retry_failed: bool,
-        fail_fast: bool,
+        settings: Settings,
     ) -> Self {
         Self {
             started: client.store().clock().now(),
@@ -83,8 +111,7 @@ impl Batch {
             named,
             name: name.to_owned(),
             read_all: false,
-            retry_failed,
-            fail_fast,
+            settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),
             heard: Instant::now(),
@@ -109,7 +136,11 @@ impl Batch {
         let (mut ids, mut after) = (Vec::new(), 0);
         loop {
             let page = Page { after, limit: 1000 };
-            let records = patiently(self.patience, || self.client.list(&filter, page)).await?;
+            let records = self
+                .report
+                .screen()
+                .ask(self.patience, || self.client.list(&filter, page))
+                .await?;
             let Some(last) = records.last() else {
                 return Ok(ids);
             };
@@ -132,7 +163,7 @@ impl Batch {
             if (!open && self.live.is_empty()) || waiting > 2 {
                 return Ok(());
             }
-            if self.fail_fast && self.report.has_failures() {
+            if self.settings.fail_fast && self.report.has_failures() {
                 return Ok(());
             }
             tokio::select! {
@@ -162,7 +193,9 @@ impl Batch {
                     }
                 },
                 _ = tick.tick() => {
-                    self.report.tick(self.live.len());
+                    let running = self.live.values().filter(|live| live.runs()).count();
+                    let running = running.min(self.settings.jobs);
+                    self.report.tick(running, self.live.len() - running);
                     if self.heard.elapsed() > SILENCE {
                         self.heard = Instant::now();
                         self.look_up().await?;
@@ -178,146 +211,18 @@ impl Batch {
     }
 
     async fn follow_changes(&self) -> Result<ChangeStream, Error> {
-        patiently(self.patience, || self.client.changes(None)).await
+        self.report
+            .screen()
+            .ask(self.patience, || self.client.changes(None))
+            .await
     }
 
     /// Reads a task.
-    async fn read(&self, id: &TaskId) -> Result<TaskRecord, Error> {
-        patiently(self.patience, || self.client.get(id)).await
-    }
-
-    async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
-        let mut entries = Vec::with_capacity(chunk.len());
-        for Numbered { line, entry } in chunk {
-            match entry {
-                Ok(entry) => entries.push((line, entry)),
-                Err(reason) => self.report.wrong_line(line, &reason),
-            }
-        }
-        let deadline = Instant::now() + self.patience;
-        let mut pause = Duration::from_millis(20);
-        while !entries.is_empty() {
-            for (_, entry) in &entries {
-                self.named.allow_new(&entry.submit.task.id);
-            }
-            let tasks = entries.iter().map(|(_, e)| e.submit.clone());
-            let answers = self.client.submit_many(tasks).await;
-            let mut again = Vec::new();
-            for ((line, entry), answer) in entries.into_iter().zip(answers) {
-                match answer {
-                    // Submitting it again is the same submit.
-                    Err(e) if e.is_retryable() => {
-                        if Instant::now() > deadline {
-                            return Err(e.into());
-                        }
-                        again.push((line, entry));
-                    }
-                    answer => {
-                        let id = entry.submit.task.id.clone();
-                        self.submitted(line, entry, answer).await?;
-                        if !self.live.contains_key(&id) {
-                            self.named.forget(&id);
-                        }
-                    }
-                }
-            }
-            entries = again;
-            if !entries.is_empty() {
-                sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
-            }
-        }
-        Ok(())
-    }
-
-    async fn submitted(
-        &mut self,
-        line: u64,
-        entry: Entry,
-        answer: Result<Handle, Error>,
-    ) -> Result<(), Failure> {
-        let task = &entry.submit.task;
-        let id = task.id.clone();
-        match answer {
-            Ok(new) if new.is_new() => {
-                self.follow(id, Code::Runnable, task.kind.clone());
-                return Ok(());
-            }
-            // What completed is completed, whoever ran it.
-            Ok(found) if found.existing() == Some(Code::Completed) => {
-                return self.report.completed_before(&self.client, &id).await;
-            }
-            Ok(_) => {}
-            // The same work with other options: the task is as it was submitted first.
-            Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {}
-            Err(e @ (Error::AlreadyExists { .. } | Error::AlreadyFinished(_))) => {
-                let reason = format!("{e}, with another kind or other props");
-                self.report.wrong_line(line, &reason);
-                return Ok(());
-            }
-            Err(e) => {
-                self.report.wrong_line(line, &e.to_string());
-                return Ok(());
-            }
-        }
-        let record = self.read(&id).await?;
-        let batch = record.task.labels.get(BATCH);
-        if batch != Some(&self.name) {
-            let reason = match batch {
-                Some(other) => {
-                    format!("task '{id}' is of the batch '{other}'; give --batch {other}")
-                }
-                None => format!("task '{id}' was not submitted by run; choose another id"),
-            };
-            self.report.wrong_line(line, &reason);
-            return Ok(());
-        }
-        self.met(id, record).await
-    }
-
-    /// A task of an earlier run, or of an earlier line.
-    async fn met(&mut self, id: TaskId, record: TaskRecord) -> Result<(), Failure> {
-        let kind = record.task.kind.clone();
-        let state = match &record.state {
-            Ok(state) => state,
-            Err(_) if self.retry_failed => return self.start_anew(id, kind).await,
-            Err(e) => {
-                self.report.failed(Failed::set_aside(&id, e), 1, true);
-                return Ok(());
-            }
-        };
-        let earlier = state.since < self.started;
-        match state.code() {
-            Code::Completed => self.report.completed_before(&self.client, &id).await?,
-            Code::Failed | Code::Killed if self.retry_failed && earlier => {
-                self.start_anew(id, kind).await?;
-            }
-            Code::Failed | Code::Killed => {
-                self.report.failed(Failed::of(&id, state), 1, earlier);
-            }
-            code => self.follow(id, code, kind),
-        }
-        Ok(())
-    }
-
-    async fn start_anew(&mut self, id: TaskId, kind: Kind) -> Result<(), Failure> {
-        self.named.allow(&id);
-        match patiently(self.patience, || self.client.retry(&id)).await {
-            // Somebody else was faster, or the answer to us was lost: it is live again.
-            Ok(()) | Err(Error::Invalid(_)) => self.follow(id, Code::Runnable, kind),
-            Err(e) => return Err(e.into()),
-        }
-        Ok(())
-    }
-
-    fn follow(&mut self, id: TaskId, state: Code, kind: Kind) {
-        self.named.allow(&id);
-        let live = self.live.entry(id).or_insert(Live {
-            state,
-            lines: 0,
-            kind,
-        });
-        live.lines += 1;
+    pub(super) async fn read(&self, id: &TaskId) -> Result<TaskRecord, Error> {
+        self.report
+            .screen()
+            .ask(self.patience, || self.client.get(id))
+            .await
     }
 
     async fn change(&mut self, change: Change) -> Result<(), Failure> {
@@ -325,8 +230,20 @@ impl Batch {
             return Ok(());
         };
         match change.what {
+            // There is nothing more to know of it.
+            What::Moved {
+                to: Code::Completed,
+                ..
+            } if !self.report.prints() => {
+                let lines = live.lines;
+                self.live.remove(&change.task);
+                self.named.forget(&change.task);
+                self.report.count_completed(lines);
+            }
             What::Moved { to, .. } if to.is_terminal() => self.look_up_one(&change.task).await?,
             What::Moved { to, .. } => live.state = to,
+            What::Claimed { .. } => live.claimed = true,
+            What::Dropped { .. } | What::Lost { .. } => live.claimed = false,
             What::Retried => live.state = Code::Runnable,
             What::Quarantined | What::Deleted => self.look_up_one(&change.task).await?,
             _ => {}
@@ -352,6 +269,7 @@ impl Batch {
         {
             if let Some(live) = self.live.get_mut(id) {
                 live.state = state.code();
+                live.claimed = record.node.is_some();
             }
             return Ok(());
         }
@@ -364,7 +282,7 @@ impl Batch {
                 self.report.completed(&record, live.lines);
             }
             Ok(state) => {
-                self.report.print(&record);
+                self.report.print(&record, false);
                 self.report.failed(Failed::of(id, state), live.lines, false);
             }
             Err(e) => {
@@ -391,7 +309,12 @@ impl Batch {
             .collect();
         let mut unhandled = HashSet::new();
         for kind in foreign {
-            if !patiently(self.patience, || self.client.is_handled(kind)).await? {
+            if !self
+                .report
+                .screen()
+                .ask(self.patience, || self.client.is_handled(kind))
+                .await?
+            {
                 unhandled.insert(kind.clone());
             }
         }

@@ -1,17 +1,24 @@
 //! [`Maker`]: what task a line is.
 
-use std::path::Path;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, NewTask, store::Submit};
 
 use super::{
     Args, DEFAULT_RETRY,
+    inputs::{self, Inputs, Stamp},
+    names::{default_batch, slug},
     script::{Script, check_words},
 };
 use crate::{
     env_args::EnvArgs,
-    exec::{self, KIND, Props},
+    exec::{self, KIND, Props, Word},
     exit::Failure,
     hash,
     line::TaskLine,
@@ -23,8 +30,15 @@ pub(super) const BATCH: &str = "batch";
 
 /// The digits of a hash in an id: enough for thousands of millions of lines.
 const ID_DIGITS: usize = 20;
-/// The longest part of an id that is there to be read.
-const READABLE: usize = 40;
+
+/// The field of a task with the names of the files that it reads.
+const INPUTS: &str = "inputs";
+
+/// The props of a command, as far as its files depend on them.
+#[derive(Debug, Deserialize)]
+struct Folder {
+    cwd: Option<PathBuf>,
+}
 
 /// A task to submit.
 #[derive(Debug, Clone)]
@@ -32,6 +46,22 @@ pub(super) struct Entry {
     pub(super) submit: Submit,
     /// Its id was made of its content: a task of that id is the same, whatever its options.
     pub(super) derived: bool,
+    /// The files that it reads.
+    inputs: Inputs,
+    /// How they are.
+    pub(super) stamp: Option<Stamp>,
+}
+
+impl Entry {
+    /// Looks how the files of the task are. They may change until its command reads them.
+    pub(super) fn look_at_inputs(&mut self) {
+        self.stamp = self.inputs.stamp();
+        if let Some(stamp) = &self.stamp {
+            let digest = stamp.digest.clone();
+            let labels = &mut self.submit.task.labels;
+            labels.insert(inputs::LABEL.to_owned(), digest);
+        }
+    }
 }
 
 enum What {
@@ -55,6 +85,8 @@ pub(super) struct Maker {
     timeout: Option<String>,
     env: EnvArgs,
     retry: Option<windlass::Retry>,
+    /// The files that each line names, as templates.
+    inputs: Vec<String>,
 }
 
 impl Maker {
@@ -97,6 +129,7 @@ impl Maker {
             timeout: args.timeout.map(|t| format!("{}ms", t.as_millis())),
             env: args.env.clone(),
             retry: args.retry.clone(),
+            inputs: args.inputs.clone(),
         };
         // What is wrong with the options is told as such, not for every line.
         let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
@@ -114,28 +147,28 @@ impl Maker {
     /// # Errors
     ///
     /// What is wrong with the line.
-    pub(super) fn make(&self, line: &str) -> Result<Entry, String> {
+    pub(super) fn make(&self, line: &[u8]) -> Result<Entry, String> {
         match &self.what {
             // The line's own number is told beside it.
-            What::Task => self
-                .task(line)
-                .map_err(|e| e.to_string().replace(" at line 1 column ", " at column ")),
+            What::Task => std::str::from_utf8(line)
+                .map_err(|e| format!("is not UTF-8 text at byte {}", e.valid_up_to() + 1))
+                .and_then(|line| self.task(line).map_err(|e| e.to_string()))
+                .map_err(|e| e.replace(" at line 1 column ", " at column ")),
             What::Words(words) => {
-                let mut words: Vec<String> =
-                    words.iter().map(|word| word.replace("{}", line)).collect();
+                let mut words: Vec<Word> = words.iter().map(|word| placed(word, line)).collect();
                 if !self.has_place() {
-                    words.push(line.to_owned());
+                    words.push(Word::from_bytes(line.to_vec()));
                 }
                 let args = words.split_off(1);
                 let props = json!({"command": words[0], "args": args});
                 self.each(line, props.to_string(), props)
             }
             What::Shell { template, script } => {
-                let props = json!({"shell": script.text(), "args": [line]});
-                let identity = if script.has_places {
-                    shell_identity(template, line)
-                } else {
-                    props.to_string()
+                let word = Word::from_bytes(line.to_vec());
+                let props = json!({"shell": script.text(), "args": [word]});
+                let identity = match std::str::from_utf8(line) {
+                    Ok(line) if script.has_places => shell_identity(template, line),
+                    _ => props.to_string(),
                 };
                 self.each(line, identity, props)
             }
@@ -151,12 +184,13 @@ impl Maker {
 
     /// The task of a line of `--each`. Its identity is what is done, not how: another timeout is not
     /// another task.
-    fn each(&self, line: &str, identity: String, props: Value) -> Result<Entry, String> {
+    fn each(&self, line: &[u8], identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
                 return Err(Invalid::new("props", "are no object"));
             };
-            let id = self.derive(line, &["each", &identity, line]);
+            let readable = String::from_utf8_lossy(line);
+            let id = self.derive(&readable, &[b"each", identity.as_bytes(), line]);
             let props = self.exec_props(props)?;
             self.finish(NewTask::new(KIND).id(id).props(&props))
         };
@@ -164,13 +198,32 @@ impl Maker {
         Ok(Entry {
             submit,
             derived: true,
+            inputs: self.inputs_of(line),
+            stamp: None,
         })
     }
 
+    /// The files of a line of `--each`: those of `--inputs`, or else the line itself.
+    fn inputs_of(&self, line: &[u8]) -> Inputs {
+        let path = |name: &OsStr| Path::new(&self.cwd).join(name);
+        if self.inputs.is_empty() {
+            return Inputs::Line(path(OsStr::from_bytes(line)));
+        }
+        // An empty name turns the look at the line off.
+        let named = self.inputs.iter().filter(|name| !name.is_empty());
+        let named: Vec<PathBuf> = named
+            .map(|n| path(&placed(n, line).to_os_string()))
+            .collect();
+        match named.is_empty() {
+            true => Inputs::None,
+            false => Inputs::Named(named),
+        }
+    }
+
     /// An id that the same content has again.
-    fn derive(&self, readable: &str, parts: &[&str]) -> String {
+    fn derive(&self, readable: &str, parts: &[&[u8]]) -> String {
         let mut all = vec![self.batch.as_bytes(), self.cwd.as_bytes()];
-        all.extend(parts.iter().map(|part| part.as_bytes()));
+        all.extend(parts);
         format!("{}-{}", slug(readable), hash::hex(&all, ID_DIGITS))
     }
 
@@ -199,7 +252,8 @@ impl Maker {
                 command.insert(name.to_owned(), value);
             }
         }
-        let mut task = if command.is_empty() {
+        let named = fields.remove(INPUTS);
+        let mut task = if command.is_empty() && named.is_none() {
             // Read from the text itself, which keeps every digit of its numbers.
             TaskLine::parse(line)?
         } else {
@@ -228,14 +282,38 @@ impl Maker {
             let reason = "'batch' is set by --batch; leave it out";
             return Err(Invalid::new("labels", reason));
         }
+        if task.labels.contains_key(inputs::LABEL) {
+            let reason = "'batch-inputs' is set by the files in 'inputs'; leave it out";
+            return Err(Invalid::new("labels", reason));
+        }
+        let inputs = self.inputs_of_task(named, task.props.get::<Folder>("props").ok())?;
         let derived = task.id.is_none();
         if derived {
             // Members are in the order of their names: how the line is written makes no difference.
             let text = serde_json::from_str::<Value>(line).map_err(not_json)?;
-            task.id = Some(self.derive(&kind, &["task", &text.to_string()]));
+            task.id = Some(self.derive(&kind, &[b"task", text.to_string().as_bytes()]));
         }
         let submit = self.finish(task.into_task(&TaskLine::default())?)?;
-        Ok(Entry { submit, derived })
+        Ok(Entry {
+            submit,
+            derived,
+            inputs,
+            stamp: None,
+        })
+    }
+
+    /// The files in the field `inputs` of a task, from the folder in which its command runs.
+    fn inputs_of_task(&self, named: Option<Value>, at: Option<Folder>) -> Result<Inputs, Invalid> {
+        let Some(named) = named else {
+            return Ok(Inputs::None);
+        };
+        let names: Vec<Word> = serde_json::from_value(named).map_err(|_| {
+            let reason = "are not a list of file names; write them like [\"a.csv\",\"b.csv\"]";
+            Invalid::new("inputs", reason)
+        })?;
+        let cwd = Path::new(&self.cwd).join(at.and_then(|at| at.cwd).unwrap_or_default());
+        let files = names.iter().map(|name| cwd.join(name.to_os_string()));
+        Ok(Inputs::Named(files.collect()))
     }
 
     /// The props of a command, with what the options say for those that do not say it themselves.
@@ -280,40 +358,8 @@ fn shell_identity(template: &str, line: &str) -> String {
     json!({ "shell": script }).to_string()
 }
 
-/// What of a text can stand in an id, from its end: that is where paths differ.
-fn slug(text: &str) -> String {
-    let plain: String = text
-        .chars()
-        .map(|c| match c {
-            'a'..='z' | '0'..='9' | '.' => c,
-            'A'..='Z' => c.to_ascii_lowercase(),
-            _ => '-',
-        })
-        .collect();
-    // Only ASCII is left: a byte is a character.
-    let end = &plain[plain.len().saturating_sub(READABLE)..];
-    match end.trim_matches(['-', '.']) {
-        "" => "line".to_owned(),
-        text => text.to_owned(),
-    }
-}
-
-/// A name that the same call has again.
-fn default_batch(args: &Args, cwd: &str) -> String {
-    let file = args
-        .file
-        .canonicalize()
-        .unwrap_or_else(|_| args.file.clone());
-    let file = file.to_string_lossy();
-    let each = args.each.as_deref().unwrap_or_default();
-    let how = format!("{} {}", args.shell, args.null);
-    let parts = [cwd, &file, each, &how].map(str::as_bytes);
-    let readable = match &args.each {
-        Some(each) => each.split_whitespace().next().unwrap_or("each").to_owned(),
-        None if file == "-" => "stdin".to_owned(),
-        None => Path::new(&*file)
-            .file_stem()
-            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
-    };
-    format!("{}-{}", slug(&readable), hash::hex(&parts, 8))
+/// A word of a template, with the line in its places.
+fn placed(template: &str, line: &[u8]) -> Word {
+    let parts: Vec<&[u8]> = template.split("{}").map(str::as_bytes).collect();
+    Word::from_bytes(parts.join(line))
 }

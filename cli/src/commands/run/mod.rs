@@ -4,23 +4,35 @@
 //! |---|---|
 //! | `source` | where the lines come from, how often they can be read |
 //! | `entry` | what task a line is |
+//! | `inputs` | the files that a task reads, and whether they changed |
+//! | `names` | names that the same call has again |
 //! | `named` | which tasks the node may claim |
 //! | `script` | where a line stands in a script for sh |
-//! | `batch` | submitting them, and following what becomes of them |
-//! | `report` | progress, failures, the summary |
+//! | `batch` | following the tasks to their end |
+//! | `submitting` | submitting them, and what of an earlier run is run again |
+//! | `report`, `tally` | progress, failures, the summary |
+//! | `screen` | lines and the bar on standard error; an outage of the store |
+//! | `stopping` | what is waited for after a signal |
 //! | `printing` | what the commands print |
 
 mod batch;
 mod entry;
+mod inputs;
 mod named;
+mod names;
 mod printing;
 mod report;
+mod screen;
 mod script;
 mod source;
+mod stopping;
+mod submitting;
+mod tally;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::builder::NonEmptyStringValueParser;
+use futures::StreamExt;
 use tokio::sync::mpsc::unbounded_channel;
 use windlass::Retry;
 
@@ -30,13 +42,15 @@ use self::{
     named::Named,
     printing::{Printing, Settings},
     report::Report,
+    screen::Screen,
     source::{Checked, Source},
+    stopping::Stopping,
 };
 use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, not_started, signals};
 use crate::{
     args,
     env_args::EnvArgs,
-    exec,
+    exec::{self, Gate},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
@@ -59,19 +73,44 @@ with '-' for an option: write 'rm -- {}'. A command that itself executes its arg
 executes the line.
 
 Started again, with the same input (and in the same folder), it goes on where it was: what has
-completed is not run again, and what has failed only with --retry-failed. A task's identity is its
-id, or else its batch, its command and its line: equal lines are one task (to run one twice, give
-the lines ids or numbers). It does not matter where in the input a line stands. A line that was
-taken out of the input is not run, even if its task was submitted before; such tasks are counted at
-the end, with the commands that run or delete them. A worker on the
+completed is not run again, and what has failed only with --retry-failed. The summary says how many
+results are from an earlier run, and of when; -v says so for each line. --again runs all lines again
+whose tasks have ended; an interrupted --again is begun again by another --again.
+
+As with make, a task runs again when a file that it reads changed since it ended: the files of
+--inputs, of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names.
+Changed is a file that was modified after its task ended, or that has another time or size than when
+its task was submitted. A file that is modified while its task waits or runs is not changed: its
+command read the new content, or wrote it. A file that is missing is not changed either.
+
+A task's identity is its id, or else its batch, its command and its line: equal lines are one task
+(to run one twice, give the lines ids or numbers). It does not matter where in the input a line
+stands. A line that was taken out of the input is not run, even if its task was submitted before; such
+tasks are counted at the end, with the commands that run or delete them. A worker on the
 same store that prunes finished tasks ends what is remembered of them after its --retention.
 
-It ends with 0 if every line's task completed, with 1 otherwise, and with 130 when it is
-interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
+With -0 a line is a name that need not be UTF-8 text.
+
+It ends with 0 if every line's task completed, with 1 otherwise, with 4 when the store cannot be used
+or the output cannot be written (the tasks run all the same, and `windlass logs` prints their output;
+a reader of a pipe that goes away changes nothing), and with 130 when it is interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
 their commands. If it is killed, its supervisor ends the commands.";
 
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
+
+/// The most tasks that are claimed ahead while commands are short.
+const AHEAD: u32 = 64;
+
+/// The most commands that a node runs at once.
+const MOST_JOBS: u32 = 1_000_000;
+
+fn jobs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
+        _ => Err(format!("{text} is not from 1 to {MOST_JOBS}")),
+    }
+}
 
 /// What `run` takes.
 #[derive(Debug, clap::Args)]
@@ -93,8 +132,9 @@ pub(crate) struct Args {
     #[arg(short = '0', long, requires = "each")]
     null: bool,
 
-    /// How many run at once [default: one for each core]
-    #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
+    /// How many run at once, from 1 [default: one for each core]
+    #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
+        value_parser = jobs)]
     jobs: u32,
 
     /// The name under which the tasks are found again, also as their label 'batch' [default: made of
@@ -119,6 +159,17 @@ pub(crate) struct Args {
     /// Run those again that failed or were killed in an earlier run
     #[arg(long)]
     retry_failed: bool,
+
+    /// Run all lines again whose tasks ended in an earlier run. What an earlier run left unfinished
+    /// goes on
+    #[arg(long)]
+    again: bool,
+
+    /// A file that the command reads, {} is the line; may be given again. A task whose file changed
+    /// since it ended runs again. Without this option, a line that is the name of a file names its own
+    /// input; --inputs '' turns that off
+    #[arg(long, value_name = "FILE", requires = "each")]
+    inputs: Vec<String>,
 
     /// Stop at the first failure
     #[arg(long)]
@@ -200,28 +251,47 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .clone()
         .limit(args.node.log_limit().unwrap_or(usual))
         .report_to(started);
-    let report = Report::new(global, maker.batch(), checked.lines, |bar| {
-        if !args.print_output {
-            return Ok(None);
-        }
-        match Printing::start(settings, global.out(), bar, starts) {
-            Ok(printing) => Ok(Some(printing)),
-            Err(e) => Err(Failure::Store(format!("could not start a thread: {e}"))),
-        }
-    })?;
-    let named = Named::default();
+    let url = global.store_url()?;
+    let screen = Screen::new(global, &url, checked.lines);
+    let printing = match args.print_output {
+        true => Some(
+            Printing::start(settings, global.out(), screen.bar().cloned(), starts)
+                .map_err(|e| Failure::Store(format!("could not start a thread: {e}")))?,
+        ),
+        false => None,
+    };
+    let report = Report::new(
+        global,
+        screen.clone(),
+        maker.batch(),
+        checked.lines,
+        printing,
+    );
+    // After a failure that ends the run nothing more starts.
+    let ahead = if args.fail_fast {
+        0
+    } else {
+        args.jobs.saturating_mul(2).min(AHEAD)
+    };
+    let gate = Gate::new(args.jobs, ahead);
+    let named = Named::new(gate.clone());
     let mut batch = Batch::new(
         client.clone(),
         report,
         named.clone(),
         maker.batch(),
-        args.retry_failed,
-        args.fail_fast,
+        batch::Settings {
+            again: args.again,
+            retry_failed: args.retry_failed,
+            fail_fast: args.fail_fast,
+            jobs: usize::try_from(args.jobs).unwrap_or(usize::MAX),
+        },
     );
+    batch.introduce(&url).await;
     batch.look_for_earlier().await?;
     let runner = args
         .node
-        .builder(global, &client, &folders, logs, policy)
+        .builder(global, &client, &folders, logs, policy, Some(gate))
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)
@@ -233,10 +303,24 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let lines = source.stream(maker)?;
     let mut ended = Ok(());
     global.link.report(&runner);
-    let mut stops = global.link.stops().map_err(signals)?;
-    let ran = runner
-        .run_until_stopped(async { ended = batch.work(lines).await }, &mut stops)
-        .await;
+    let (received, receives) = unbounded_channel();
+    let stops = global.link.stops().map_err(signals)?;
+    let mut stops = stops.inspect(|name| {
+        // The receiver ends with the node.
+        let _ = received.send(*name);
+    });
+    let stopping = Stopping {
+        client,
+        screen,
+        node: runner.node().clone(),
+        grace: args.node.grace,
+        lease: args.node.lease_ttl,
+    };
+    let renewals = runner.lease_deadlines();
+    let ran = tokio::select! {
+        ran = runner.run_until_stopped(async { ended = batch.work(lines).await }, &mut stops) => ran,
+        () = stopping.speak(receives, renewals) => Ok(None),
+    };
     let exit = match ran
         .map_err(Failure::from)
         .and_then(|signal| ended.map(|()| signal))

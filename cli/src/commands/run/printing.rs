@@ -78,6 +78,8 @@ pub(super) struct Printed {
     pub(super) incomplete: u64,
     /// The reader went away.
     pub(super) closed: bool,
+    /// How often output could not be written.
+    pub(super) unwritten: u64,
 }
 
 /// Prints in the background.
@@ -197,42 +199,52 @@ impl Work {
         }
     }
 
-    /// Prints, unless the reader went away: the tasks run all the same.
-    fn print(&mut self, print: impl FnOnce(&mut Self) -> Result<(), Failure>) {
+    /// Prints, unless the reader went away: the tasks run all the same. Returns whether it was printed.
+    fn print(&mut self, print: impl FnOnce(&mut Self) -> Result<(), Failure>) -> bool {
         if self.printed.closed {
-            return;
+            return false;
         }
         let printed = match self.bar.clone() {
             Some(bar) => bar.suspend(|| print(self)),
             None => print(self),
         };
         match printed {
-            Ok(()) => {}
+            Ok(()) => return true,
             Err(Failure::Pipe) => self.printed.closed = true,
             Err(failure) => {
-                self.printed.incomplete += 1;
-                self.out.complain(&failure);
+                self.printed.unwritten += 1;
+                // Where standard output is on a full disk, once is enough.
+                if self.printed.unwritten == 1 {
+                    self.out
+                        .complain(format_args!("{failure}; the tasks run on"));
+                }
             }
         }
+        false
     }
 
     fn job(&mut self, job: Job) {
         match job {
-            Job::Line(text) => self.print(|work| work.out.line(text)),
-            Job::Json(document) => self.print(|work| work.out.json(&document)),
+            Job::Line(text) => {
+                self.print(|work| work.out.line(text));
+            }
+            Job::Json(document) => {
+                self.print(|work| work.out.json(&document));
+            }
             Job::Say(say) => say(&self.out),
             Job::Ended(ended) => {
                 self.begin();
-                match self.running.remove(&ended.order) {
+                let printed = match self.running.remove(&ended.order) {
                     Some(running) if Some(running.run) == ended.kept.run => self.end(running),
                     other => {
                         if let Some(running) = other {
                             self.end(running);
                         }
-                        self.print(|work| work.whole(&ended));
+                        self.print(|work| work.whole(&ended))
                     }
-                }
-                if self.settings.trim {
+                };
+                // What was not printed is nowhere else.
+                if self.settings.trim && printed {
                     self.settings.logs.trim(&ended.id, ended.order, LIMIT);
                 }
             }
@@ -264,15 +276,15 @@ impl Work {
         }
     }
 
-    /// Prints the rest of a command that has ended.
-    fn end(&mut self, mut running: Running) {
+    /// Prints the rest of a command that has ended. Returns whether it was printed.
+    fn end(&mut self, mut running: Running) -> bool {
         self.print(|work| {
             work.read(&mut running, true)?;
             let out = &work.out;
             running
                 .lines
                 .finish(&mut |stream, bytes| out.stream(stream, bytes))
-        });
+        })
     }
 
     /// Prints what the log of a command has beyond what was printed.

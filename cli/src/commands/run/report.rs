@@ -1,22 +1,17 @@
 //! [`Report`]: progress, failures and the summary of a run.
 
-use std::{
-    collections::HashMap,
-    io::IsTerminal,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use serde::Serialize;
+use indicatif::HumanDuration;
+use jiff::Timestamp;
 use serde_json::json;
-use windlass::{
-    Client, Code, State, Status, TaskId,
-    store::{Error, TaskRecord},
-};
+use windlass::{Code, Status, store::TaskRecord};
 
 use super::{
     batch::Stops,
     printing::{Ended, Job, Printing},
+    screen::Screen,
+    tally::{Counts, Failed, Left, Span},
 };
 use crate::{
     exec::{KIND, Output as Captured},
@@ -24,7 +19,7 @@ use crate::{
     global::Global,
     output::Output,
     text::one_line,
-    waiting::{PATIENCE, patiently},
+    view::age,
 };
 
 /// How many failures are remembered for the summary.
@@ -34,94 +29,24 @@ const SHOWN: usize = 10;
 /// How often the progress is told where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// A task that did not complete.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Failed {
-    id: TaskId,
-    /// Failed, killed, deleted or set aside.
-    state: String,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    error: Option<String>,
-    attempts: u32,
-    /// It was so before this run began.
-    before: bool,
-}
-
-impl Failed {
-    /// From the state it ended in.
-    pub(super) fn of(id: &TaskId, state: &State) -> Self {
-        let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
-        let captured = captured.filter(|_| state.code() == Code::Failed);
-        Self {
-            id: id.clone(),
-            state: state.code().to_string(),
-            exit_code: captured.as_ref().and_then(|c| c.exit_code),
-            signal: captured.as_ref().and_then(|c| c.signal),
-            error: state.errors.last().map(|e| e.error.clone()),
-            attempts: state.attempts,
-            before: false,
-        }
-    }
-
-    /// From what the store says instead of a state.
-    pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
-        let state = match error {
-            Error::NotFound { .. } => "deleted",
-            _ => "set aside",
-        };
-        Self {
-            id: id.clone(),
-            state: state.to_owned(),
-            exit_code: None,
-            signal: None,
-            error: Some(error.to_string()),
-            attempts: 0,
-            before: false,
-        }
-    }
-}
-
-/// How many lines came to what.
-#[derive(Debug, Default, Clone, Serialize)]
-struct Counts {
-    completed: u64,
-    /// Of those that completed: in an earlier run, or for an earlier line.
-    before: u64,
-    failed: u64,
-    /// Lines that are no task.
-    wrong: u64,
-}
-
-impl Counts {
-    fn settled(&self) -> u64 {
-        self.completed + self.failed + self.wrong
-    }
-}
-
-/// What a run leaves.
-#[derive(Debug, Default)]
-pub(super) struct Left {
-    /// Lines whose tasks have not ended.
-    pub(super) lines: u64,
-    /// How many of them wait, by what they wait for.
-    pub(super) waiting: HashMap<String, u64>,
-    /// Live tasks of the batch that are of an earlier input, and that no line of this one names.
-    pub(super) left_out: u64,
-}
-
 /// Tells a person or a program how a run goes.
 pub(super) struct Report {
     out: Output,
-    bar: Option<ProgressBar>,
+    screen: Screen,
     /// Prints what the commands print, if that was asked for.
     printing: Option<Printing>,
     batch: String,
     total: Option<u64>,
     counts: Counts,
+    /// When what completed in an earlier run ended.
+    earlier: Span,
+    /// Each line says so whose task completed in an earlier run.
+    verbose: bool,
     failures: Vec<Failed>,
     /// Tasks whose output was not printed whole.
     incomplete: u64,
+    /// Tasks whose output could not be written.
+    unwritten: u64,
     started: Instant,
     told: Instant,
 }
@@ -129,33 +54,31 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(
         global: &Global,
+        screen: Screen,
         batch: &str,
         total: Option<u64>,
-        printing: impl FnOnce(Option<ProgressBar>) -> Result<Option<Printing>, Failure>,
-    ) -> Result<Self, Failure> {
-        let bar = (!global.quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-            let template = match total {
-                Some(_) => "{wide_bar} {human_pos}/{human_len} {msg}",
-                None => "{spinner} {human_pos} {msg}",
-            };
-            match ProgressStyle::with_template(template) {
-                Ok(style) => bar.with_style(style),
-                Err(_) => bar,
-            }
-        });
-        Ok(Self {
+        printing: Option<Printing>,
+    ) -> Self {
+        Self {
             out: global.out(),
-            printing: printing(bar.clone())?,
-            bar,
+            screen,
+            printing,
             batch: batch.to_owned(),
             total,
             counts: Counts::default(),
+            earlier: Span::default(),
+            verbose: global.verbose > 0,
             failures: Vec::new(),
             incomplete: 0,
+            unwritten: 0,
             started: Instant::now(),
             told: Instant::now(),
-        })
+        }
+    }
+
+    /// What standard error shows.
+    pub(super) fn screen(&self) -> &Screen {
+        &self.screen
     }
 
     /// Whether something did not complete.
@@ -166,7 +89,7 @@ impl Report {
     /// Says something on standard error, without the bar in the way. What the commands print may have
     /// the same reader: it is said in the order of that.
     fn say(&self, say: impl FnOnce(&Output) + Send + 'static) {
-        let bar = self.bar.clone();
+        let bar = self.screen.bar().cloned();
         let say = move |out: &Output| match bar {
             Some(bar) => bar.suspend(|| say(out)),
             None => say(out),
@@ -186,27 +109,39 @@ impl Report {
 
     /// A task has completed.
     pub(super) fn completed(&mut self, record: &TaskRecord, lines: u64) {
-        self.counts.completed += lines;
-        self.print(record);
+        self.count_completed(lines);
+        self.print(record, false);
     }
 
-    /// A task had completed when its line came.
-    pub(super) async fn completed_before(
-        &mut self,
-        client: &Client,
-        id: &TaskId,
-    ) -> Result<(), Failure> {
+    /// A task has completed whose output is not printed.
+    pub(super) fn count_completed(&mut self, lines: u64) {
+        self.counts.completed += lines;
+    }
+
+    /// Whether output is printed.
+    pub(super) fn prints(&self) -> bool {
+        self.printing.is_some()
+    }
+
+    /// A task had completed when its line came: in an earlier run, or for an equal line of this one.
+    pub(super) fn completed_before(&mut self, record: &TaskRecord, earlier: bool) {
         self.counts.completed += 1;
-        self.counts.before += 1;
-        if self.printing.is_some() {
-            let record = patiently(PATIENCE, || client.get(id)).await?;
-            self.print(&record);
+        let Some(ended) = record.state.as_ref().ok().filter(|_| earlier) else {
+            self.counts.repeated += 1;
+            return self.print(record, false);
+        };
+        self.counts.earlier += 1;
+        self.earlier.add(ended.since);
+        if self.verbose {
+            let age = age(ended.since, Timestamp::now());
+            let text = format!("{} is from an earlier run ({age} ago)", record.task.id);
+            self.say(move |out| out.note(text));
         }
-        Ok(())
+        self.print(record, true);
     }
 
     /// Prints what the command of a task that has ended has printed.
-    pub(super) fn print(&self, record: &TaskRecord) {
+    pub(super) fn print(&self, record: &TaskRecord, earlier: bool) {
         let (Some(printing), Ok(state)) = (&self.printing, &record.state) else {
             return;
         };
@@ -220,7 +155,12 @@ impl Report {
         let ours = result.filter(|_| record.task.kind.as_str() == KIND);
         let kept = ours.and_then(|r| r.get::<Captured>("result").ok());
         printing.print(match (kept, result) {
-            _ if self.out.is_json() => Job::Json(json!({"id": id, "result": result})),
+            _ if self.out.is_json() => Job::Json(json!({
+                "id": id,
+                "result": result,
+                "from_earlier_run": earlier,
+                "ended": state.since,
+            })),
             (Some(kept), _) => Job::Ended(Ended {
                 id: id.clone(),
                 order: record.order,
@@ -242,6 +182,7 @@ impl Report {
         match printing.finish(stops).await {
             Some(printed) => {
                 self.incomplete = printed.incomplete;
+                self.unwritten = printed.unwritten;
                 true
             }
             None => false,
@@ -262,7 +203,7 @@ impl Report {
     }
 
     fn speed(&self) -> String {
-        let done = self.counts.settled() - self.counts.before;
+        let done = self.counts.settled() - self.counts.before();
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let rate = done as f64 / seconds;
         let mut text = format!("{rate:.1}/s");
@@ -278,20 +219,24 @@ impl Report {
     }
 
     fn tell_bar(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.screen.bar()
+            && !self.screen.is_out()
+        {
             bar.set_position(self.counts.settled());
             bar.set_message(self.speed());
         }
     }
 
-    /// Shows how far it is.
-    pub(super) fn tick(&mut self, live: usize) {
+    /// Shows how far it is: how many tasks run, and how many wait.
+    pub(super) fn tick(&mut self, running: usize, waiting: usize) {
         self.tell_bar();
-        if self.bar.is_none() && self.told.elapsed() >= TELL_EVERY {
+        let due = self.screen.bar().is_none() && self.told.elapsed() >= TELL_EVERY;
+        if due && !self.screen.is_out() {
             self.told = Instant::now();
             let of = self.total.map_or_else(String::new, |t| format!(" of {t}"));
             let (done, speed) = (self.counts.settled(), self.speed());
-            let text = format!("{done}{of} lines done, {live} under way, {speed}");
+            let text =
+                format!("{done}{of} lines done, {running} running, {waiting} waiting, {speed}");
             self.say(move |out| out.note(text));
         }
     }
@@ -303,9 +248,7 @@ impl Report {
             waiting,
             left_out,
         } = left;
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.screen.clear();
         let counts = &self.counts;
         // Where the lines were counted, those that were not read yet are left too.
         let unread = self.total.map_or(0, |t| t.saturating_sub(counts.settled()));
@@ -324,7 +267,9 @@ impl Report {
                 "batch": self.batch,
                 "lines": lines,
                 "completed": counts.completed,
-                "completed_before": counts.before,
+                "completed_before": counts.before(),
+                "from_earlier_run": counts.earlier,
+                "earlier_run": self.earlier,
                 "failed": counts.failed,
                 "wrong": counts.wrong,
                 "left": left,
@@ -334,7 +279,7 @@ impl Report {
                 "seconds": (seconds * 1000.0).round() / 1000.0,
                 "failures": self.failures,
             }))?;
-            return Ok(all);
+            return self.end(all);
         }
         for failed in self.failures.iter().take(SHOWN) {
             let before = if failed.before { " before" } else { "" };
@@ -362,8 +307,15 @@ impl Report {
             ));
         }
         let mut text = format!("{lines} lines: {} completed", counts.completed);
+        if counts.earlier > 0 {
+            let when = self.earlier.text(Timestamp::now());
+            text.push_str(&format!(
+                ", {} from an earlier run ({when})",
+                counts.earlier
+            ));
+        }
         for (number, what) in [
-            (counts.before, "of them before"),
+            (counts.repeated, "for an equal line"),
             (counts.failed, "failed"),
             (counts.wrong, "wrong"),
             (left, "left for another run"),
@@ -376,10 +328,25 @@ impl Report {
         let batch = &self.batch;
         self.out
             .note(format_args!("{text}; in {seconds:.1} s, as batch {batch}"));
+        if counts.earlier > 0 && counts.before() == counts.completed {
+            self.out
+                .note("--again runs again what completed in an earlier run");
+        }
         if failed_before {
             self.out
                 .note("--retry-failed runs again what failed before");
         }
-        Ok(all)
+        self.end(all)
+    }
+
+    /// Returns whether all completed, unless its output is not where it should be.
+    fn end(&self, all: bool) -> Result<bool, Failure> {
+        match self.unwritten {
+            0 => Ok(all),
+            tasks => Err(Failure::Store(format!(
+                "the output of {tasks} tasks could not be written; `windlass logs ID` prints it, and so does \
+                 the same run again"
+            ))),
+        }
     }
 }

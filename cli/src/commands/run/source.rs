@@ -144,7 +144,10 @@ impl Source {
             let mut chunk = Vec::new();
             loop {
                 let last = match next(&mut reader, self.end, &mut number, &maker) {
-                    Ok(Some(numbered)) => {
+                    Ok(Some(mut numbered)) => {
+                        if let Ok(entry) = &mut numbered.entry {
+                            entry.look_at_inputs();
+                        }
                         chunk.push(numbered);
                         // What is there is not kept waiting for what is not.
                         if chunk.len() < CHUNK && !reader.buffer().is_empty() {
@@ -178,13 +181,17 @@ fn next(
     maker: &Maker,
 ) -> io::Result<Option<Numbered>> {
     loop {
-        let Some(line) = input::next_item(from, end)? else {
+        let Some(line) = input::next_bytes(from, end)? else {
             return Ok(None);
         };
         *number += 1;
+        // With NUL at its end a line is a name: it may be all blanks, or no text.
+        let line = line.and_then(|line| match end {
+            b'\n' => input::text(line).map(String::into_bytes),
+            _ => Ok(line),
+        });
         let entry = match line {
-            // With NUL at its end a line is a name, and a name may be all blanks.
-            Ok(line) if line.is_empty() || end == b'\n' && line.trim().is_empty() => continue,
+            Ok(line) if line.is_empty() || end == b'\n' && is_blank(&line) => continue,
             Ok(line) => maker.make(&line),
             Err(e) => Err(e.to_string()),
         };
@@ -193,4 +200,8 @@ fn next(
             entry,
         }));
     }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    std::str::from_utf8(line).is_ok_and(|line| line.trim().is_empty())
 }

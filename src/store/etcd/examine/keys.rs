@@ -87,7 +87,10 @@ impl Inner {
             };
             inner = (!own).then(|| folder.to_owned());
         }
-        if matches!(folder, "tasks" | "nodes") && more.starts_with("commands/") && is_pointer(&kv) {
+        if matches!(folder, "tasks" | "nodes")
+            && more.starts_with("commands/")
+            && is_pointer(kv.value())
+        {
             inner = Some(format!("{folder}/{name}"));
         }
         if let Some(inner) = inner {

@@ -43,7 +43,7 @@ async fn main() -> Result<(), BoxError> {
         .lease_ttl(ttl)
         .wait_for_name(ttl * 4)
         .park_after(kinds::PARK_AFTER)
-        .retention(None)
+        .retention(terms.retention)
         .slots(slots);
     if let Some(side) = &terms.side {
         builder = builder.select(SIDE, side);

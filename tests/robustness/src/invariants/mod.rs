@@ -20,6 +20,7 @@ mod outcomes;
 mod path;
 mod placement;
 pub mod priorities;
+pub mod retention;
 mod reuse;
 #[cfg(test)]
 mod sample;

@@ -51,16 +51,21 @@ fn retries(world: &World) -> Found {
         *least = (*least + 1).max(u64::from(*incarnation));
     }
     for (task, least) in acknowledged {
-        let Some(subject) = world.subjects.get(task) else {
-            continue;
+        let subject = world.subjects.get(task);
+        // The test deletes none of these, but they may have ended again and been pruned.
+        let pruned = world.gone.get(task).and_then(|lives| lives.last());
+        let history = match (subject, pruned) {
+            (Some(subject), _) => &subject.history,
+            (None, Some(life)) => &life.history,
+            (None, None) => continue,
         };
         let retried = |c: &&Change| c.what == What::Retried;
-        let retried = subject.history.iter().filter(retried).count() as u64;
+        let retried = history.iter().filter(retried).count() as u64;
         if retried < least {
             let how = format!("{least} retries were acknowledged; its history has {retried}");
             found.push((task.clone(), how));
         }
-        if let Ok(state) = &subject.record.state
+        if let Some(Ok(state)) = subject.map(|subject| &subject.record.state)
             && u64::from(state.incarnation) < least
         {
             let stored = state.incarnation;
@@ -121,6 +126,21 @@ mod tests {
         let subject = world.subjects.get_mut(&id()).unwrap();
         subject.record.state.as_mut().unwrap().incarnation = 0;
         caught(check(&world), "it is incarnation 0");
+    }
+
+    #[test]
+    fn a_retry_of_a_task_that_was_pruned_without_it_is_caught() {
+        let ended = vec![submitted(), claimed("a", 2), completed(2)];
+        let mut again = ended.clone();
+        again.extend([What::Retried, claimed("a", 5), completed(5)]);
+        let pruned = |history| {
+            let mut world = of_gone(history);
+            world.promised.retries.push((id(), 1));
+            world
+        };
+        holds(check(&pruned(again)));
+        let lost = "1 retries were acknowledged; its history has 0";
+        caught(check(&pruned(ended)), lost);
     }
 
     #[test]

@@ -53,30 +53,39 @@ pub(super) fn check(world: &World) -> Found {
     found
 }
 
-/// Tasks whose id was given away while they lived.
+/// Tasks whose id was given away while they lived. A submit that wrote over a live task need not be in
+/// the feed: its handlers name it.
 fn replaced(world: &World) -> Found {
     let mut found = Found::new();
+    if world.feed.is_empty() {
+        return found;
+    }
+    let changes = world.feed.iter().map(|c| ((c.seq, &c.task), Some(&c.what)));
+    let mut told: BTreeMap<(u64, &TaskId), Option<&What>> = changes.collect();
+    for line in &world.witness {
+        if let Said::Began { task, order, .. } = &line.said {
+            told.entry((*order, task)).or_default();
+        }
+    }
     let mut live = BTreeMap::new();
-    for change in &world.feed {
-        let task = &change.task;
-        match &change.what {
-            What::Submitted { .. } => {
-                if let Some(submit) = live.insert(task, change.seq) {
-                    let by = change.seq;
-                    let how = format!("submit {by} took its id while the task of {submit} lived");
+    for ((seq, task), what) in told {
+        match what {
+            None | Some(What::Submitted { .. }) => {
+                if let Some(submit) = live.insert(task, seq) {
+                    let how = format!("submit {seq} took its id while the task of {submit} lived");
                     found.push((task.clone(), how));
                 }
             }
-            What::Deleted | What::Quarantined => {
+            Some(What::Deleted | What::Quarantined) => {
                 live.remove(task);
             }
-            What::Moved { to, .. } if to.is_terminal() => {
+            Some(What::Moved { to, .. }) if to.is_terminal() => {
                 live.remove(task);
             }
-            What::Retried => {
-                live.insert(task, change.seq);
+            Some(What::Retried) => {
+                live.insert(task, seq);
             }
-            _ => {}
+            Some(_) => {}
         }
     }
     found
@@ -287,6 +296,25 @@ mod tests {
         caught(check(&told(live)), "while the task of 1 lived");
         let retried = vec![submitted(), completed(2), What::Retried, submitted()];
         caught(check(&told(retried)), "while the task of 3 lived");
+    }
+
+    #[test]
+    fn a_live_task_that_is_written_over_without_a_submit_in_the_feed_is_caught() {
+        let world = |history: Vec<What>| World {
+            feed: subject(history).history,
+            witness: vec![began(1, 2, 1, 1, None), began(2, 5, 4, 2, None)],
+            ..World::default()
+        };
+        let mut history = vec![submitted(), claimed("a", 2), completed(2)];
+        history.extend([submitted(), claimed("a", 5)]);
+        holds(check(&world(history.clone())));
+        history[2] = What::Dropped { fence: fence(2) };
+        history[3] = claimed("a", 4);
+        // Change 4 is no submit, and the task of change 1 has not ended.
+        let mut written_over = world(history);
+        written_over.feed.remove(3);
+        let how = "submit 4 took its id while the task of 1 lived";
+        caught(check(&written_over), how);
     }
 
     #[test]

@@ -6,9 +6,11 @@
 
 mod copied;
 mod damaged;
+mod deleted;
 mod placed;
 mod priorities;
 mod purged;
 mod reborn;
+mod retained;
 mod support;
 mod takeover;

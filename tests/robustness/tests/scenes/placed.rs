@@ -46,6 +46,7 @@ fn post(name: &'static str, side: &str, kinds: &[&str]) -> Post {
         kinds: kinds.iter().map(|k| (*k).to_owned()).collect(),
         side: (!side.is_empty()).then(|| side.to_owned()),
         fair: true,
+        ..Terms::default()
     };
     Post::library(name, 0, terms)
 }

@@ -1,12 +1,9 @@
-//! Failed tasks are retried while they are purged and pruned, and workers are killed: what was retried
+//! Failed tasks are retried while they are purged, and workers are killed: what was retried
 //! lives, and only what had ended is gone.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use windlass::{
-    Client, Code, NewTask, Retry, TaskId,
-    store::{Error, Filter},
-};
+use windlass::{Client, Code, NewTask, Retry, TaskId, store::Filter};
 use windlass_robustness::{
     BoxError,
     disturb::kill_together,
@@ -31,17 +28,6 @@ async fn what_is_retried_while_others_are_purged_lives() -> Result<(), BoxError>
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_retried_while_others_are_purged_lives_on_etcd() -> Result<(), BoxError> {
     play(Ground::Etcd(1), Duration::ZERO, purge).await
-}
-
-/// What was answered to the retry of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Retried {
-    /// It runs again.
-    Yes,
-    /// It was gone.
-    Gone,
-    /// No answer came.
-    Unknown,
 }
 
 async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError> {
@@ -137,13 +123,7 @@ async fn retry(
         left = rest;
         let answers = client.store().registry().retry(some.to_vec()).await;
         for (id, answer) in some.iter().zip(answers) {
-            let answer = match answer {
-                Ok(()) => Retried::Yes,
-                Err(Error::NotFound { .. }) => Retried::Gone,
-                Err(e) if e.is_retryable() => Retried::Unknown,
-                Err(e) => return Err(e.into()),
-            };
-            retried.insert(id.clone(), answer);
+            retried.insert(id.clone(), Retried::of(answer)?);
         }
     }
     Ok(retried)

@@ -5,7 +5,7 @@ use std::{env, future::Future, time::Duration};
 use tokio::time::{Instant, sleep};
 use windlass::{
     Code, NewTask, TaskId,
-    store::{Filter, Page, TaskRecord},
+    store::{Error, Filter, Page, TaskRecord},
 };
 use windlass_robustness::{
     BoxError,
@@ -57,6 +57,29 @@ pub(crate) fn libraries(names: &[&'static str]) -> Vec<Post> {
     numbered
         .map(|(number, name)| Post::library(name, number % 3, Terms::default()))
         .collect()
+}
+
+/// What was answered to the retry of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retried {
+    /// It runs again.
+    Yes,
+    /// It was gone.
+    Gone,
+    /// No answer came.
+    Unknown,
+}
+
+impl Retried {
+    /// Reads an answer.
+    pub(crate) fn of(answer: Result<(), Error>) -> Result<Self, BoxError> {
+        match answer {
+            Ok(()) => Ok(Self::Yes),
+            Err(Error::NotFound { .. }) => Ok(Self::Gone),
+            Err(e) if e.is_retryable() => Ok(Self::Unknown),
+            Err(e) => Err(e.into()),
+        }
+    }
 }
 
 /// Asks again until the answer is `Some`.

@@ -1,0 +1,47 @@
+//! Names that the same call has again: of batches, and the readable part of ids.
+
+use std::path::Path;
+
+use super::Args;
+use crate::hash;
+
+/// The longest part of an id that is there to be read.
+const READABLE: usize = 40;
+
+/// What of a text can stand in an id, from its end: that is where paths differ.
+pub(super) fn slug(text: &str) -> String {
+    let plain: String = text
+        .chars()
+        .map(|c| match c {
+            'a'..='z' | '0'..='9' | '.' => c,
+            'A'..='Z' => c.to_ascii_lowercase(),
+            _ => '-',
+        })
+        .collect();
+    // Only ASCII is left: a byte is a character.
+    let end = &plain[plain.len().saturating_sub(READABLE)..];
+    match end.trim_matches(['-', '.']) {
+        "" => "line".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// A name that the same call has again.
+pub(super) fn default_batch(args: &Args, cwd: &str) -> String {
+    let file = args
+        .file
+        .canonicalize()
+        .unwrap_or_else(|_| args.file.clone());
+    let file = file.to_string_lossy();
+    let each = args.each.as_deref().unwrap_or_default();
+    let how = format!("{} {}", args.shell, args.null);
+    let parts = [cwd, &file, each, &how].map(str::as_bytes);
+    let readable = match &args.each {
+        Some(each) => each.split_whitespace().next().unwrap_or("each").to_owned(),
+        None if file == "-" => "stdin".to_owned(),
+        None => Path::new(&*file)
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()),
+    };
+    format!("{}-{}", slug(&readable), hash::hex(&parts, 8))
+}

@@ -1,0 +1,256 @@
+//! Submits the tasks of the lines, and decides which of an earlier run's tasks run again.
+
+use std::{collections::HashSet, time::Duration};
+
+use futures::{StreamExt, stream};
+use tokio::time::{Instant, sleep, timeout};
+use windlass::{
+    Code, Kind, TaskId,
+    client::Handle,
+    store::{Error, Filter, IfExists, Page, TaskRecord},
+};
+
+use super::{
+    batch::{Batch, Live},
+    entry::{BATCH, Entry},
+    source::Numbered,
+    tally::Failed,
+};
+use crate::exit::Failure;
+
+/// How many tasks are read at a time.
+const READS: usize = 32;
+
+/// How long the tasks of earlier runs are counted.
+const INTRODUCTION: Duration = Duration::from_millis(500);
+
+/// The task of a line.
+type Numbering = (u64, Entry);
+
+impl Batch {
+    /// Says where the store is, and how many tasks of the batch it has from earlier runs.
+    pub(super) async fn introduce(&self, url: &str) {
+        let filter = Filter {
+            labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
+            ..Filter::default()
+        };
+        let (mut known, mut after) = (0, 0);
+        let count = async {
+            loop {
+                let page = Page { after, limit: 1000 };
+                let records = self.client.list(&filter, page).await.unwrap_or_default();
+                let Some(last) = records.last() else { break };
+                after = last.order;
+                known += records.len();
+            }
+        };
+        let counted = timeout(INTRODUCTION, count).await.is_ok();
+        let known = match (known, counted) {
+            (0, true) => "no tasks from earlier runs".to_owned(),
+            (1, true) => "1 task from earlier runs".to_owned(),
+            (known, true) => format!("{known} tasks from earlier runs"),
+            (known, false) => format!("more than {known} tasks from earlier runs"),
+        };
+        let (url, name) = (windlass::store::without_password(url), &self.name);
+        let text = format!("store {url}, batch {name}: {known}");
+        self.report.screen().note(text);
+    }
+
+    /// Submits the tasks of these lines.
+    pub(super) async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
+        let mut entries = Vec::with_capacity(chunk.len());
+        for Numbered { line, entry } in chunk {
+            match entry {
+                Ok(entry) => entries.push((line, entry)),
+                Err(reason) => self.report.wrong_line(line, &reason),
+            }
+        }
+        let known = self.send(entries).await?;
+        let outdated = self.meet(known, true).await?;
+        let known = self.send(outdated).await?;
+        self.meet(known, false).await?;
+        Ok(())
+    }
+
+    /// Submits tasks. Returns those whose id is taken by a task that may be the same.
+    async fn send(&mut self, mut entries: Vec<Numbering>) -> Result<Vec<Numbering>, Failure> {
+        let mut known = Vec::new();
+        let deadline = Instant::now() + self.patience;
+        let mut pause = Duration::from_millis(20);
+        while !entries.is_empty() {
+            for (_, entry) in &entries {
+                self.named.allow_new(&entry.submit.task.id);
+            }
+            let tasks = entries.iter().map(|(_, e)| e.submit.clone());
+            let answers = self.client.submit_many(tasks).await;
+            let failed = answers.iter().find_map(|answer| answer.as_ref().err());
+            self.report.screen().answered(failed);
+            let mut again = Vec::new();
+            for ((line, entry), answer) in entries.into_iter().zip(answers) {
+                match answer {
+                    // Submitting it again is the same submit.
+                    Err(e) if e.is_retryable() => {
+                        if Instant::now() > deadline {
+                            return Err(e.into());
+                        }
+                        again.push((line, entry));
+                    }
+                    answer => known.extend(self.submitted(line, entry, answer)),
+                }
+            }
+            entries = again;
+            if !entries.is_empty() {
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Takes the answer to a submit. Returns the task if its id is taken by one that may be the same.
+    fn submitted(
+        &mut self,
+        line: u64,
+        entry: Entry,
+        answer: Result<Handle, Error>,
+    ) -> Option<Numbering> {
+        let task = &entry.submit.task;
+        let replaces = self.settings.again || entry.submit.if_exists == IfExists::ReplaceFinished;
+        let reason = match answer {
+            Ok(new) if new.is_new() => {
+                let (id, kind) = (task.id.clone(), task.kind.clone());
+                self.follow(id, Live::new(Code::Runnable, false, kind));
+                return None;
+            }
+            Ok(_) => return Some((line, entry)),
+            // The same work with other options: the task is as it was submitted first.
+            Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {
+                return Some((line, entry));
+            }
+            Err(Error::AlreadyFinished(_)) if replaces => return Some((line, entry)),
+            // The answer to the submit before was lost.
+            Err(Error::AlreadyExists { .. })
+                if entry.submit.if_exists == IfExists::ReplaceFinished =>
+            {
+                return Some((line, entry));
+            }
+            Err(Error::AlreadyFinished(id)) => format!(
+                "task '{id}' has ended already, with another kind or other props than the line; --again \
+                 runs the line in its place, another id makes another task"
+            ),
+            Err(Error::AlreadyExists { name, .. }) => format!(
+                "task '{name}' exists already, with another kind or other props than the line, and has \
+                 not ended; `windlass delete {name}` makes room for the line, another id makes another task"
+            ),
+            Err(e) => e.to_string(),
+        };
+        self.report.wrong_line(line, &reason);
+        self.named.forget(&entry.submit.task.id);
+        None
+    }
+
+    /// Reads the tasks that have these ids, and follows them or counts what they ended in. Returns
+    /// those that run again, as tasks that take the place of the ended ones; none unless
+    /// `replaces`.
+    async fn meet(
+        &mut self,
+        known: Vec<Numbering>,
+        replaces: bool,
+    ) -> Result<Vec<Numbering>, Failure> {
+        let batch = &*self;
+        let reads = known.into_iter().map(|(line, entry)| async move {
+            let record = batch.read(&entry.submit.task.id).await;
+            (line, entry, record)
+        });
+        let read: Vec<_> = stream::iter(reads).buffered(READS).collect().await;
+        let (mut outdated, mut ids) = (Vec::new(), HashSet::new());
+        let mut equal = Vec::new();
+        for (line, mut entry, record) in read {
+            let (record, id) = (record?, entry.submit.task.id.clone());
+            if ids.contains(&id) {
+                // An equal line: it follows the task that takes the place.
+                equal.push((line, entry));
+            } else if replaces && self.is_outdated(&entry, &record) {
+                entry.submit.if_exists = IfExists::ReplaceFinished;
+                ids.insert(id);
+                outdated.push((line, entry));
+            } else {
+                self.met(line, record).await?;
+                if !self.live.contains_key(&id) {
+                    self.named.forget(&id);
+                }
+            }
+        }
+        outdated.extend(equal);
+        Ok(outdated)
+    }
+
+    /// Whether a task that an earlier run left has to run again for its line.
+    fn is_outdated(&self, entry: &Entry, record: &TaskRecord) -> bool {
+        let Ok(state) = &record.state else {
+            return false;
+        };
+        state.code().is_terminal()
+            && record.submitted_at < self.started
+            && state.since < self.started
+            && record.task.labels.get(BATCH) == Some(&self.name)
+            && (self.settings.again
+                || (entry.stamp.as_ref()).is_some_and(|stamp| stamp.differs(record, state)))
+    }
+
+    /// A task of an earlier run, or of an earlier line.
+    async fn met(&mut self, line: u64, record: TaskRecord) -> Result<(), Failure> {
+        let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
+        let code = record.state.as_ref().map(windlass::State::code).ok();
+        let batch = record.task.labels.get(BATCH);
+        // What completed is completed, whoever ran it.
+        if batch != Some(&self.name) && code != Some(Code::Completed) {
+            let reason = match batch {
+                Some(other) => {
+                    format!("task '{id}' is of the batch '{other}'; give --batch {other}")
+                }
+                None => format!("task '{id}' was not submitted by run; choose another id"),
+            };
+            self.report.wrong_line(line, &reason);
+            return Ok(());
+        }
+        let state = match &record.state {
+            Ok(state) => state,
+            Err(_) if self.settings.retry_failed => return self.start_again(id, kind).await,
+            Err(e) => {
+                self.report.failed(Failed::set_aside(&id, e), 1, true);
+                return Ok(());
+            }
+        };
+        let earlier = state.since < self.started;
+        match state.code() {
+            Code::Completed => self.report.completed_before(&record, earlier),
+            Code::Failed | Code::Killed if self.settings.retry_failed && earlier => {
+                self.start_again(id, kind).await?;
+            }
+            Code::Failed | Code::Killed => {
+                self.report.failed(Failed::of(&id, state), 1, earlier);
+            }
+            code => self.follow(id, Live::new(code, record.node.is_some(), kind)),
+        }
+        Ok(())
+    }
+
+    async fn start_again(&mut self, id: TaskId, kind: Kind) -> Result<(), Failure> {
+        self.named.allow(&id);
+        let retry = || self.client.retry(&id);
+        match self.report.screen().ask(self.patience, retry).await {
+            // Another was faster, or the answer to us was lost: it is live again.
+            Ok(()) | Err(Error::Invalid(_)) => {
+                self.follow(id, Live::new(Code::Runnable, false, kind));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, id: TaskId, live: Live) {
+        self.named.allow(&id);
+        self.live.entry(id).or_insert(live).lines += 1;
+    }
+}

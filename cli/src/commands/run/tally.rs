@@ -1,0 +1,142 @@
+//! How many lines came to what, and what did not complete.
+
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use windlass::{Code, State, TaskId, store::Error};
+
+use crate::{exec::Output as Captured, view::age};
+
+/// Moments that are nearer than this are shown as one.
+const NEAR: SignedDuration = SignedDuration::from_mins(1);
+
+/// A task that did not complete.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Failed {
+    pub(super) id: TaskId,
+    /// Failed, killed, deleted or set aside.
+    pub(super) state: String,
+    pub(super) exit_code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    pub(super) error: Option<String>,
+    pub(super) attempts: u32,
+    /// It was so before this run began.
+    pub(super) before: bool,
+}
+
+impl Failed {
+    /// From the state it ended in.
+    pub(super) fn of(id: &TaskId, state: &State) -> Self {
+        let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
+        let captured = captured.filter(|_| state.code() == Code::Failed);
+        Self {
+            id: id.clone(),
+            state: state.code().to_string(),
+            exit_code: captured.as_ref().and_then(|c| c.exit_code),
+            signal: captured.as_ref().and_then(|c| c.signal),
+            error: state.errors.last().map(|e| e.error.clone()),
+            attempts: state.attempts,
+            before: false,
+        }
+    }
+
+    /// From what the store says instead of a state.
+    pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
+        let state = match error {
+            Error::NotFound { .. } => "deleted",
+            _ => "set aside",
+        };
+        Self {
+            id: id.clone(),
+            state: state.to_owned(),
+            exit_code: None,
+            signal: None,
+            error: Some(error.to_string()),
+            attempts: 0,
+            before: false,
+        }
+    }
+}
+
+/// How many lines came to what.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Counts {
+    pub(super) completed: u64,
+    /// Of those that completed: in an earlier run.
+    pub(super) earlier: u64,
+    /// Of those that completed: for an equal line before.
+    pub(super) repeated: u64,
+    pub(super) failed: u64,
+    /// Lines that are no task.
+    pub(super) wrong: u64,
+}
+
+impl Counts {
+    pub(super) fn settled(&self) -> u64 {
+        self.completed + self.failed + self.wrong
+    }
+
+    /// Those that this run did not execute.
+    pub(super) fn before(&self) -> u64 {
+        self.earlier + self.repeated
+    }
+}
+
+/// When the tasks ended that completed in an earlier run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Span {
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+impl Span {
+    pub(super) fn add(&mut self, at: Timestamp) {
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = Some(self.last.map_or(at, |last| last.max(at)));
+    }
+
+    /// As text: the moment, or both if they are more than a minute apart.
+    pub(super) fn text(self, now: Timestamp) -> String {
+        let (Some(first), Some(last)) = (self.first, self.last) else {
+            return String::new();
+        };
+        let age = age(last, now);
+        if last.duration_since(first) < NEAR {
+            format!("{last:.0}, {age} ago")
+        } else {
+            format!("{first:.0} to {last:.0}, {age} ago")
+        }
+    }
+}
+
+/// What a run leaves.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Lines whose tasks have not ended.
+    pub(super) lines: u64,
+    /// How many of them wait, by what they wait for.
+    pub(super) waiting: HashMap<String, u64>,
+    /// Live tasks of the batch that are of an earlier input, and that no line of this one names.
+    pub(super) left_out: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_shown_with_its_age() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut span = Span::default();
+        assert_eq!(span.text(at(0)), "");
+        span.add(at(30));
+        span.add(at(10));
+        assert_eq!(span.text(at(90)), "1970-01-01T00:00:30Z, 1m ago");
+        span.add(at(90));
+        assert_eq!(
+            span.text(at(91)),
+            "1970-01-01T00:00:10Z to 1970-01-01T00:01:30Z, 1s ago"
+        );
+    }
+}

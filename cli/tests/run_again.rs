@@ -1,0 +1,283 @@
+//! A second `windlass run`: what it takes from an earlier run, and what it runs again.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of the test functions that clippy knows"
+)]
+
+mod live;
+
+use std::{
+    fs::{self, File},
+    time::{Duration, SystemTime},
+};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use live::{Place, until};
+
+/// The last line of standard output: the summary.
+fn summary(out: &str) -> Value {
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+/// Appends the line to the file `starts`.
+const COUNT: &str = "echo {} >> starts";
+
+/// Runs `--each` on these lines; answers the summary and standard error.
+fn each(place: &Place, command: &str, lines: &str, more: &[&str]) -> (Value, String) {
+    let args = ["run", "--each", command, "--shell", "-o", "json"];
+    let (code, out, err) = place.run_with(&[&args, more].concat(), lines.as_bytes());
+    assert_eq!(code, 0, "{out}{err}");
+    (summary(&out), err)
+}
+
+fn starts(place: &Place) -> usize {
+    place.read("starts").lines().count()
+}
+
+/// Gives the file this age.
+fn make_old(place: &Place, name: &str, seconds: u64) {
+    let file = File::options().append(true).open(place.path(name)).unwrap();
+    let time = SystemTime::now() - Duration::from_secs(seconds);
+    file.set_modified(time).unwrap();
+}
+
+#[test]
+fn a_changed_file_is_run_again_and_the_others_are_from_an_earlier_run() {
+    let place = Place::new();
+    for name in ["a b", "it's", "c"] {
+        place.write(name, name);
+    }
+    let lines = "a b\nit's\nc\nno file\n";
+    let args = ["run", "--each", "cksum", "--print-output"];
+    let run = || {
+        let (_, out, err) = place.run_with(&args, lines.as_bytes());
+        (out, err)
+    };
+    let (first, err) = run();
+    assert_eq!(first.lines().count(), 3, "{err}");
+    let url = place.store();
+    let intro = format!("store {url}, batch cksum-");
+    assert!(err.starts_with(&intro), "{err}");
+    assert!(
+        err.lines()
+            .next()
+            .unwrap()
+            .ends_with(": no tasks from earlier runs"),
+        "{err}"
+    );
+    assert!(!err.contains("earlier run ("), "{err}");
+
+    // The same content and size, at another time; and another size.
+    place.write("it's", "ti's");
+    let (second, err) = run();
+    assert_ne!(first, second);
+    let sum = |text: &str, name: &str| text.lines().find(|l| l.ends_with(name)).unwrap().to_owned();
+    assert_eq!(sum(&first, "a b"), sum(&second, "a b"));
+    assert_ne!(sum(&first, "it's"), sum(&second, "it's"));
+    assert!(err.contains(": 4 tasks from earlier runs"), "{err}");
+    assert!(
+        err.contains("4 lines: 3 completed, 2 from an earlier run (20"),
+        "{err}"
+    );
+    assert!(err.contains("s ago), 1 failed"), "{err}");
+}
+
+#[test]
+fn a_file_is_changed_as_make_has_it() {
+    let place = Place::new();
+    place.write("f", "1");
+    let run = |more: &[&str]| each(&place, COUNT, "f\n", more).0["from_earlier_run"].clone();
+    assert_eq!((run(&[]), starts(&place)), (json!(0), 1));
+    assert_eq!((run(&[]), starts(&place)), (json!(1), 1));
+    // An older version took its place.
+    make_old(&place, "f", 9999);
+    assert_eq!((run(&[]), starts(&place)), (json!(0), 2));
+    assert_eq!((run(&[]), starts(&place)), (json!(1), 2));
+    // What is gone was read.
+    fs::remove_file(place.path("f")).unwrap();
+    assert_eq!((run(&[]), starts(&place)), (json!(1), 2));
+    place.write("f", "1");
+    assert_eq!((run(&["--inputs", ""]), starts(&place)), (json!(1), 2));
+    assert_eq!((run(&[]), starts(&place)), (json!(0), 3));
+}
+
+#[test]
+fn a_command_that_writes_its_own_line_is_not_run_again() {
+    let place = Place::new();
+    place.write("f", "1");
+    make_old(&place, "f", 9999);
+    for _ in 0..2 {
+        each(&place, "echo {} >> starts; echo 2 >> {}", "f\n", &[]);
+        assert_eq!(place.read("f"), "1\n2\n".replace("1\n", "1"));
+    }
+    assert_eq!(starts(&place), 1);
+}
+
+/// It was planned with the old file, and its command read the new one.
+#[test]
+fn a_file_that_changes_between_the_plan_and_the_command_is_not_run_again() {
+    let place = Place::new();
+    place.write("f", "old");
+    place.write("wait", "");
+    let command =
+        "touch ready; while [ -e wait ]; do sleep 0.02; done; [ {} = first ] || cat {} >> starts";
+    place.write("lines", "first\nf\n");
+    let args = ["run", "--each", command, "--shell", "-j", "1", "lines"];
+    let run = place.start(&args);
+    until("the first runs", || place.path("ready").exists());
+    until("both are planned", || place.list(&[]).len() == 2);
+    place.write("f", "new\n");
+    fs::remove_file(place.path("wait")).unwrap();
+    assert_eq!(run.wait(), Some(0));
+    assert_eq!(place.read("starts"), "new\n");
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.read("starts"), "new\n");
+}
+
+#[test]
+fn the_inputs_of_an_option_are_names_with_the_line() {
+    let place = Place::new();
+    place.write("a b.cfg", "1");
+    place.write("common", "1");
+    let run = || {
+        each(
+            &place,
+            COUNT,
+            "a b\nc\n",
+            &["--inputs", "{}.cfg", "--inputs", "common"],
+        )
+        .0
+    };
+    assert_eq!(run()["from_earlier_run"], 0);
+    assert_eq!(run()["from_earlier_run"], 2);
+    place.write("common", "22");
+    // c.cfg is missing: its task counts as it ended.
+    assert_eq!(run()["from_earlier_run"], 1);
+    assert_eq!(
+        (starts(&place), place.read("starts").lines().last()),
+        (3, Some("a b"))
+    );
+    place.write("a b.cfg", "22");
+    assert_eq!(run()["from_earlier_run"], 1);
+}
+
+#[test]
+fn the_inputs_of_a_task_are_in_its_line() {
+    let place = Place::new();
+    place.write("sub/data", "1");
+    let lines = [
+        json!({"id": "t", "shell": "echo t >> starts", "cwd": "sub", "inputs": ["data"]}),
+        json!({"shell": "echo u >> starts", "inputs": []}),
+    ];
+    let text = format!("{}\n{}\n", lines[0], lines[1]);
+    let run = || {
+        let (code, out, err) = place.run_with(&["run", "-o", "json"], text.as_bytes());
+        assert_eq!(code, 0, "{out}{err}");
+        summary(&out)["from_earlier_run"].clone()
+    };
+    assert_eq!(run(), 0);
+    assert_eq!(run(), 2);
+    place.write("sub/data", "22");
+    assert_eq!(run(), 1);
+    assert_eq!(place.read("sub/starts"), "t\nt\n");
+
+    for (line, says) in [
+        (
+            json!({"command": "true", "inputs": "data"}),
+            "inputs: are not a list of file names",
+        ),
+        (
+            json!({"command": "true", "labels": {"batch-inputs": "x"}}),
+            "labels: 'batch-inputs' is set by",
+        ),
+    ] {
+        let (code, _, err) = place.run_with(&["run"], format!("{line}\n").as_bytes());
+        assert_eq!(code, 2);
+        assert!(err.contains(says), "{err}");
+    }
+}
+
+#[test]
+fn again_runs_what_has_ended_and_equal_lines_once() {
+    let place = Place::new();
+    let run = |more: &[&str]| each(&place, COUNT, "a\nb\na\n", more).0;
+    assert_eq!(
+        (run(&[])["completed"].clone(), starts(&place)),
+        (json!(3), 2)
+    );
+    let again = run(&["--again"]);
+    assert_eq!(
+        (&again["completed"], &again["from_earlier_run"]),
+        (&json!(3), &json!(0))
+    );
+    assert_eq!(starts(&place), 4);
+    let (known, err) = each(&place, COUNT, "a\n", &["-v"]);
+    assert_eq!((&known["from_earlier_run"], starts(&place)), (&json!(1), 4));
+    assert!(known["earlier_run"]["last"].is_string(), "{known}");
+    assert!(err.contains("is from an earlier run ("), "{err}");
+}
+
+/// A live task is never replaced.
+#[test]
+fn what_an_interrupted_run_left_goes_on_with_again() {
+    let place = Place::new();
+    place.write("lines", "1\n2\n");
+    let command = "echo {} >> starts; [ {} = 1 ] || [ -e go ] || sleep 600";
+    let args = ["run", "--each", command, "--shell", "-j", "2", "lines"];
+    let run = place.start(&args);
+    place.until_lines("starts", 2);
+    until("one is done", || {
+        place.list(&["--state", "completed"]).len() == 1
+    });
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait(), Some(130));
+    let order = |state: &str| {
+        let listed = place.list(&["--state", state]);
+        (listed.len(), listed[0]["order"].clone())
+    };
+    let left = order("runnable");
+    place.write("go", "");
+    let (code, _, err) = place.run(&[&args[..], &["--again"]].concat());
+    assert_eq!(code, 0, "{err}");
+    // Both ran twice: one again, one for the first time to its end.
+    assert_eq!(starts(&place), 4);
+    let orders: Vec<Value> = place
+        .list(&[])
+        .iter()
+        .map(|task| task["order"].clone())
+        .collect();
+    assert!(orders.contains(&left.1), "{orders:?}");
+}
+
+#[test]
+fn an_edited_line_with_an_id_says_what_to_do() {
+    let place = Place::new();
+    let line = |word: &str| {
+        format!(
+            "{}\n",
+            json!({"id": "t", "command": "echo", "args": [word]})
+        )
+    };
+    let run = |word: &str, more: &[&str]| {
+        let args = [&["run", "--batch", "b", "--keep-going"], more].concat();
+        let (code, _, err) = place.run_with(&args, line(word).as_bytes());
+        (code, err)
+    };
+    assert_eq!(run("1", &[]).0, 0);
+    let (code, err) = run("2", &[]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains(
+            "line 1: task 't' has ended already, with another kind or other props than the line; --again \
+             runs the line in its place, another id makes another task"
+        ),
+        "{err}"
+    );
+    let (code, err) = run("2", &["--again"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.get("t")["props"]["args"], json!(["2"]));
+}
