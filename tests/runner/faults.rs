@@ -454,7 +454,7 @@ async fn a_fault_of_the_machine_costs_no_attempt_and_slows_only_its_kind() {
         "{tried} runs in 10 minutes"
     );
     let other = world.client.submit(NewTask::new("other")).await.unwrap();
-    world.rest(&other, Code::Completed).await;
+    world.rest(other.id(), Code::Completed).await;
     for id in &tasks {
         let state = world.client.get(id).await.unwrap().state.unwrap();
         assert_eq!(state.code(), Code::Runnable);
@@ -463,7 +463,7 @@ async fn a_fault_of_the_machine_costs_no_attempt_and_slows_only_its_kind() {
     broken.store(false, Ordering::SeqCst);
     let fixed = Instant::now();
     for id in &tasks {
-        world.rest(id, Code::Completed).await;
+        world.rest(id.id(), Code::Completed).await;
         let state = world.client.get(id).await.unwrap().state.unwrap();
         assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
     }
@@ -485,6 +485,6 @@ async fn another_node_takes_what_a_machine_with_a_fault_cannot_run() {
     let well = |_: TaskContext| async { Message::complete() };
     let _well = world.node("well").handler("k", well).start().await.unwrap();
     let began = Instant::now();
-    world.rest(&id, Code::Completed).await;
+    world.rest(id.id(), Code::Completed).await;
     assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
 }

@@ -5,7 +5,7 @@ use std::fs;
 use windlass::{
     clock::SystemClock,
     store::{
-        Error, Filter, Page, Registry,
+        Doctor, Error, Filter, Page, Registry,
         examine::{Examination, Verdict},
         sqlite::SqliteStore,
     },

@@ -118,7 +118,7 @@ async fn fail_and_retry(
     let task = NewTask::new("again").id(id).props(&job).retry(Retry::Never);
     sleep_until(begins).await;
     let client = traffic.client();
-    let id = client.submit(task).await?;
+    let id = client.submit(task).await?.into_id();
     sleep_until(begins + after).await;
     loop {
         match client.retry(&id).await {
