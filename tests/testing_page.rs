@@ -95,26 +95,39 @@ mod page {
 mod readme {
     use std::time::Duration;
 
-    use windlass::{BoxError, Message, TaskContext};
+    use serde::{Deserialize, Serialize};
+    use windlass::{BoxError, Job, JobContext, JobMessage};
 
-    async fn countdown(task: TaskContext) -> Result<Message, BoxError> {
-        let left = task.data()?.unwrap_or(task.props::<u32>()?);
-        if left == 0 {
-            return Ok(Message::complete_with("lift-off"));
-        }
-        Ok(Message::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
+    #[derive(Serialize, Deserialize)]
+    struct Countdown {
+        from: u32,
     }
 
-    use windlass::{NewTask, testing};
+    impl Job for Countdown {
+        const KIND: &'static str = "countdown";
+        type Data = u32;
+        type Output = String;
+    }
+
+    async fn count_down(task: JobContext<Countdown>) -> Result<JobMessage<Countdown>, BoxError> {
+        let left = task.data()?.unwrap_or(task.job().from);
+        if left == 0 {
+            return Ok(JobMessage::complete("lift-off".into()));
+        }
+        Ok(JobMessage::sleep_for(Duration::from_secs(1)).with_data(&(left - 1)))
+    }
+
+    use windlass::{job, testing};
 
     #[tokio::test]
     async fn the_countdown_survives_every_crash() -> Result<(), BoxError> {
-        let ran = testing::run(countdown, 3, Some(2.into())).await?; // one run: props and data
+        let countdown = || job::handler(count_down);
+        let ran = testing::run(countdown(), Countdown { from: 3 }, Some(2.into())).await?; // one run
         assert_eq!(ran.data()?, Some(1));
 
-        let task = NewTask::new("countdown").props(&3); // a node is lost at every write
         let check = |done: &windlass::client::Done| assert!(done.is_completed());
-        testing::crash_everywhere(countdown, task, check).await?;
+        let task = Countdown { from: 3 }.task().untyped(); // a node is lost at every write
+        testing::crash_everywhere(countdown(), task, check).await?;
         Ok(())
     }
 }

@@ -1,7 +1,10 @@
 //! [`Config`]: settings from a file, with the names of the options. An option and a variable of the
 //! environment stand above it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Arg, ArgAction, Command,
@@ -58,11 +61,21 @@ pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Con
         }
         .read(command)
         .map(Some),
-        Err(e) if given.is_none() && e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) if given.is_none() && is_out_of_reach(&path, &e) => Ok(None),
         Err(e) => Err(Failure::file(
             &format!("config: could not read {}", path.display()),
             &e,
         )),
+    }
+}
+
+/// Whether there is no file for this user: none at all, or one in the home of another user, which this
+/// user may not look into (after `sudo -u`, say).
+fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,
+        io::ErrorKind::PermissionDenied => std::fs::metadata(path).is_err(),
+        _ => false,
     }
 }
 

@@ -127,7 +127,7 @@ fn malformed_lines_are_told_by_number_and_nothing_is_run() {
     place.write("tasks", lines);
     let wrong = [
         "line 3: task: is not JSON (EOF while parsing a value at column 11",
-        "line 4: task: unknown field `kommand`",
+        "line 4: task: 'kommand' is no field; write 'command'",
         "line 5: id: 'a/b' contains '/'",
         "line 6: props.timeout: 'soon' is not a duration",
         "line 7: props: stand beside the fields of a command",
@@ -451,7 +451,7 @@ fn wrong_options_are_told() {
         ),
         (
             &["run", "--timeout", "0s", "/dev/null"],
-            "props.timeout: is zero",
+            "'0s' is no time; give a longer one",
         ),
         (&["run", "no-such-file"], "no-such-file: No such file"),
         (&["run", "/"], "/: is a folder"),

@@ -115,13 +115,6 @@ pub trait Balancer: Send + Sync + Debug {
         true
     }
 
-    /// How many tasks this node claims beyond its slots now: 0 by default. For handlers that wait for
-    /// their turn by themselves, so that none waits for the write of a claim. It is asked at each
-    /// claim. When it returns less than before, what was claimed and has not started is released.
-    fn ahead(&self) -> u32 {
-        0
-    }
-
     /// Which of the tasks that run here are given back now. It is asked every few seconds, and when
     /// an operator sends `balance`. `jitter` is a random number from 0 to 1.
     ///

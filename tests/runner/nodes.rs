@@ -403,7 +403,7 @@ async fn a_node_goes_on_pruning_until_there_is_nothing_more() {
     let world = World::new().await;
     let _node = world
         .node("n")
-        .retention(Some(secs(5)))
+        .retention(Some(secs(1200)))
         .handler("k", |_: TaskContext| async { Message::complete() })
         .start()
         .await
@@ -425,6 +425,6 @@ async fn a_node_goes_on_pruning_until_there_is_nothing_more() {
     tokio::time::sleep(secs(2)).await;
     assert_eq!(world.faults.calls(Operation::Maintain), first + 1);
     // There was nothing more: it comes again after a while.
-    tokio::time::sleep(secs(60)).await;
+    tokio::time::sleep(secs(30)).await;
     assert_eq!(world.faults.calls(Operation::Maintain), first + 1);
 }

@@ -11,7 +11,7 @@ use windlass::{
 
 use crate::{
     args,
-    exec::{self, Exec, Folders, Gate},
+    exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
@@ -140,13 +140,11 @@ impl NodeArgs {
         folders: &Folders,
         logs: Logs,
         policy: Retry,
-        gate: Option<Gate>,
     ) -> runner::Builder {
         let store = client.store();
         let config = KindConfig::default().stop_grace(self.grace).retry(policy);
         let exec = Exec::new(folders.clone(), store.registry().limits().max_bytes)
             .logs(logs)
-            .gate(gate)
             .longest_grace(self.grace)
             .supervised_by(global.link.supervisor());
         Runner::builder(store)
@@ -190,7 +188,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let policy = args.retry.unwrap_or_default();
     let mut builder = args
         .node
-        .builder(global, &client, &folders, logs.clone(), policy, None)
+        .builder(global, &client, &folders, logs.clone(), policy)
         .slots(args.slots)
         .park_after(args.park_after)
         .retention(args.retention.0);

@@ -38,7 +38,6 @@ mod env_file;
 mod fate;
 mod fault;
 mod folders;
-mod gate;
 mod group;
 #[cfg(test)]
 mod lease_tests;
@@ -79,7 +78,6 @@ pub(crate) use self::{
     capture::Output,
     fate::Fate,
     folders::Folders,
-    gate::Gate,
     leftover::end_orphans,
     names::task_folder,
     props::{FIELDS, Props},
@@ -101,21 +99,12 @@ pub(crate) struct Exec {
     holders: Arc<[Identity]>,
     /// The upper bound of every task's grace.
     longest_grace: Duration,
-    /// How many commands run at once, if that is less than the tasks that are claimed.
-    gate: Option<Gate>,
     variables: env_file::Reader,
 }
 
 #[async_trait]
 impl StatefulHandler for Exec {
     async fn run(&self, task: TaskContext) -> Message {
-        let _pass = match &self.gate {
-            Some(gate) => match gate.enter(&task).await {
-                Ok(pass) => Some(pass),
-                Err(message) => return message,
-            },
-            None => None,
-        };
         let message = match Props::parse(&task.task().props) {
             Ok(props) => match self.attempt(&task, &props).await {
                 Ok(message) => message,
@@ -137,7 +126,6 @@ impl Exec {
             max_bytes,
             holders: process::these(None),
             longest_grace: Duration::MAX,
-            gate: None,
             variables: env_file::Reader::default(),
         }
     }
@@ -145,12 +133,6 @@ impl Exec {
     /// Writes the output of the commands to these logs.
     pub(crate) fn logs(mut self, logs: Logs) -> Self {
         self.logs = logs;
-        self
-    }
-
-    /// Lets commands run as this gate says.
-    pub(crate) fn gate(mut self, gate: Option<Gate>) -> Self {
-        self.gate = gate;
         self
     }
 

@@ -116,7 +116,7 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
     type Value = Word;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string, or {\"percent\":\"caf%E9\"} for one that is no UTF-8")
+        f.write_str("text in quotes, or {\"percent\":\"caf%E9\"} for one that is no UTF-8")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Word, E> {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_no_word_is_refused() {
         for (json, says) in [
-            ("5", "a string, or {\"percent\":"),
+            ("5", "text in quotes, or {\"percent\":"),
             ("{}", "missing field `percent`"),
             (r#"{"bytes":"a"}"#, "unknown field `bytes`"),
             (r#"{"percent":"a","b":1}"#, "unknown field `b`"),

@@ -137,7 +137,7 @@ fn what_is_typed_wrong_names_the_field() {
         ),
         (
             vec!["run", "-j", "0", "--each", "true", "/dev/null"],
-            "--jobs: 0 is not from 1 to 1000000",
+            "'--jobs <N>': 0 is not from 1 to 1000000",
         ),
         (
             vec!["run", "--timeout", "0s", "--each", "true", "/dev/null"],

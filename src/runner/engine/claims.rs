@@ -42,14 +42,8 @@ impl Engine {
         self.active_by_kind.get(kind).copied().unwrap_or(0)
     }
 
-    /// How many tasks may be active, with those that are claimed ahead.
-    fn limit(&self) -> u32 {
-        let ahead = self.parts.balancer.ahead();
-        self.parts.config.slots.saturating_add(ahead)
-    }
-
     fn has_room(&self, kind: &Kind) -> bool {
-        self.active < self.limit() && self.active_of(kind) < self.kind_limit(kind)
+        self.active < self.parts.config.slots && self.active_of(kind) < self.kind_limit(kind)
     }
 
     /// Whether an idle slot may become active.
@@ -66,7 +60,8 @@ impl Engine {
         };
         let kind = &slot.task.kind;
         let own = u32::from(!slot.active);
-        self.active + own > self.limit() || self.active_of(kind) + own > self.kind_limit(kind)
+        self.active + own > self.parts.config.slots
+            || self.active_of(kind) + own > self.kind_limit(kind)
     }
 
     pub(super) fn take_room(&mut self, kind: &Kind) {
@@ -102,7 +97,8 @@ impl Engine {
         while self.claims_since.len() < CLAIMS_IN_FLIGHT {
             let mut views: Vec<TaskView> = Vec::new();
             while views.len() < CLAIM_BATCH {
-                let (slots, active, by_kind) = (self.limit(), self.active, &self.active_by_kind);
+                let (slots, active, by_kind) =
+                    (self.parts.config.slots, self.active, &self.active_by_kind);
                 let (kinds, default) = (&self.parts.kinds, self.parts.default.as_ref());
                 let faults = &self.node_faults;
                 let taken = self.due.take(|kind, commanded| {

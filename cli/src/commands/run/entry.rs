@@ -242,7 +242,8 @@ impl Maker {
                 return Err(Invalid::new("task", reason));
             }
         };
-        let known = || TaskLine::FIELDS.into_iter().chain(exec::FIELDS);
+        let own = TaskLine::FIELDS.into_iter().chain([INPUTS]);
+        let known = || own.clone().chain(exec::FIELDS);
         if let Some(name) = fields.keys().find(|name| !known().any(|k| k == *name)) {
             return Err(Invalid::new("task", plain::unknown_field(name, known())));
         }

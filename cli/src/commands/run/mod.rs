@@ -50,7 +50,7 @@ use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, not_started, s
 use crate::{
     args,
     env_args::EnvArgs,
-    exec::{self, Gate},
+    exec,
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
@@ -98,9 +98,6 @@ their commands. If it is killed, its supervisor ends the commands.";
 
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
-
-/// The most tasks that are claimed ahead while commands are short.
-const AHEAD: u32 = 64;
 
 /// The most commands that a node runs at once.
 const MOST_JOBS: u32 = 1_000_000;
@@ -267,14 +264,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         checked.lines,
         printing,
     );
-    // After a failure that ends the run nothing more starts.
-    let ahead = if args.fail_fast {
-        0
-    } else {
-        args.jobs.saturating_mul(2).min(AHEAD)
-    };
-    let gate = Gate::new(args.jobs, ahead);
-    let named = Named::new(gate.clone());
+    let named = Named::default();
     let mut batch = Batch::new(
         client.clone(),
         report,
@@ -291,7 +281,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     batch.look_for_earlier().await?;
     let runner = args
         .node
-        .builder(global, &client, &folders, logs, policy, Some(gate))
+        .builder(global, &client, &folders, logs, policy)
         .slots(args.jobs)
         // What has completed is remembered: that is what another run skips.
         .retention(None)

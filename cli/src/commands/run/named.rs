@@ -11,15 +11,11 @@ use windlass::{
     store::TaskView,
 };
 
-use crate::exec::Gate;
-
 /// What the node of a run may claim: a task of its batch only if a line of this input names it. A line
 /// that was taken out of the input since an earlier run is not to be run. Clones are the same.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     names: Arc<Mutex<Names>>,
-    /// Says how many tasks are claimed ahead.
-    gate: Gate,
 }
 
 #[derive(Debug, Default)]
@@ -31,14 +27,6 @@ struct Names {
 }
 
 impl Named {
-    /// Names no task yet.
-    pub(super) fn new(gate: Gate) -> Self {
-        Self {
-            names: Arc::default(),
-            gate,
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Names> {
         // Nothing panics between two steps of a change.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,10 +75,6 @@ impl Balancer for Named {
     fn takes(&self, _: &Cluster<'_>, task: &TaskView) -> bool {
         self.lock().live.contains(&task.id)
     }
-
-    fn ahead(&self) -> u32 {
-        self.gate.ahead()
-    }
 }
 
 #[cfg(test)]
@@ -103,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_task_of_an_earlier_run_is_allowed_once_it_was_compared() {
-        let named = Named::new(Gate::new(1, 0));
+        let named = Named::default();
         named.were_live([id("a"), id("b")]);
         let is_live = |text| named.lock().live.contains(&id(text));
         named.allow_new(&id("a"));

@@ -84,7 +84,7 @@ impl Stopping {
     async fn stop(&self, signal: &str, mut signals: UnboundedReceiver<&'static str>) {
         self.screen.clear();
         let begun = Instant::now();
-        // Tasks that were claimed ahead are released by then, and commands that obey have ended.
+        // Commands that obey have ended by then.
         sleep(MOMENT).await;
         let first = self.commands().await;
         match first.as_deref() {
