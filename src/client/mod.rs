@@ -79,7 +79,7 @@ impl Client {
 
     /// Submits a task. When this returns, it will be run, whatever crashes.
     ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`](crate::Job)).
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]).
     ///
     /// # Errors
     ///

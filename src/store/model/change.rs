@@ -19,8 +19,18 @@ pub struct Change {
 }
 
 impl What {
-    /// The fence of the claim that it happened to, or by.
-    pub(crate) fn fence(&self) -> Option<Fence> {
+    /// Returns the fence of the claim that the change was made by, or made; `None` for a change without
+    /// a claim.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Fence, store::What};
+    ///
+    /// assert_eq!(What::Checkpointed { fence: Fence(7) }.fence(), Some(Fence(7)));
+    /// assert_eq!(What::Deleted.fence(), None);
+    /// ```
+    pub fn fence(&self) -> Option<Fence> {
         match self {
             Self::Claimed { fence, .. }
             | Self::Moved { fence, .. }

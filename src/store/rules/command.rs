@@ -31,6 +31,7 @@ pub(crate) fn ended(code: Code) -> Outcome {
 }
 
 /// The outcome of a command whose record cannot be read. It must not stop those behind it.
+#[cfg(any(test, feature = "sqlite", feature = "etcd"))]
 pub(crate) fn unreadable(reason: &str) -> Outcome {
     let reason = format!("its record cannot be read: {reason}");
     Outcome::Rejected { reason }

@@ -26,6 +26,7 @@ pub(crate) enum Verdict {
 }
 
 /// Whether the rule of a submit compares the tasks: then [`Taken::task`] has to be read.
+#[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn compares(if_exists: IfExists) -> bool {
     if_exists == IfExists::Same
 }
