@@ -9,6 +9,7 @@ mod live;
 
 use std::{
     fs::{self, File},
+    sync::mpsc,
     time::{Duration, SystemTime},
 };
 
@@ -280,4 +281,38 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     let (code, err) = run("2", &["--again"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.get("t")["props"]["args"], json!(["2"]));
+}
+
+/// The wrong line once took the task of the good one out of what the run may claim: the run waited for
+/// it for ever.
+#[test]
+fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
+    let place = Place::new();
+    let line = |id: &str, word: &str| {
+        let line = json!({"id": id, "shell": format!("echo {word} >> starts")});
+        format!("{line}\n")
+    };
+    let lines = [
+        line("a", "a"),
+        line("x", "x"),
+        line("x", "other"),
+        line("b", "b"),
+    ];
+    place.write("lines", &lines.concat());
+    let mut command = place.windlass(&["run", "lines"]);
+    let (ended, end) = mpsc::channel();
+    std::thread::spawn(move || ended.send(command.output().unwrap()));
+    let output = end.recv_timeout(Duration::from_secs(60));
+    let output = output.expect("the run ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains(
+            "line 3: id 'x' is also that of an earlier line, with another kind or other props"
+        ) || err.contains("line 3: task 'x' has ended already, with another kind or other props"),
+        "{err}"
+    );
+    let mut starts: Vec<String> = place.read("starts").lines().map(str::to_owned).collect();
+    starts.sort();
+    assert_eq!(starts, ["a", "b", "x"]);
 }

@@ -6,7 +6,11 @@ use jiff::Timestamp;
 use windlass_statemachine::{Invalid, Kind};
 
 use super::{Error, Simulation, node::KindEntry};
-use crate::{KindConfig, handler::StatefulHandler};
+use crate::{
+    KindConfig,
+    handler::StatefulHandler,
+    job::{self, Job, JobHandler},
+};
 
 /// Puts a simulation together. See [`Simulation`] for an example.
 #[derive(Clone)]
@@ -54,6 +58,36 @@ impl Builder {
         self.kinds
             .push((kind.into(), KindEntry { handler, config }));
         self
+    }
+
+    /// Adds the handler of a typed kind, with the defaults of [`KindConfig`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{BoxError, Job, JobContext, JobMessage, testing::Simulation};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Double(u64);
+    /// impl Job for Double {
+    ///     const KIND: &str = "double";
+    ///     type Data = ();
+    ///     type Output = u64;
+    /// }
+    /// async fn double(task: JobContext<Double>) -> JobMessage<Double> {
+    ///     JobMessage::complete(task.job().0 * 2)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let mut simulation = Simulation::builder().job(double).start().await?;
+    /// let task = simulation.client().submit(Double(21)).await?;
+    /// simulation.run(&task).await?;
+    /// assert_eq!(task.wait().await?, 42);
+    /// # Ok(()) }
+    /// ```
+    pub fn job<J: Job>(self, handler: impl JobHandler<J>) -> Self {
+        self.handler(J::KIND, job::handler(handler))
     }
 
     /// Sets the virtual time of the start: 2030-01-01T00:00:00Z by default.

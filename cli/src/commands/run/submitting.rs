@@ -138,6 +138,11 @@ impl Batch {
                 "task '{id}' has ended already, with another kind or other props than the line; --again \
                  runs the line in its place, another id makes another task"
             ),
+            Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => format!(
+                "id '{}' is also that of an earlier line, with another kind or other props; give it an id \
+                 of its own",
+                task.id
+            ),
             Err(Error::AlreadyExists { name, .. }) => format!(
                 "task '{name}' exists already, with another kind or other props than the line, and has \
                  not ended; `windlass delete {name}` makes room for the line, another id makes another task"
@@ -145,7 +150,10 @@ impl Batch {
             Err(e) => e.to_string(),
         };
         self.report.wrong_line(line, &reason);
-        self.named.forget(&entry.submit.task.id);
+        // The task may be that of another line, which is waited for.
+        if !self.live.contains_key(&entry.submit.task.id) {
+            self.named.forget(&entry.submit.task.id);
+        }
         None
     }
 
