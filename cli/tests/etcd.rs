@@ -338,7 +338,7 @@ fn a_worker_that_starts_before_its_store_waits_for_it() {
     let mut worker = place.windlass(&["worker", "--until-idle"]);
     let worker = Running::of(worker.stderr(log).spawn().unwrap());
     until("the worker waits", || {
-        place.read("log").contains("the store cannot be opened")
+        place.read("log").contains("; trying again for")
     });
     server.restart();
     assert_eq!(worker.wait(), Some(0));
