@@ -17,7 +17,12 @@ use crate::{exit::Failure, plain};
 /// The commands that may have a table.
 const TABLES: [&str; 2] = ["worker", "run"];
 /// Options that are for one call, and no settings.
-const NO_SETTINGS: [&str; 5] = ["help", "version", "config", "quiet", "verbose"];
+// Those of the last line belong to another option of the same call: alone they would change how every
+// file of tasks is read, or nothing.
+const NO_SETTINGS: [&str; 9] = [
+    "help", "version", "config", "quiet", "verbose", //
+    "null", "shell", "inputs", "prefix",
+];
 
 /// The settings of a file, checked against the definitions of the options.
 #[derive(Debug)]

@@ -316,3 +316,23 @@ fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
     starts.sort();
     assert_eq!(starts, ["a", "b", "x"]);
 }
+
+/// `--again` once counted such a task as completed by this run, and ran nothing.
+#[test]
+fn a_task_that_another_batch_completed_is_not_run_again_in_silence() {
+    let place = Place::new();
+    let line = format!("{}\n", json!({"id": "t", "shell": "echo t >> starts"}));
+    place.write("one.jsonl", &line);
+    place.write("two.jsonl", &line);
+    assert_eq!(place.run(&["run", "one.jsonl"]).0, 0);
+    let (code, out, _) = place.run(&["run", "two.jsonl"]);
+    assert_eq!(code, 0, "what completed is completed: {out}");
+    let (code, _, err) = place.run(&["run", "two.jsonl", "--again"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("line 1: task 't' is of the batch 'one-"),
+        "{err}"
+    );
+    assert!(err.contains("give --batch one-"), "{err}");
+    assert_eq!(place.read("starts"), "t\n");
+}

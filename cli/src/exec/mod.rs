@@ -112,7 +112,7 @@ impl StatefulHandler for Exec {
             },
             Err(e) => Message::fail(format_args!("the task cannot be run: {e}")),
         };
-        debug!(message = %message.kind(), "the command's task goes on");
+        debug!(returned = %message.kind(), "the command's task goes on");
         message
     }
 }

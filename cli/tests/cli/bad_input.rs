@@ -52,6 +52,19 @@ fn what_is_typed_wrong_names_the_field() {
             vec!["submit", "exec", "--env-from", "TOKEN"],
             "write it like TOKEN=/run/secrets/token",
         ),
+        (
+            vec![
+                "submit",
+                "exec",
+                "--props",
+                r#"{"command":"true"}"#,
+                "--env-from",
+                "TOKEN=a",
+                "--env-from",
+                "TOKEN=b",
+            ],
+            "--env-from: TOKEN is given twice",
+        ),
         (vec!["submit", "k", "--start-at", "tomorrow"], "--start-at"),
         (
             vec!["submit", "k", "--in", "99999999h"],

@@ -102,6 +102,8 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
             "line 3: 'slot' is no setting; write 'slots'",
         ),
         ("[worker]\nslots = \"many\"", "line 2: slots: "),
+        // It belongs to --each: with it alone no file of tasks could be read.
+        ("[run]\nnull = true", "line 2: 'null' is for one call only; give --null"),
         (
             "[worker]\nslots = true",
             "line 2: slots: is not text or a number",
@@ -203,4 +205,23 @@ fn an_error_that_ends_a_program_with_a_log_in_json_is_json_too() {
             .contains("there is no file"),
         "{line}"
     );
+}
+
+/// A program that reads JSON keeps the last of two values with one name: the text of the event was lost.
+#[test]
+fn no_event_in_json_has_two_messages() {
+    let env = Env::new();
+    let ran = env
+        .run_with(
+            &["-vv", "--log-format", "json", "run", "--each", "true"],
+            "a\n",
+        )
+        .code(0);
+    let events = ran.err.lines().filter(|line| line.starts_with('{'));
+    let mut returned = 0;
+    for event in events {
+        assert_eq!(event.matches("\"message\":").count(), 1, "{event}");
+        returned += usize::from(event.contains("\"returned\":"));
+    }
+    assert!(returned > 0, "the event that had two: {}", ran.err);
 }

@@ -213,7 +213,7 @@ impl Engine {
         let input = match ended {
             Ended::Returned(message) => {
                 if let Some(slot) = self.slots.get(&id) {
-                    debug!(task = %slot.task.id, message = %message.kind(), "the handler returned");
+                    debug!(task = %slot.task.id, returned = %message.kind(), "the handler returned");
                 }
                 Input::Returned(message)
             }
@@ -259,7 +259,7 @@ impl Engine {
         slot.failed = failures::of_write(&write);
         for step in &write.steps {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
-                message = %step.message, from = %step.from, to = %step.to, "transition");
+                by = %step.message, from = %step.from, to = %step.to, "transition");
         }
         self.batch.push((
             id,

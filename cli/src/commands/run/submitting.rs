@@ -211,8 +211,8 @@ impl Batch {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
         let code = record.state.as_ref().map(windlass::State::code).ok();
         let batch = record.task.labels.get(BATCH);
-        // What completed is completed, whoever ran it.
-        if batch != Some(&self.name) && code != Some(Code::Completed) {
+        // What completed is completed, whoever ran it. It runs again only as a task of this batch.
+        if batch != Some(&self.name) && (code != Some(Code::Completed) || self.settings.again) {
             let reason = match batch {
                 Some(other) => {
                     format!("task '{id}' is of the batch '{other}'; give --batch {other}")
