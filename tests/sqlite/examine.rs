@@ -1,5 +1,7 @@
 //! Defects that are planted in a file, and what an examination says of each.
 
+use std::time::Duration;
+
 use windlass::store::{
     Doctor, Registry,
     examine::{Examination, Finding, Verdict},
@@ -153,6 +155,25 @@ async fn a_node_that_is_gone_without_leaving_is_told() {
     let nodes = of(&findings, "nodes");
     assert_eq!(nodes.verdict, Verdict::Warning);
     assert!(nodes.found.contains("dead"), "{nodes:?}");
+}
+
+/// On a full disk the examination once ended with the error of its own write, without the finding that
+/// names the disk.
+#[tokio::test]
+async fn a_store_that_takes_no_writes_is_examined() {
+    let mut file = file();
+    file.options.busy_timeout = Duration::from_millis(50);
+    let store = file.open().await;
+    let raw = file.raw();
+    raw.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let findings = examine(&store, false).await;
+    let writes = of(&findings, "writes");
+    assert_eq!(writes.verdict, Verdict::Error);
+    assert!(writes.found.contains("locked"), "{writes:?}");
+    of(&findings, "space");
+    raw.execute_batch("ROLLBACK").unwrap();
+    let findings = examine(&store, false).await;
+    assert!(findings.iter().all(|finding| finding.check != "writes"));
 }
 
 #[tokio::test]

@@ -103,7 +103,10 @@ fn what_is_no_setting_is_named_with_its_file_and_line() {
         ),
         ("[worker]\nslots = \"many\"", "line 2: slots: "),
         // It belongs to --each: with it alone no file of tasks could be read.
-        ("[run]\nnull = true", "line 2: 'null' is for one call only; give --null"),
+        (
+            "[run]\nnull = true",
+            "line 2: 'null' is for one call only; give --null",
+        ),
         (
             "[worker]\nslots = true",
             "line 2: slots: is not text or a number",

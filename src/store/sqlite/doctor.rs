@@ -57,7 +57,15 @@ impl Doctor for SqliteStore {
                         .connection()
                         .pragma_update(None, "user_version", version)
                 });
-            writes.measure(write).await?;
+            match writes.measure(write).await {
+                Ok(()) => {}
+                // The other checks say why: they only read.
+                Err(error) if error.is_retryable() => {
+                    findings.push(not_written(&error));
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         findings.insert(0, Latency::finding(reads, writes));
         let mut repaired = Repaired::default();
@@ -72,6 +80,13 @@ impl Doctor for SqliteStore {
         findings.push(space(&inner.path));
         Ok(findings)
     }
+}
+
+/// The store takes no writes at present.
+fn not_written(error: &Error) -> Finding {
+    let advice = "no task makes progress until it does: look at the finding `space`, and for a program \
+                  that keeps the file locked";
+    Finding::new("writes", Verdict::Error, error.to_string(), advice)
 }
 
 fn version(conn: &Connection) -> Sql<i64> {
