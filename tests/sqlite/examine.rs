@@ -231,13 +231,13 @@ async fn a_log_that_has_grown_is_told_and_written_back() {
     let file = file();
     let store = file.open().await;
     submit(&store, "a").await;
-    let log = file.path().with_extension("db-wal");
-    let grown = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
-    grown.set_len(300 << 20).unwrap();
-    // Otherwise the writer of the store truncates the log itself.
+    // Before the log grows: otherwise the writer of the store may truncate the log at once.
     let reader = file.raw();
     let begin = "BEGIN; SELECT count(*) FROM tasks";
     reader.execute_batch(begin).unwrap();
+    let log = file.path().with_extension("db-wal");
+    let grown = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+    grown.set_len(300 << 20).unwrap();
     let findings = examine(&store, false).await;
     let finding = of(&findings, "log");
     let told = (finding.verdict, &*finding.found);
