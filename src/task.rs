@@ -14,7 +14,7 @@ use crate::{
     store::{IfExists, Submit},
 };
 
-/// A task to submit. What is wrong with it is told by [`build`](Self::build) or by the submit, with
+/// A task to submit. What is wrong with it is reported by [`build`](Self::build) or by the submit, with
 /// the field's name.
 ///
 /// # Example

@@ -361,12 +361,12 @@ impl Global {
     pub(crate) async fn client_within(&self, wait: Duration) -> Result<Client, Failure> {
         self.default_folder()?;
         let url = self.store_url()?;
-        let (end, mut told) = (Instant::now() + wait, false);
+        let (end, mut reported) = (Instant::now() + wait, false);
         loop {
             match self.open_for_node(&url).await {
                 Ok(store) => return Ok(Client::new(&store)),
                 Err(error) if error.is_retryable() && Instant::now() < end => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         let seconds = wait.as_secs();
                         warn!(target: REPORTS, "{error}; trying again for {seconds} s");
                     }

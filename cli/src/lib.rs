@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
     let logs = cli.global.log(match cli.command {
         // It stays, and its log is all there is to see.
         Command::Worker(_) => LevelFilter::INFO,
-        // What is wrong is told by the one line of the error.
+        // The one line of the error says what is wrong.
         _ => LevelFilter::ERROR,
     });
     if let Err(failure) = logs {

@@ -244,7 +244,7 @@ pub(crate) fn is_live(record: &TaskRecord) -> bool {
     record.state.as_ref().is_ok_and(|s| !s.code().is_terminal())
 }
 
-/// Whether the task has ended, or is set aside.
+/// Whether the task has ended, or is quarantined.
 pub(crate) fn is_ended(record: &TaskRecord) -> bool {
     !is_live(record)
 }

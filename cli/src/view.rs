@@ -42,7 +42,7 @@ pub(crate) struct View<'a> {
     pub(crate) errors: &'a [ErrorEntry],
     pub(crate) errors_total: u64,
     pub(crate) last_command: Option<&'a LastCommand>,
-    /// Why the record cannot be read, for one that is set aside.
+    /// Why the record cannot be read, for one that is quarantined.
     pub(crate) quarantined: Option<String>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,

@@ -35,7 +35,7 @@ impl Deadline {
         Self(timeout.and_then(|t| Some((Instant::now().checked_add(t)?, t))))
     }
 
-    /// Waits for something. `what` is told when the time was not enough.
+    /// Waits for something. The error of a timeout names `what`.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::store::TaskView;
 
 /// Tells how much of something is used, in percent.
 pub trait Probe: Send + Sync + Debug {
-    /// The use now, in percent (above 100 where that can be); `None` when it cannot be told, which
+    /// The use now, in percent (above 100 where that can be); `None` when it is not known, which
     /// counts as nothing used.
     fn percent(&self) -> Option<f64>;
 }

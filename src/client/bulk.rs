@@ -162,7 +162,7 @@ impl Client {
 }
 
 fn is_ended(record: &TaskRecord) -> bool {
-    // One that is set aside is retried too.
+    // A quarantined one is retried too.
     record
         .state
         .as_ref()

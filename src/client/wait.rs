@@ -102,7 +102,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] when there is no such task, or it is deleted meanwhile;
-    /// [`Error::Corrupt`] when it is set aside; [`Error::Unavailable`].
+    /// [`Error::Corrupt`] when it is quarantined; [`Error::Unavailable`].
     pub async fn wait(
         &self,
         id: impl TryInto<TaskId, Error: Into<Invalid>>,

@@ -16,7 +16,7 @@
 //!
 //! # Stopping
 //!
-//! A handler is told when it should stop: an operator sent a command, the node shuts down, the
+//! A handler is notified when it should stop: an operator sent a command, the node shuts down, the
 //! claim is lost. It has the stop grace of its kind (30 s by default) to return; then it is
 //! aborted, which for async code means: dropped at its next `.await`.
 //!

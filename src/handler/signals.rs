@@ -1,4 +1,4 @@
-//! What a running handler is told: commands, and that it should stop.
+//! What a running handler receives: commands, and the request to stop.
 
 use std::sync::{
     Arc,
@@ -29,18 +29,18 @@ impl Stop {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Delivered {
     commands: Vec<Command>,
     stop: Option<Stop>,
 }
 
 /// The side of the runner.
 #[derive(Debug)]
-pub(crate) struct Signals(watch::Sender<Told>);
+pub(crate) struct Signals(watch::Sender<Delivered>);
 
 impl Signals {
     pub(crate) fn new() -> (Self, Heard) {
-        let (tx, rx) = watch::channel(Told::default());
+        let (tx, rx) = watch::channel(Delivered::default());
         (
             Self(tx),
             Heard {
@@ -51,16 +51,16 @@ impl Signals {
     }
 
     pub(crate) fn tell(&self, signal: Signal) {
-        self.0.send_modify(|told| match signal {
+        self.0.send_modify(|reported| match signal {
             Signal::Command(command) => {
-                if command.aborts() && told.stop.is_none() {
-                    told.stop = Some(Stop::Command(command.clone()));
+                if command.aborts() && reported.stop.is_none() {
+                    reported.stop = Some(Stop::Command(command.clone()));
                 }
-                told.commands.push(command);
+                reported.commands.push(command);
             }
             // A lost claim stands above everything that was asked before.
-            Signal::Stop(reason) if told.stop.is_none() || reason == StopReason::LeaseLost => {
-                told.stop = Some(Stop::Node(reason));
+            Signal::Stop(reason) if reported.stop.is_none() || reason == StopReason::LeaseLost => {
+                reported.stop = Some(Stop::Node(reason));
             }
             Signal::Stop(_) => {}
         });
@@ -70,16 +70,16 @@ impl Signals {
 /// The side of the handler.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
-    rx: watch::Receiver<Told>,
+    rx: watch::Receiver<Delivered>,
     seen: Arc<AtomicUsize>,
 }
 
 impl Heard {
     pub(crate) async fn stop_requested(&self) -> Stop {
         let mut rx = self.rx.clone();
-        let told = rx.wait_for(|told| told.stop.is_some()).await;
-        match told {
-            Ok(told) => told
+        let reported = rx.wait_for(|reported| reported.stop.is_some()).await;
+        match reported {
+            Ok(reported) => reported
                 .stop
                 .clone()
                 .unwrap_or(Stop::Node(StopReason::LeaseLost)),
@@ -99,8 +99,11 @@ impl Heard {
         let mut rx = self.rx.clone();
         loop {
             let place = self.seen.load(Ordering::Acquire);
-            let command = match rx.wait_for(|told| told.commands.len() > place).await {
-                Ok(told) => told.commands.get(place).cloned(),
+            let command = match rx
+                .wait_for(|reported| reported.commands.len() > place)
+                .await
+            {
+                Ok(reported) => reported.commands.get(place).cloned(),
                 Err(_) => return None,
             };
             let next =

@@ -297,7 +297,7 @@ async fn join(
 ) -> Result<(crate::store::Lease, Instant), StartError> {
     let store_until = Instant::now() + config.store_wait;
     let mut name_until = Instant::now() + config.name_wait;
-    let mut told = false;
+    let mut reported = false;
     let mut pause = Duration::from_millis(200);
     loop {
         let coordinator = &**store.coordinator();
@@ -314,9 +314,9 @@ async fn join(
         match joined {
             Ok(held) => return Ok(held),
             Err(Error::AlreadyExists { .. }) if Instant::now() < name_until => {
-                if !told {
+                if !reported {
                     warn!(node = %spec.name, "the name is taken: waiting for that node's lease to end");
-                    told = true;
+                    reported = true;
                 }
                 sleep(Duration::from_millis(200)).await;
             }
@@ -335,7 +335,7 @@ async fn join(
     }
 }
 
-/// Keeps the engine told of the other nodes.
+/// Notifies the engine of changes among the other nodes.
 async fn peers(
     coordinator: Arc<dyn Coordinator>,
     changed: Arc<Notify>,

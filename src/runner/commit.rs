@@ -40,7 +40,7 @@ pub(super) async fn carry(
     to_engine: mpsc::UnboundedSender<In>,
 ) {
     let mut wait = Duration::from_millis(10);
-    let mut told = false;
+    let mut reported = false;
     loop {
         let commits = batch.iter().map(|(_, commit)| commit.clone()).collect();
         let answers = coordinator.commit(commits).await;
@@ -51,10 +51,10 @@ pub(super) async fn carry(
             match answer {
                 Err(e) if e.is_retryable() => {
                     if current == Some(commit.claim.lease) {
-                        if !told {
+                        if !reported {
                             let task = &commit.claim.task;
                             warn!(target: super::REPORTS, %task, error = %e, "a transition could not be stored; trying again");
-                            told = true;
+                            reported = true;
                         }
                         again.push((slot, commit));
                     } else {

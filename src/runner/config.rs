@@ -1,4 +1,4 @@
-//! What a runner can be told: [`KindConfig`] for a kind, and the limits of the whole node.
+//! The configuration of a runner: [`KindConfig`] for a kind, and the limits of the whole node.
 
 use std::{sync::Arc, time::Duration};
 

@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub tasks: Vec<RunningTask>,
 }
 
-/// What the engine is told.
+/// A request to the engine.
 pub(super) enum Control {
     Shutdown,
     Abort,

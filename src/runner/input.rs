@@ -25,7 +25,7 @@ pub(super) enum In {
     Nodes(Vec<NodeRecord>),
 }
 
-/// What the engine is told of the lease.
+/// What the lease reports to the engine.
 #[derive(Debug)]
 pub(super) enum LeaseEvent {
     Gained(Lease),

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use super::input::{In, LeaseEvent};
 use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
 
-/// What the lease is told by the engine.
+/// A request of the engine to the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) status: NodeStatus,
@@ -72,7 +72,7 @@ fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
     now
 }
 
-/// How often it is told again that a node cannot work.
+/// The interval at which the log repeats that a node cannot work.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 impl Keeper {
@@ -95,7 +95,7 @@ impl Keeper {
                 return;
             }
             if self.keep(&lease, until).await {
-                // Told to leave: every task has been given back.
+                // Asked to leave: every task has been released.
                 self.leave(&lease).await;
                 return;
             }
@@ -123,7 +123,7 @@ impl Keeper {
         (self.ttl / 3).min(Duration::from_secs(5))
     }
 
-    /// Resolves when the node is told to leave. It takes no news away from whoever waits for others.
+    /// Resolves when the node is asked to leave. Other waiters keep their news.
     fn told_to_leave(&self) -> impl Future<Output = ()> + use<> {
         let mut wanted = self.wanted.clone();
         async move {
@@ -132,12 +132,12 @@ impl Keeper {
         }
     }
 
-    /// Renews until it is told to leave (true) or the lease is lost (false).
+    /// Renews until it is asked to leave (true) or the lease is lost (false).
     async fn keep(&mut self, lease: &Lease, mut until: Instant) -> bool {
         let node = self.spec.name.clone();
         let mut next = Instant::now() + self.ttl / 3;
         let mut wait = self.ttl / 60;
-        let mut told = false;
+        let mut reported = false;
         let mut last = String::from("no answer");
         loop {
             let leave = tokio::select! {
@@ -182,9 +182,9 @@ impl Keeper {
                     until = renewed;
                     next = asked + self.ttl / 3;
                     wait = self.ttl / 60;
-                    if told {
+                    if reported {
                         info!(%node, lease = lease.id, "the lease is renewed again");
-                        told = false;
+                        reported = false;
                     }
                 }
                 Ok(Err(Error::Fenced(why))) => {
@@ -200,9 +200,9 @@ impl Keeper {
                 Ok(Err(e)) => {
                     next = Instant::now() + backoff(&mut wait, self.ttl / 6);
                     last = e.to_string();
-                    if !told {
+                    if !reported {
                         warn!(%node, lease = lease.id, error = %e, "the lease could not be renewed; trying again");
-                        told = true;
+                        reported = true;
                     }
                 }
                 Err(_) => {
@@ -213,10 +213,10 @@ impl Keeper {
         }
     }
 
-    /// Joins again, for as long as it takes; `None` when told to leave meanwhile.
+    /// Joins again, without a time limit; `None` when asked to leave meanwhile.
     async fn rejoin(&mut self) -> Option<(Lease, Instant)> {
         let mut wait = Duration::from_millis(50);
-        let mut told: Option<Instant> = None;
+        let mut reported: Option<Instant> = None;
         loop {
             if self.wanted.borrow().leave {
                 return None;
@@ -242,10 +242,10 @@ impl Keeper {
                     return None;
                 }
                 Err(e) => {
-                    if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+                    if reported.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
                         error!(node = %self.spec.name, error = %e,
                             "this node cannot work: it cannot join; it goes on trying");
-                        told = Some(Instant::now());
+                        reported = Some(Instant::now());
                     }
                     let pause = backoff(&mut wait, Duration::from_secs(5));
                     tokio::select! {

@@ -106,7 +106,7 @@ impl Runner {
     }
 
     /// Returns why the node stops, or has stopped, by itself: its store is gone
-    /// ([`Error::StoreGone`]). `None` while it works, and when it was told to stop.
+    /// ([`Error::StoreGone`]). `None` while it works, and when it was asked to stop.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }

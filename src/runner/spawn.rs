@@ -1,4 +1,4 @@
-//! Running one handler: in a task of its own, with its panics caught and told with their place.
+//! Running one handler: in a task of its own, with its panics caught and reported with their place.
 
 use std::{
     any::Any,

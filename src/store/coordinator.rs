@@ -131,8 +131,8 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Lists every live task of these kinds (`None`: of all), then tells what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
-    /// Of a task that this lease has claimed only its commands and its end are told after the list:
-    /// the answer of [`claim`](Self::claim) has told the rest.
+    /// Of a task that this lease has claimed only its commands and its end are reported after the list:
+    /// the answer of [`claim`](Self::claim) has reported the rest.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ pub trait Coordinator: Send + Sync + 'static {
     /// # Errors
     ///
     /// Per task: [`Error::Fenced`] when the lease has ended, [`Error::Corrupt`] for one that had to
-    /// be set aside, [`Error::Unavailable`].
+    /// be quarantined, [`Error::Unavailable`].
     async fn claim(&self, lease: &Lease, tasks: Vec<TaskId>)
     -> Vec<Result<Option<Claimed>, Error>>;
 

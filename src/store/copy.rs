@@ -139,7 +139,7 @@ impl<'a> Copier<'a> {
     }
 
     /// What is not the same in the target is replaced, also what was copied before and has gone on
-    /// there; otherwise it is left, and told.
+    /// there; otherwise it is left, and reported.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
@@ -180,7 +180,7 @@ impl<'a> Copier<'a> {
         }
         let mut claimed = self.claimed().await?;
         if claimed > 0 {
-            // Those of nodes that are gone have ended by the time that the ids are told.
+            // Claims of lost nodes have expired by the time that the ids are reported.
             self.from.transfer()?.ids().await?;
             claimed = self.claimed().await?;
         }
@@ -207,7 +207,7 @@ impl<'a> Copier<'a> {
         Ok(counts.iter().map(|count| count.claimed).sum())
     }
 
-    /// Copies; `progress` is told how far it is.
+    /// Copies; `progress` receives the number of tasks so far.
     ///
     /// # Errors
     ///

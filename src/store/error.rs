@@ -20,7 +20,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A record cannot be read. It is set aside with the reason, not lost.
+    /// A record cannot be read. It is quarantined with the reason, not lost.
     #[error("the record of {what} cannot be read: {reason}")]
     Corrupt {
         /// Whose record.

@@ -12,7 +12,7 @@ use super::{Change, CommandRecord, Error, TaskRecord, What, rules};
 ///
 /// # Guarantees
 ///
-/// - Places (of the submit, of commands, of changes) are numbers of the store that told them. A store
+/// - Places (of the submit, of commands, of changes) are numbers of the store that assigned them. A store
 ///   that takes the task gives new ones, in the same order.
 /// - The fence is not a place: it goes on growing. The next claim of the task has a greater one,
 ///   wherever it is made, so that what guards itself with fences refuses whoever had the task before.
@@ -58,7 +58,7 @@ impl Exported {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when the task is set aside, or one of its commands cannot be read;
+    /// [`Error::Corrupt`] when the task is quarantined, or one of its commands cannot be read;
     /// [`Error::Invalid`] (field `task`) when it is claimed: what is written while it is read would be
     /// missed.
     pub fn new(

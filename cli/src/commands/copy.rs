@@ -84,7 +84,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             args.from
         )));
     }
-    // What the source has against it is told before a target is made.
+    // Problems of the source are reported before a target is created.
     let nowhere = Store::open("memory:").await?;
     until_free(&Copier::new(&from, &nowhere), args.wait).await?;
     let to = global::open(&args.to).await.map_err(|e| e.about("to"))?;

@@ -13,7 +13,7 @@ use crate::{
 /// What to mend.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every check says ok, warning, error, or unknown where it cannot be told, and what to do. The exit code
+Every check says ok, warning, error, or unknown where the check could not be made, and what to do. The exit code
 is 1 when there is an error (with --strict: or a warning).
 
 Examples:
@@ -68,7 +68,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
-            // Whoever reads the findings is told there too.
+            // Readers of the findings get it too.
             if out.is_json() {
                 let found = failure.to_string();
                 out.json(&json!({

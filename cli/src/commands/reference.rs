@@ -143,7 +143,7 @@ fn meaning(arg: &Arg) -> String {
     if let Some(env) = arg.get_env() {
         let _ = write!(text, "; also `{}`", env.to_string_lossy());
     }
-    // One that is hidden is told in words: it depends on the machine.
+    // A hidden default is described in words: it depends on the machine.
     let defaults = arg.get_default_values();
     let shown = arg.get_action().takes_values() && !arg.is_hide_default_value_set();
     if !defaults.is_empty() && shown {

@@ -176,7 +176,7 @@ impl Args {
 
 /// Submits.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    // What is wrong with the options is told before a store is opened.
+    // Invalid options are reported before a store is opened.
     if args.lines.as_deref() == Some("-") && args.props.as_deref() == Some("-") {
         let text = "--lines and --props cannot both read standard input; put one into a file";
         return Err(Failure::Usage(text.into()));

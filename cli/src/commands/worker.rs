@@ -84,7 +84,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = args::duration)]
     pub(crate) lease_ttl: Duration,
 
-    /// How long a command may take to end when it is told to, whatever longer grace its task has
+    /// The longest time that a command gets to end after SIGTERM, also when its task has a longer grace
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = args::duration)]
     pub(crate) grace: Duration,
 

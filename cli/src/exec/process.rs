@@ -100,7 +100,7 @@ pub(crate) fn these(supervisor: Option<u32>) -> Arc<[Identity]> {
         .collect()
 }
 
-/// Every process of the machine that can be seen, with its group; `None` where that is not told.
+/// Every process of the machine that can be seen, with its group; `None` where the system does not show them.
 fn all() -> Option<impl Iterator<Item = (i32, Stat)>> {
     let dir = fs::read_dir("/proc").ok()?;
     Stat::of(std::process::id() as i32)?;

@@ -259,7 +259,7 @@ impl Supervisor {
         let us = std::process::id() as i32;
         let term_until = Instant::now() + grace;
         let give_up = term_until + AFTER_KILL;
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         let mut kills = grace.is_zero();
         let mut pause = Duration::from_millis(1);
         loop {
@@ -270,7 +270,7 @@ impl Supervisor {
             if left.is_empty() {
                 return;
             }
-            if told.is_empty() {
+            if reported.is_empty() {
                 warn!(
                     processes = left.len(),
                     "the worker has ended: ending what it left running"
@@ -290,7 +290,7 @@ impl Supervisor {
             }
             // What they start meanwhile is found by the next look.
             for (pid, stat) in left {
-                let new = told.insert((pid, stat.start));
+                let new = reported.insert((pid, stat.start));
                 if kills {
                     send(pid, Signal::SIGKILL);
                 } else if new {

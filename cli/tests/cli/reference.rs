@@ -9,7 +9,7 @@ fn the_reference_page_is_what_the_program_says() {
     let page = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         page == ran.out,
-        "docs/cli.md is stale; write it anew: cargo run -p windlass-cli -- reference > docs/cli.md"
+        "docs/cli.md is stale; write it again: cargo run -p windlass-cli -- reference > docs/cli.md"
     );
     // It is the same on every machine.
     let slots = page.lines().filter(|l| l.contains("one for each core"));

@@ -275,7 +275,7 @@ impl Engine {
         }
     }
 
-    /// Lets a task wait for a moment before it is claimed. Told again before that by the watch, if
+    /// Lets a task wait for a moment before it is claimed. The watch may report it again before, if
     /// anything about it changes.
     fn put_back(&mut self, view: TaskView) {
         let now = self.moment();

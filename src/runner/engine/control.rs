@@ -1,4 +1,4 @@
-//! What the node is told: by its own process, and by operators' node commands.
+//! Requests to the node: from its own process, and operators' node commands.
 
 use std::time::Duration;
 

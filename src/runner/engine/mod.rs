@@ -74,7 +74,7 @@ pub(super) struct Parts {
     pub(super) wanted: watch::Sender<Wanted>,
     /// Why the node has stopped by itself.
     pub(super) failure: Arc<OnceLock<Error>>,
-    /// Told when the other nodes are to be looked at again.
+    /// Notified when the other nodes have to be read again.
     pub(super) peers_changed: Arc<Notify>,
     pub(super) tx: mpsc::UnboundedSender<In>,
     pub(super) rx: mpsc::UnboundedReceiver<In>,

@@ -232,7 +232,7 @@ async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
         let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
         has_node |= name.is_some_and(|name| !name.contains('/'));
     };
-    // Whoever may not read those keys has no such namespace either.
+    // A user who may not read those keys has no such namespace either.
     let _ = link.scan_keys(0, "/nodes/", &mut look).await;
     if has_node {
         return Err(options::inside(namespace, "/", folder));

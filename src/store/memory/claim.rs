@@ -25,7 +25,7 @@ impl World {
         let state = row.state()?;
         let (claimable, abandoned) = match row.owner {
             // An unknown outcome is resolved by claiming anew: what was lost before that claim
-            // has been counted by it, and is told again for a caller that never heard of it.
+            // has been counted by it, and is returned again to a caller that did not get it.
             Some(owner) => (owner.lease == lease.id, owner.abandoned),
             None => (
                 rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),

@@ -8,7 +8,7 @@ use crate::store::{Error, What};
 
 impl World {
     pub(super) fn delete(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
-        // Whoever watches it is told while its kind is still known.
+        // Its watchers are notified while its kind is still known.
         self.touch(id);
         self.remove(id).ok_or_else(|| Error::no_task(id))?;
         self.record(id, What::Deleted, now);

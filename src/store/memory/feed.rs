@@ -25,8 +25,8 @@ impl World {
 struct Reader {
     shared: Arc<Shared>,
     latest: watch::Receiver<u64>,
-    /// The last change that was told.
-    told: u64,
+    /// The last change that was reported.
+    reported: u64,
 }
 
 impl Reader {
@@ -35,15 +35,15 @@ impl Reader {
             let wait = {
                 let (world, now) = self.shared.lock();
                 self.latest.mark_unchanged();
-                match world.after(self.told) {
+                match world.after(self.reported) {
                     Ok(changes) if changes.is_empty() => world.wait(now),
                     Ok(changes) => {
-                        self.told = changes.last().map_or(self.told, |c| c.seq);
+                        self.reported = changes.last().map_or(self.reported, |c| c.seq);
                         return Ok(changes);
                     }
                     Err(error) => {
                         // Said once: the stream goes on with what is left.
-                        self.told = world.first_seq - 1;
+                        self.reported = world.first_seq - 1;
                         return Err(error);
                     }
                 }
@@ -57,17 +57,17 @@ impl Shared {
     pub(super) fn changes(self: &Arc<Self>, after: Option<u64>) -> Result<ChangeStream, Error> {
         let (world, _) = self.lock();
         let newest = world.next_seq() - 1;
-        let told = after.unwrap_or(newest);
-        if told > newest {
-            return Err(Error::beyond(told, newest));
+        let reported = after.unwrap_or(newest);
+        if reported > newest {
+            return Err(Error::beyond(reported, newest));
         }
-        world.after(told)?;
+        world.after(reported)?;
         let latest = world.latest.subscribe();
         drop(world);
         let reader = Reader {
             shared: self.clone(),
             latest,
-            told,
+            reported,
         };
         let changes: ChangeStream = Box::pin(stream::unfold(reader, |mut reader| async move {
             let changes = reader.next().await;

@@ -48,7 +48,7 @@ impl World {
             self.record(&task, what, now);
             self.touch(&task);
         }
-        // A command that no node has answered goes with the node; its sender is told so.
+        // A command that no node has answered ends with the node; its sender gets that outcome.
         self.node_commands
             .retain(|_, command| command.lease != id || command.outcome.is_some());
         for watcher in self.watchers.values().filter(|w| w.lease == id) {

@@ -51,7 +51,7 @@ pub(super) struct Row {
     pub(super) version: u64,
     /// In which state it has ended, and when, which outlive that state too.
     pub(super) ended: Option<(Code, Timestamp)>,
-    /// Why it was set aside, if it was.
+    /// Why it was quarantined, if it was.
     pub(super) set_aside: Option<String>,
     pub(super) order: u64,
     pub(super) submitted_at: Timestamp,
@@ -142,7 +142,7 @@ pub(super) struct Watcher {
     pub(super) kinds: Option<Vec<Kind>>,
     /// The tasks that have changed, with their orders: an id may have been used again.
     pub(super) changed: BTreeSet<(TaskId, u64)>,
-    /// The order of the last node command that was told.
+    /// The order of the last node command that was reported.
     pub(super) node_command: u64,
     pub(super) notify: Arc<Notify>,
 }

@@ -1,6 +1,6 @@
 //! The watch of a node: which tasks have changed since it looked last.
 //!
-//! A watch keeps names, not events: events are levels, so what is told is made when it is read.
+//! A watch keeps names, not events: delivery is level-triggered, so an event is built when it is read.
 //! A slow reader costs one name per task at the most and never misses the last state of one.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -59,7 +59,7 @@ impl World {
         now: Timestamp,
         events: &mut Vec<Event>,
     ) {
-        // One that cannot be read is set aside here, and then it is gone.
+        // One that cannot be read is quarantined here, and then it is gone.
         let _ = self.read_state(&id, now);
         let row = self.tasks.get(&id).filter(|row| row.order == order);
         let Some(watcher) = self.watchers.get(&watcher) else {
@@ -103,8 +103,8 @@ impl World {
             }
             return Look::Events(events);
         }
-        let (lease, told) = (watcher.lease, watcher.node_command);
-        for (order, row) in self.node_commands.range(told + 1..) {
+        let (lease, reported) = (watcher.lease, watcher.node_command);
+        for (order, row) in self.node_commands.range(reported + 1..) {
             if row.lease == lease && row.outcome.is_none() {
                 events.push(Event::Node(QueuedNodeCommand {
                     order: *order,
@@ -115,7 +115,7 @@ impl World {
         let newest = self.node_commands.keys().next_back().copied();
         let mut changed = Vec::new();
         if let Some(watcher) = self.watchers.get_mut(&id) {
-            watcher.node_command = told.max(newest.unwrap_or(0));
+            watcher.node_command = reported.max(newest.unwrap_or(0));
             while changed.len() < BATCH
                 && let Some(task) = watcher.changed.pop_first()
             {
@@ -149,7 +149,7 @@ struct Reader {
     shared: Arc<Shared>,
     id: u64,
     notify: Arc<Notify>,
-    /// Whether the reset was told.
+    /// Whether the reset was reported.
     reset: bool,
     /// What is left of the list.
     list: Option<Vec<(TaskId, u64)>>,

@@ -115,7 +115,7 @@ impl World {
 
     /// Ends the claim of a task, if it has one, and answers what it was.
     pub(super) fn unclaim(&mut self, id: &TaskId) -> Option<Owner> {
-        // Told before and after: a watch may have interest only because its lease had the claim.
+        // Reported before and after: a watch may have interest only because its lease had the claim.
         self.touch(id);
         let owner = self.tasks.get_mut(id)?.owner.take()?;
         if let Some(lease) = self.leases.get_mut(&owner.lease) {
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Makes sure that the state of a task can be read: what is text is parsed, and a task whose
-    /// text is no state is set aside.
+    /// text is no state is quarantined.
     pub(super) fn read_state(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
         let Some(row) = self.tasks.get_mut(id) else {
             return Err(Error::no_task(id));

@@ -58,7 +58,7 @@ pub enum What {
         node: NodeName,
         /// The claim's fence.
         fence: Fence,
-        /// The claim before was lost, not given back.
+        /// The claim before was lost, not released.
         abandoned: bool,
     },
     /// It took a transition.
@@ -80,7 +80,7 @@ pub enum What {
         /// By this claim.
         fence: Fence,
     },
-    /// The claim was given back.
+    /// The claim was released.
     Dropped {
         /// This one.
         fence: Fence,
@@ -97,7 +97,7 @@ pub enum What {
     },
     /// An explicit retry started a new incarnation.
     Retried,
-    /// Its record cannot be read: it was set aside.
+    /// Its record cannot be read: it was quarantined.
     Quarantined,
     /// It was deleted, or pruned when its retention was over.
     Deleted,

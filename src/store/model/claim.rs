@@ -11,9 +11,9 @@ pub struct Claim {
     pub task: TaskId,
     /// Greater than that of every earlier claim of the task.
     pub fence: Fence,
-    /// The lease that it hangs on.
+    /// The lease to which it is attached.
     pub lease: u64,
-    /// Whatever the store wants to be given back with it (a row number, say).
+    /// Whatever the store expects back with it (a row number, say).
     pub token: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Claimed {
     pub state: State,
     /// The commands that wait for it, in order.
     pub commands: Vec<QueuedCommand>,
-    /// The claim before this one was lost, not given back.
+    /// The claim before this one was lost, not released.
     pub abandoned: bool,
 }
 

@@ -27,7 +27,7 @@ pub struct TaskView {
     /// Whether it sleeps: only then is `due` a time to wait for. Any other task that has a `due` can
     /// be claimed at once, since that time may come from a clock that is ahead.
     pub sleeping: bool,
-    /// The lease that its claim hangs on, if it is claimed.
+    /// The lease to which its claim is attached, if it is claimed.
     pub claimed_by: Option<u64>,
     /// Whether commands wait for it.
     pub commanded: bool,
@@ -67,7 +67,7 @@ pub enum Event {
     },
     /// A command for this node; to be answered with `acknowledge`.
     Node(QueuedNodeCommand),
-    /// Another node came, went, or told something new of itself: `peers` answers it. A store that
+    /// Another node came, went, or reported something new: `peers` returns it. A store that
     /// cannot tell at no cost does not: nodes ask now and then all the same.
     Peers,
 }

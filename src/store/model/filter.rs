@@ -23,7 +23,7 @@ const MAX_PAGE: u32 = 10_000;
 pub struct Filter {
     /// In one of these states; empty for any.
     pub states: Vec<Code>,
-    /// Only those that are set aside because their record cannot be read.
+    /// Only those that are quarantined because their record cannot be read.
     pub quarantined: bool,
     /// Of this kind.
     pub kind: Option<Kind>,

@@ -81,7 +81,7 @@ pub struct NodeRecord {
     /// What it said of itself.
     #[serde(flatten)]
     pub spec: NodeSpec,
-    /// What it told last.
+    /// What it reported last.
     #[serde(flatten)]
     pub status: NodeStatus,
     /// Its lease.

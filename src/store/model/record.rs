@@ -30,7 +30,7 @@ pub struct CommandRecord {
 pub struct TaskRecord {
     /// The task.
     pub task: Task,
-    /// Its state, or why that cannot be read ([`Error::Corrupt`]: the task is set aside).
+    /// Its state, or why that cannot be read ([`Error::Corrupt`]: the task is quarantined).
     pub state: Result<State, Error>,
     /// Its place among all submits.
     pub order: u64,
@@ -49,7 +49,7 @@ pub struct TaskRecord {
 pub struct Count {
     /// The kind.
     pub kind: Kind,
-    /// The state; `None` for those that are set aside.
+    /// The state; `None` for those that are quarantined.
     pub state: Option<Code>,
     /// How many.
     pub tasks: u64,

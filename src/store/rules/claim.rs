@@ -35,8 +35,8 @@ mod tests {
                 ..State::new(soon)
             };
             assert_eq!(is_claimable(&state, false, now), due, "{}", state.code());
-            let told = is_claimable(&state, true, now);
-            assert_eq!(told, commanded, "{} with a command", state.code());
+            let reported = is_claimable(&state, true, now);
+            assert_eq!(reported, commanded, "{} with a command", state.code());
         }
     }
 }

@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    fn told(result: Result<(), Error>) -> Option<(&'static str, usize)> {
+    fn reported(result: Result<(), Error>) -> Option<(&'static str, usize)> {
         match result {
             Ok(()) => None,
             Err(Error::TooLarge { field, bytes, .. }) => Some((field, bytes)),
@@ -59,8 +59,8 @@ mod tests {
     fn props_fill_a_store_to_the_last_byte() {
         let mut task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
         task.props = Json::new("props", &"x".repeat(8)).unwrap();
-        assert_eq!(told(check_task(&task, 10)), None);
-        assert_eq!(told(check_task(&task, 9)), Some(("props", 10)));
+        assert_eq!(reported(check_task(&task, 10)), None);
+        assert_eq!(reported(check_task(&task, 9)), Some(("props", 10)));
     }
 
     #[test]
@@ -77,14 +77,14 @@ mod tests {
     #[test]
     fn props_data_and_result_count_together() {
         let size = Size { data: 3, result: 4 };
-        assert_eq!(told(check(size, 3, 10)), None);
-        assert_eq!(told(check(size, 4, 10)), Some(("result", 11)));
+        assert_eq!(reported(check(size, 3, 10)), None);
+        assert_eq!(reported(check(size, 4, 10)), Some(("result", 11)));
         let size = Size { data: 4, result: 4 };
-        assert_eq!(told(check(size, 4, 10)), Some(("data", 12)));
+        assert_eq!(reported(check(size, 4, 10)), Some(("data", 12)));
     }
 
     #[test]
     fn a_state_without_data_fits_beside_any_props() {
-        assert_eq!(told(check(Size::default(), 99, 10)), None);
+        assert_eq!(reported(check(Size::default(), 99, 10)), None);
     }
 }

@@ -21,7 +21,7 @@ use crate::store::Claimed;
 ///
 /// A claim that is handed out is in the state store first, with the error of each abandoned claim
 /// before it. So the errors of abandoned claims that only the coordinator has, after all others, are
-/// those of claims that were lost or released before anybody was told.
+/// those of claims that were lost or released before any reader saw them.
 fn unreported(inner: &State, stored: Option<&State>) -> usize {
     let known =
         |entry: &ErrorEntry| stored.is_some_and(|stored| stored.errors.entries().contains(entry));
@@ -37,7 +37,7 @@ fn writes(state: &State) -> u64 {
     state.version.saturating_sub(others)
 }
 
-/// Whether the coordinator has never been told of a write to this state. What the state store has
+/// Whether the coordinator has never received a write to this state. What the state store has
 /// under its name is then left over from an earlier task: the first claim of a task is handed out
 /// only after a write of its own.
 pub(super) fn is_fresh(state: &State) -> bool {
@@ -48,7 +48,7 @@ pub(super) fn is_fresh(state: &State) -> bool {
 pub(super) struct Merged {
     /// The claim to hand out, with the whole state and without the commands that had their effect.
     pub(super) claimed: Claimed,
-    /// What the coordinator has to be told first.
+    /// The writes that the coordinator has to receive first.
     pub(super) recovery: Option<Write>,
 }
 

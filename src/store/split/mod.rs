@@ -128,7 +128,7 @@ impl Split {
         pad(answers, ids.len(), "load a state")
     }
 
-    /// Adds what the state store has to what the coordinator told of a task.
+    /// Adds the state store's part to the coordinator's part of a task.
     fn overlay(mut record: TaskRecord, loaded: Result<Option<State>, Error>) -> TaskRecord {
         let Ok(state) = &mut record.state else {
             return record;
@@ -199,7 +199,7 @@ impl Split {
     /// Removes the states of the tasks that `gone` counts, whose names the changes since then tell.
     async fn forget_deleted(&self, gone: u64, mut changes: ChangeStream) {
         let mut ids = Vec::new();
-        // Until as many are told as are gone, then whatever else is there at once: another's
+        // Until as many are reported as are gone, then whatever else is there at once: another's
         // deletions may stand between.
         let collect = async {
             loop {

@@ -27,7 +27,7 @@ pub(super) struct Batch<'c> {
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
     /// Nodes whose leases this transaction ends, with the leases and how many claims were lost: to
-    /// be told when it is durable.
+    /// be reported when it is durable.
     pub(super) lost: Vec<(String, i64, usize)>,
     /// The statements that were used in it, the last one last, by the place of their text.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
@@ -181,7 +181,7 @@ impl<'c> Batch<'c> {
         let result = work(self);
         match &result {
             Ok(_) => {}
-            Err(Stop::Told(_)) => {
+            Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
                 self.floor.set(None);

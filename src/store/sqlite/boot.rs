@@ -35,7 +35,7 @@ impl LeaseClock {
         }
     }
 
-    /// This process; `None` where it cannot be told.
+    /// This process; `None` where the system does not show it.
     pub(super) fn process(&self) -> Option<&str> {
         self.process.as_deref()
     }

@@ -69,7 +69,7 @@ pub(super) fn claim(
         Err(reason) => {
             tracing::error!(task = %id, reason, "a record cannot be read: the task is set aside");
             set_aside(batch, n, found.last, &reason)?;
-            return Err(Stop::Told(Error::corrupt_task(id, reason)));
+            return Err(Stop::Refused(Error::corrupt_task(id, reason)));
         }
     };
     let is_commanded = found.pending > 0;
@@ -80,7 +80,7 @@ pub(super) fn claim(
     // A file of an earlier version may hold a greater one that nothing has noted.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
     // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
-    // counted by it, and is told again to a caller that may never have heard of it.
+    // counted by it, and is returned again to a caller that may not have got it.
     let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;

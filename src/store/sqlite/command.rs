@@ -63,7 +63,7 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     )?;
     let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
     if code.is_some_and(Code::is_terminal) {
-        return Err(Stop::Told(Error::AlreadyFinished(send.task.clone())));
+        return Err(Stop::Refused(Error::AlreadyFinished(send.task.clone())));
     }
     let limit = batch.limits.max_bytes;
     rules::command::check(&send.command, props as usize, limit, batch.now)?;

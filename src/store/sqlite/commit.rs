@@ -65,7 +65,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         size: Size::of(state),
         state: match texts::to_json(state) {
             Ok(text) => text,
-            Err(Stop::Told(error)) => return Err(error),
+            Err(Stop::Refused(error)) => return Err(error),
             Err(Stop::Sql(error)) => return Err(Error::unavailable("write a state", error)),
         },
         outcomes: outcomes.collect::<Result<_, _>>()?,
@@ -93,13 +93,13 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         },
     )?;
     let Some((last, pending, props, version, owner)) = held else {
-        return Err(Stop::Told(Error::fenced(&claim.task)));
+        return Err(Stop::Refused(Error::fenced(&claim.task)));
     };
     let texts = match &commit.write {
         // It was applied before, and the answer was lost.
         Ok(texts) if texts.version == version => return Ok(()),
         _ if owner != Some(claim.lease as i64) => {
-            return Err(Stop::Told(Error::fenced(&claim.task)));
+            return Err(Stop::Refused(Error::fenced(&claim.task)));
         }
         Ok(texts) => texts,
         Err(error) => return Err(error.clone().into()),

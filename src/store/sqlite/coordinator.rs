@@ -60,11 +60,11 @@ impl Coordinator for SqliteStore {
         if !lives.await? {
             return Err(Error::lease_fenced(&lease.node));
         }
-        let (events, told) = tokio::sync::mpsc::channel(QUEUE);
+        let (events, reported) = tokio::sync::mpsc::channel(QUEUE);
         self.0
             .hub
             .add(Message::Watch(Watch::new(id, kinds, events)))?;
-        Ok(Box::pin(stream(self.0.clone(), told)))
+        Ok(Box::pin(stream(self.0.clone(), reported)))
     }
 
     async fn claim(

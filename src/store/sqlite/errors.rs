@@ -12,7 +12,7 @@ use crate::{MachineFault, store::Error};
 #[derive(Debug)]
 pub(super) enum Stop {
     Sql(Sql),
-    Told(Error),
+    Refused(Error),
 }
 
 impl From<Sql> for Stop {
@@ -23,13 +23,13 @@ impl From<Sql> for Stop {
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        Self::Told(error)
+        Self::Refused(error)
     }
 }
 
 impl From<windlass_statemachine::Invalid> for Stop {
     fn from(error: windlass_statemachine::Invalid) -> Self {
-        Self::Told(error.into())
+        Self::Refused(error.into())
     }
 }
 
@@ -37,7 +37,7 @@ impl From<windlass_statemachine::Invalid> for Stop {
 pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> {
     match result {
         Ok(value) => Ok(Ok(value)),
-        Err(Stop::Told(error)) => Ok(Err(error)),
+        Err(Stop::Refused(error)) => Ok(Err(error)),
         Err(Stop::Sql(error)) => Err(error),
     }
 }

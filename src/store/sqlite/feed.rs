@@ -30,7 +30,7 @@ impl Feed {
         let _ = self.changes.try_send(Err(error.clone()));
     }
 
-    /// Tells the next that is to be told.
+    /// Sends the next batch.
     pub(super) fn advance(&mut self, conn: &Connection) -> Sql<Progress> {
         if self.changes.capacity() < 2 {
             return Ok(Progress::Full);

@@ -116,7 +116,7 @@ struct Thread {
     settings: open::Settings,
     conn: Option<Connection>,
     bell: Arc<Bell>,
-    /// The `data_version` up to which everybody has been told everything.
+    /// The `data_version` up to which every reader has received everything.
     seen: Option<i64>,
     /// How often in a row somebody's queue was full.
     full: u32,
@@ -196,7 +196,7 @@ impl Thread {
             None => match open::reader(&self.files, self.settings) {
                 Ok(conn) => conn,
                 Err(Stop::Sql(error)) => return Err(error),
-                Err(Stop::Told(error)) => {
+                Err(Stop::Refused(error)) => {
                     tracing::warn!(%error, "cannot read what has changed; will try again");
                     return Ok(Some(FAILED));
                 }

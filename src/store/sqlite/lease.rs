@@ -108,7 +108,7 @@ pub(super) fn join(
     let name = node.name.as_str();
     let live = "SELECT 1 FROM leases WHERE node = ?1 AND ended_at IS NULL";
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
-        return Err(Stop::Told(Error::node_exists(&node.name)));
+        return Err(Stop::Refused(Error::node_exists(&node.name)));
     }
     // So that the end of the longest lease is still a number that SQLite can hold.
     let ms = i64::try_from(ttl.as_millis())
@@ -148,7 +148,7 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
         (lease.id as i64, now, status),
     )?;
     if renewed == 0 {
-        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
+        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! # Guarantees
 //!
 //! - What was answered with success is on the disk ([`Synchronous::Full`], the default).
-//! - A write whose transaction failed changed nothing, and is told as
+//! - A write whose transaction failed changed nothing, and is reported as
 //!   [`Error::Unavailable`]: nothing is lost when the disk is full.
 //! - Leases end by a clock that all processes of the machine share and that nobody can set. After
 //!   a restart of the machine all leases have ended.

@@ -47,7 +47,7 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
 pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
     let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
     let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
-        return Err(Stop::Told(Error::no_node(node)));
+        return Err(Stop::Refused(Error::no_node(node)));
     };
     let order = batch.change(0, 0, Log::node(lease))?;
     batch.run(
@@ -65,14 +65,14 @@ pub(super) fn acknowledge(
     outcome: &str,
 ) -> Result<(), Stop> {
     if !lives(batch.connection(), lease.id as i64)? {
-        return Err(Stop::Told(Error::lease_fenced(&lease.node)));
+        return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
     }
     let answered = batch.run(
         "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
         (order as i64, lease.id as i64, outcome),
     )?;
     if answered == 0 {
-        return Err(Stop::Told(Error::no_node_command(order)));
+        return Err(Stop::Refused(Error::no_node_command(order)));
     }
     Ok(())
 }

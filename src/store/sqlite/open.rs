@@ -93,7 +93,7 @@ pub(super) fn is_writable(_: &Path) -> bool {
 fn stop(path: &Path, stop: Stop) -> Error {
     match stop {
         Stop::Sql(error) => errors::opening(path, &error),
-        Stop::Told(error) => error,
+        Stop::Refused(error) => error,
     }
 }
 
@@ -178,7 +178,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     // Nothing is changed in a file that is not ours: this only reads.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
-        return Err(Stop::Told(errors::read_only(path)));
+        return Err(Stop::Refused(errors::read_only(path)));
     }
     let since = Instant::now();
     let mode = loop {
@@ -193,7 +193,7 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
         }
     };
     if mode != "wal" {
-        return Err(Stop::Told(Error::Unusable(format!(
+        return Err(Stop::Refused(Error::Unusable(format!(
             "'{}' is on a file system that does not let processes share memory (a network share?); \
              put it on a local disk",
             path.display()
@@ -319,7 +319,7 @@ mod tests {
         let path = folder.path().join("tasks.db");
         let (_files, conn) = writer(&path, &options(Synchronous::Full)).unwrap();
         let refused = |conn: &Connection| match is_durable(conn, &path, Synchronous::Full) {
-            Err(Stop::Told(Error::Unusable(text))) => text,
+            Err(Stop::Refused(Error::Unusable(text))) => text,
             other => panic!("{other:?}"),
         };
         for (level, number) in [("OFF", 0), ("NORMAL", 1)] {

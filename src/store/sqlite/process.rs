@@ -2,7 +2,7 @@
 //!
 //! All nodes on a SQLite file are processes of one machine. One that was killed cannot renew its
 //! lease, and cannot write either: its tasks need not wait for the lease to end. Only certainty
-//! counts here; whatever cannot be told leaves the lease its time.
+//! counts here; where the system does not show it, the lease runs out by time.
 //!
 //! A process may have a supervisor, which ends what the process has started. Then both hold the
 //! lease: the tasks are free when both have ended.
@@ -14,7 +14,7 @@ use std::{
 
 /// This process and its supervisor, as other processes of the machine can recognize them: their
 /// namespace of process ids, and for each its id there and when it was started. `None` where that
-/// cannot be told (not Linux).
+/// is not known (not Linux).
 pub(super) fn holders(supervisor: Option<u32>) -> Option<String> {
     Proc::new("/proc").holders(std::process::id(), supervisor)
 }

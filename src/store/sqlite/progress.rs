@@ -5,9 +5,9 @@
 pub(super) enum Progress {
     /// There will be nothing more for it.
     Ended,
-    /// It has been told everything.
+    /// It has received everything.
     Done,
-    /// It has to read first what it was told.
+    /// It has to read first what was sent to it.
     Full,
     /// There is more to tell.
     More,

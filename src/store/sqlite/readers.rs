@@ -46,7 +46,7 @@ impl Readers {
         let task = tokio::task::spawn_blocking(move || readers.read(read));
         match task.await.map_err(|e| failed(e.to_string()))? {
             Ok(value) => Ok(value),
-            Err(Stop::Told(error)) => Err(error),
+            Err(Stop::Refused(error)) => Err(error),
             Err(Stop::Sql(error)) => Err(errors::running(self.files.path(), operation, &error)),
         }
     }

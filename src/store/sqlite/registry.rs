@@ -145,9 +145,9 @@ impl Registry for SqliteStore {
             }
             Ok(last)
         });
-        let (changes, told) = tokio::sync::mpsc::channel(QUEUE);
+        let (changes, reported) = tokio::sync::mpsc::channel(QUEUE);
         let feed = Feed::new(start.await?, changes);
         self.0.hub.add(Message::Feed(feed))?;
-        Ok(Box::pin(stream(self.0.clone(), told)))
+        Ok(Box::pin(stream(self.0.clone(), reported)))
     }
 }

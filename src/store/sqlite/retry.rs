@@ -17,7 +17,7 @@ use crate::store::{
     },
 };
 
-/// The record of a task cannot be read: it stays, set aside with the reason, until an operator
+/// The record of a task cannot be read: it stays, quarantined with the reason, until an operator
 /// asks for a retry. Its claim, if it has one, ends.
 pub(super) fn set_aside(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;

@@ -1,4 +1,4 @@
-//! Reading records from rows. A record that cannot be read is told with the reason; it is never
+//! Reading records from rows. A record that cannot be read is reported with the reason; it is never
 //! a failure of the query.
 
 use rusqlite::{Row, types::ValueRef};
@@ -20,7 +20,7 @@ pub(super) const RECORD_TABLES: &str =
 pub(super) const RECORD_BY_STATE: &str =
     "CROSS JOIN tasks t ON t.n = s.n LEFT JOIN leases l ON l.id = s.owner";
 
-/// The text in a column; bytes that are no text are told as such.
+/// The text in a column; bytes that are no text are reported as such.
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => Ok(None),

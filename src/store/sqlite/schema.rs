@@ -199,9 +199,9 @@ fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> 
 mod tests {
     use super::*;
 
-    fn told(result: Result<(), Stop>) -> String {
+    fn reported(result: Result<(), Stop>) -> String {
         match result {
-            Err(Stop::Told(error)) => error.to_string(),
+            Err(Stop::Refused(error)) => error.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     fn a_newer_file_is_refused() {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate(&mut conn, "f", MIGRATIONS).unwrap();
-        let text = told(migrate(&mut conn, "f", &MIGRATIONS[..1]));
+        let text = reported(migrate(&mut conn, "f", &MIGRATIONS[..1]));
         assert!(text.contains("newer windlass (schema 4; this program knows up to 1)"));
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn another_programs_database_is_refused() {
         let mut conn = Connection::open_in_memory().unwrap();
         conn.execute("CREATE TABLE theirs (x)", []).unwrap();
-        let text = told(migrate(&mut conn, "f", MIGRATIONS));
+        let text = reported(migrate(&mut conn, "f", MIGRATIONS));
         assert!(text.contains("of another program"), "{text}");
     }
 }

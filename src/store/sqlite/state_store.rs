@@ -129,7 +129,7 @@ fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<State>, Error>> {
 /// Removes a state if it is the one that was seen.
 fn remove(batch: &Batch<'_>, removal: &StateRemoval) -> Result<(), Stop> {
     let stored = load(batch.connection(), &removal.task)?;
-    if removal.check(&stored).map_err(Stop::Told)? {
+    if removal.check(&stored).map_err(Stop::Refused)? {
         let id = removal.task.as_str();
         batch.run("DELETE FROM states_alone WHERE task = ?1", [id])?;
     }
@@ -147,7 +147,7 @@ fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> 
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     if stored.is_some_and(|stored| stored > new) {
-        return Err(Stop::Told(Error::fenced(&write.task)));
+        return Err(Stop::Refused(Error::fenced(&write.task)));
     }
     batch.run(
         "INSERT OR REPLACE INTO states_alone (task, incarnation, fence, version, state)

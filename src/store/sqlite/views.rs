@@ -15,7 +15,7 @@ use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
 /// A task as it is now.
 pub(super) enum View {
     Live(TaskView),
-    /// It has ended or is set aside.
+    /// It has ended or is quarantined.
     Ended(TaskId, Option<Kind>, Fence),
     Deleted(TaskId),
 }

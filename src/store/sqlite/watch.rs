@@ -26,7 +26,7 @@ pub(super) struct Watch {
     events: mpsc::Sender<Vec<Event>>,
     /// The last change that it knows of; `None` before the list has begun.
     seen: Option<i64>,
-    /// While it is told the list: the last row that was.
+    /// While the list is sent: the last row that was.
     listed: Option<i64>,
 }
 
@@ -49,7 +49,7 @@ impl Watch {
         self.events.is_closed()
     }
 
-    /// Tells the next that is to be told.
+    /// Sends the next batch.
     pub(super) fn advance(&mut self, conn: &Connection, views: &mut Views) -> Sql<Progress> {
         if !lease::lives(conn, self.lease)? {
             return Ok(Progress::Ended);
@@ -58,7 +58,7 @@ impl Watch {
             return Ok(Progress::Full);
         }
         let Some(seen) = self.seen else {
-            // What changes from here on is told after the list, whether the list has it or not.
+            // What changes from here on is sent after the list, whether the list has it or not.
             let newest = newest(conn)?;
             return Ok(self.tell(vec![Event::Reset], |watch| {
                 watch.seen = Some(newest);
@@ -131,9 +131,9 @@ impl Watch {
         Ok(self.tell(events, |watch| watch.listed = last))
     }
 
-    /// What these changes mean for the node: each task is told once, as it is now.
+    /// What these changes mean for the node: each task is sent once, as it is now.
     fn events(&self, conn: &Connection, views: &mut Views, touched: &[Touched]) -> Sql<Vec<Event>> {
-        let (mut events, mut told) = (Vec::new(), HashSet::new());
+        let (mut events, mut reported) = (Vec::new(), HashSet::new());
         for change in touched {
             match change.what {
                 NODE if change.detail == self.lease => {
@@ -144,7 +144,7 @@ impl Watch {
                 // Where a move gives the claim back, that is a change of its own.
                 MOVED if !change.ends() => {}
                 NODE | CHECKPOINTED => {}
-                _ if !told.insert(change.n) => {}
+                _ if !reported.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
                     // Another task may have its id by now, which has changes of its own.
                     Some(View::Deleted(id)) => events.push(Event::Gone {

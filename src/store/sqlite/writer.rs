@@ -27,7 +27,7 @@ use crate::{
 
 /// How many items a transaction takes before it is committed, though more wait.
 const MAX_ITEMS: usize = 2000;
-/// How often it is told again that this does not work.
+/// The interval at which the log repeats the failure.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 /// How often ended leases are looked for when nobody writes.
 const REAP_EVERY: Duration = Duration::from_millis(400);
@@ -162,7 +162,7 @@ impl Writer {
 
     /// From now on ended leases are looked for also when nobody writes.
     pub(super) fn keep_reaping(&self) {
-        // A thread that has stopped is told by the next job.
+        // A thread that has stopped is reported by the next job.
         let _ = self.jobs.send(Message::Reap);
     }
 }
@@ -171,7 +171,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.jobs.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // It has done what waited before. A panic in it was told where it happened.
+            // It has done what waited before. A panic in it was reported where it happened.
             let _ = thread.join();
         }
     }
@@ -180,7 +180,7 @@ impl Drop for Writer {
 struct Thread {
     setup: Setup,
     reap: bool,
-    /// When it was last told that ended leases cannot be looked for.
+    /// When the log last said that expired leases cannot be read.
     warned: Option<Instant>,
 }
 
@@ -286,7 +286,7 @@ impl Thread {
         match stop {
             Stop::Sql(error) => tracing::warn!(%error, "a write failed"),
             // The files have reported it.
-            Stop::Told(error) => tracing::debug!(%error, "a write was refused"),
+            Stop::Refused(error) => tracing::debug!(%error, "a write was refused"),
         }
         let tell = |operation| self.error(operation, stop);
         jobs.into_iter().for_each(|job| job.answer(Some(&tell)));
@@ -295,7 +295,7 @@ impl Thread {
     fn error(&self, operation: &'static str, stop: &Stop) -> Error {
         match stop {
             Stop::Sql(error) => errors::running(self.setup.files.path(), operation, error),
-            Stop::Told(error) => error.clone(),
+            Stop::Refused(error) => error.clone(),
         }
     }
 
@@ -305,7 +305,7 @@ impl Thread {
     fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
         let conn = &setup.conn;
-        let check = |phase| setup.files.check().map_err(|e| (Stop::Told(e), phase));
+        let check = |phase| setup.files.check().map_err(|e| (Stop::Refused(e), phase));
         check(Phase::Begin)?;
         begin(conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
         let work = |jobs: &mut [Box<dyn Job>]| {

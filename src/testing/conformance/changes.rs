@@ -84,7 +84,7 @@ pub async fn the_history_of_a_task(harness: &dyn Harness) {
     assert!(history.iter().all(in_time), "{history:?}");
 }
 
-/// A limit means the last changes, told oldest first.
+/// A limit means the last changes, reported oldest first.
 pub async fn a_limit_means_the_last(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -134,21 +134,21 @@ pub async fn changes_go_on_after_one(harness: &dyn Harness) {
     for n in 0..10 {
         kit.submit(&format!("t{n}")).await;
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..10 {
-        told.push(all.next().await);
+        reported.push(all.next().await);
     }
-    for (n, change) in told.iter().enumerate() {
+    for (n, change) in reported.iter().enumerate() {
         let mut rest = Reader::new(&kit, Some(change.seq)).await;
-        for expected in &told[n + 1..] {
+        for expected in &reported[n + 1..] {
             assert_eq!(&rest.next().await, expected);
         }
     }
     // The history of a task is made of the same changes.
-    assert_eq!(kit.history("t3").await, told[3..4]);
+    assert_eq!(kit.history("t3").await, reported[3..4]);
 }
 
-/// Whoever goes on after 0 is told everything from the beginning on.
+/// A reader that starts after 0 receives everything from the beginning.
 pub async fn changes_from_the_beginning(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     for n in 0..3 {
@@ -189,7 +189,7 @@ pub async fn pruned_history_is_refused(harness: &dyn Harness) {
     })
     .await;
     assert_eq!(field(&error), "after", "{error}");
-    // What follows is told as ever.
+    // What follows is reported as ever.
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("b").await;
     assert_eq!(changes.next().await.task, id("b"));

@@ -36,12 +36,12 @@ pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
     assert_eq!(record.fence, claimed.claim.fence);
     assert_eq!(record.order, claimed.order);
     assert_eq!(record.state.unwrap().fence, claimed.claim.fence);
-    let told = What::Claimed {
+    let reported = What::Claimed {
         node: "n".parse().unwrap(),
         fence: claimed.claim.fence,
         abandoned: false,
     };
-    assert_eq!(kit.events("a").await.last(), Some(&told));
+    assert_eq!(kit.events("a").await.last(), Some(&reported));
 }
 
 /// A task has one owner.

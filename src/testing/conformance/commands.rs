@@ -41,10 +41,10 @@ pub async fn commands_queue_in_order(harness: &dyn Harness) {
     assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
     assert_eq!(kit.get("a").await.commands, 5);
     let claimed = kit.claim(&node, "a").await;
-    let told: Vec<_> = claimed.commands.iter().map(|c| c.command.clone()).collect();
-    assert_eq!(told, sent);
-    let told: Vec<_> = claimed.commands.iter().map(|c| c.order).collect();
-    assert_eq!(told, orders);
+    let reported: Vec<_> = claimed.commands.iter().map(|c| c.command.clone()).collect();
+    assert_eq!(reported, sent);
+    let reported: Vec<_> = claimed.commands.iter().map(|c| c.order).collect();
+    assert_eq!(reported, orders);
     let records = kit.registry().commands(&id("a")).await.unwrap();
     let kept: Vec<_> = records
         .iter()
@@ -56,9 +56,9 @@ pub async fn commands_queue_in_order(harness: &dyn Harness) {
             .iter()
             .all(|r| r.outcome.is_none() && r.task == id("a"))
     );
-    let told = kit.events("a").await.into_iter();
-    let told = told.filter(|what| matches!(what, What::Commanded { .. }));
-    assert_eq!(told.count(), 5, "each is told in the history");
+    let reported = kit.events("a").await.into_iter();
+    let reported = reported.filter(|what| matches!(what, What::Commanded { .. }));
+    assert_eq!(reported.count(), 5, "each is reported in the history");
 }
 
 /// Orders go on growing across the tasks and the incarnations of a namespace, so that a task which
@@ -222,7 +222,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
     );
 }
 
-/// Each outcome is recorded, leaves the queue, and is told to whoever asks.
+/// Each outcome is recorded, leaves the queue, and is returned to every caller that asks.
 pub async fn outcomes_are_recorded(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -259,8 +259,8 @@ pub async fn outcomes_are_recorded(harness: &dyn Harness) {
     let last = kit.state("a").await.last_command.unwrap();
     assert_eq!(last.order, orders[2]);
     let records = kit.registry().commands(&id("a")).await.unwrap();
-    let told: Vec<u64> = records.iter().map(|r| r.order).collect();
-    assert_eq!(told, orders, "those with an outcome are listed too");
+    let reported: Vec<u64> = records.iter().map(|r| r.order).collect();
+    assert_eq!(reported, orders, "those with an outcome are listed too");
     let sent = |at: Timestamp| at >= before - 1.second() && at <= kit.now() + 1.second();
     assert!(records.iter().all(|r| sent(r.sent_at)), "{records:?}");
 }
@@ -336,8 +336,8 @@ pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
     kit.send("a", "c2", Command::Pause).await;
     kit.coordinator().leave(&first).await.unwrap();
     let next = kit.claim(&second, "a").await;
-    let told: Vec<_> = next.commands.iter().map(|c| c.id.as_str()).collect();
-    assert_eq!(told, ["c1", "c2"]);
+    let reported: Vec<_> = next.commands.iter().map(|c| c.id.as_str()).collect();
+    assert_eq!(reported, ["c1", "c2"]);
 }
 
 /// A kill that was meant for a task which is gone hits no later task with its id.

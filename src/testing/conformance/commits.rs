@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{Commit, Error, What};
 
-/// A transition is stored with all that belongs to it, and told in the history.
+/// A transition is stored with all that belongs to it, and reported in the history.
 pub async fn a_transition_is_stored(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -20,7 +20,7 @@ pub async fn a_transition_is_stored(harness: &dyn Harness) {
     let state = kit.state("a").await;
     assert_eq!(state.status, Status::Sleeping { until });
     assert_eq!(state, claimed.state);
-    let told = kit.events("a").await;
+    let reported = kit.events("a").await;
     let moved = What::Moved {
         message: windlass_statemachine::ActionKind::Sleep,
         from: Code::Runnable,
@@ -28,9 +28,9 @@ pub async fn a_transition_is_stored(harness: &dyn Harness) {
         fence: claimed.claim.fence,
         command: None,
     };
-    assert!(told.contains(&moved), "{told:?}");
+    assert!(reported.contains(&moved), "{reported:?}");
     let fence = claimed.claim.fence;
-    assert_eq!(told.last(), Some(&What::Dropped { fence }));
+    assert_eq!(reported.last(), Some(&What::Dropped { fence }));
 }
 
 /// Data and result come back as they went in: large ones, large numbers, any text.
@@ -106,8 +106,8 @@ pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
         assert_eq!(kit.get("a").await.node, Some("n".parse().unwrap()));
     }
     let fence = claimed.claim.fence;
-    let told = kit.history("a").await;
-    assert_eq!(told.last().unwrap().what, What::Checkpointed { fence });
+    let reported = kit.history("a").await;
+    assert_eq!(reported.last().unwrap().what, What::Checkpointed { fence });
 }
 
 /// A terminal state removes the claim, whether the write says so or not.
@@ -215,12 +215,14 @@ pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
         let error = kit.try_commit(&claimed, &message).await.unwrap_err();
         assert_eq!(field(&error), name);
         let Error::TooLarge {
-            bytes, limit: told, ..
+            bytes,
+            limit: reported,
+            ..
         } = error
         else {
             panic!("{error:?}")
         };
-        assert!(bytes > limit && told <= limit, "{bytes} of {told}");
+        assert!(bytes > limit && reported <= limit, "{bytes} of {reported}");
     }
     assert_eq!(kit.state("a").await, claimed.state);
     kit.commit(&mut claimed, &Message::complete()).await;

@@ -50,7 +50,7 @@ pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
     kit.renew(&next).await.unwrap();
 }
 
-/// Nodes are told with what they said of themselves, and what they told last.
+/// Nodes are listed with what they registered and what they reported last.
 pub async fn nodes_are_listed(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     assert_eq!(kit.registry().nodes().await.unwrap(), []);
@@ -125,7 +125,7 @@ pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
     kit.coordinator().leave(&node).await.unwrap();
 }
 
-/// The tasks of a lost node are told to the others within a second; the next claim is told that the
+/// The tasks of a lost node are reported to the others within a second; the next claim learns that the
 /// one before was abandoned, and counts it.
 pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -146,7 +146,7 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     let waited = claimed_at.elapsed();
     assert!(
         waited < harness.short_lease() + Duration::from_secs(2),
-        "told after {waited:?}"
+        "reported after {waited:?}"
     );
 
     let next = kit.claim(&survivor, "a").await;
@@ -157,15 +157,15 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     assert!(error.contains("lost"), "names the node: {error}");
     assert_eq!(next.state.data.clone().unwrap().as_str(), r#"{"n":1}"#);
     let fence = claimed.claim.fence;
-    let told = kit.events("a").await;
-    let place = |what: &What| told.iter().position(|w| w == what);
+    let reported = kit.events("a").await;
+    let place = |what: &What| reported.iter().position(|w| w == what);
     let lost = place(&What::Lost { fence });
     let again = place(&What::Claimed {
         node: "survivor".parse().unwrap(),
         fence: next.claim.fence,
         abandoned: true,
     });
-    assert!(lost.is_some() && lost < again, "{told:?}");
+    assert!(lost.is_some() && lost < again, "{reported:?}");
     let refused = kit.try_commit(&claimed, &Message::complete()).await;
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
 }
@@ -274,7 +274,7 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     kit.coordinator().leave(&node).await.unwrap();
     let gone = registry.node_outcome(order).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
-    // A later node with the name is not told.
+    // A later node with the name is not reported.
     let later = kit.node("n").await;
     let own = registry
         .send_node(&name, NodeCommand::Unfreeze)

@@ -113,11 +113,11 @@ async fn arrive_whole(from: &Kit, to: &Kit) {
     let came = export(to, &ids).await;
     for (sent, came) in sent.iter().zip(&came) {
         assert_eq!(sent.difference(came), None, "{sent:#?} became {came:#?}");
-        let told = |e: &Exported| -> Vec<What> {
+        let reported = |e: &Exported| -> Vec<What> {
             let history = e.clone().renumbered(1).history;
             history.into_iter().map(|c| c.what).collect()
         };
-        assert_eq!(told(sent), told(came), "the history");
+        assert_eq!(reported(sent), reported(came), "the history");
         assert!(came.fence >= sent.fence);
     }
     let record = to.registry().command(&command_of("done")).await.unwrap();
@@ -179,8 +179,8 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
         .await;
     let again = kit.claim(&node, "a").await;
     assert!(again.claim.fence > fence);
-    let told = kit.events("a").await;
-    let claims = told.iter().filter_map(|what| match what {
+    let reported = kit.events("a").await;
+    let claims = reported.iter().filter_map(|what| match what {
         What::Claimed { fence, .. } => Some(*fence),
         _ => None,
     });
@@ -199,7 +199,7 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
     assert!(kit.claim(&node, "a").await.claim.fence > again.claim.fence);
 }
 
-/// Commands that waited there wait here, in their order, and are told with the claim.
+/// Commands that waited there wait here, in their order, and are reported with the claim.
 pub async fn commands_that_waited_go_on_waiting(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere().await;
@@ -214,12 +214,12 @@ pub async fn commands_that_waited_go_on_waiting(harness: &dyn Harness) {
     kit.send("asleep", "wait-3", Command::Checkpoint).await;
     let node = kit.node("here").await;
     let claimed = kit.claim(&node, "asleep").await;
-    let told: Vec<_> = claimed
+    let reported: Vec<_> = claimed
         .commands
         .iter()
         .map(|c| c.id.as_str().to_owned())
         .collect();
-    assert_eq!(told, ["wait-1", "wait-2", "wait-3"]);
+    assert_eq!(reported, ["wait-1", "wait-2", "wait-3"]);
     assert!(claimed.commands.is_sorted_by_key(|c| c.order));
 
     let order = kit.send("paused", "resume", Command::Run).await;
@@ -325,21 +325,21 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     assert_eq!(kit.get("mine").await.commands, 1);
 }
 
-/// A claimed task is not told: what its owner writes meanwhile would be missed.
+/// A claimed task is not reported: what its owner writes meanwhile would be missed.
 pub async fn a_claimed_task_is_not_told(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("busy").await;
     kit.claimed(&node, "a").await;
     kit.submit("b").await;
     let ids = [id("a"), id("nobody"), id("b")];
-    let mut told = kit.transfer().export(&ids).await;
-    assert!(told.pop().unwrap().is_ok());
-    let missing = told.pop().unwrap();
+    let mut reported = kit.transfer().export(&ids).await;
+    assert!(reported.pop().unwrap().is_ok());
+    let missing = reported.pop().unwrap();
     assert!(
         matches!(missing, Err(Error::NotFound { .. })),
         "{missing:?}"
     );
-    let refused = told.pop().unwrap().unwrap_err();
+    let refused = reported.pop().unwrap().unwrap_err();
     assert_eq!(field(&refused), "task");
     assert!(refused.to_string().contains("busy"), "{refused}");
 }
@@ -349,20 +349,20 @@ pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
     let from = Kit::new(harness).await;
     let lost = from.node_for("lost", SHORT).await;
     from.claimed(&lost, "a").await;
-    let told = eventually("the end of a lease", async || {
+    let reported = eventually("the end of a lease", async || {
         one(from.transfer().export(&[id("a")]).await).ok()
     });
-    let told = told.await;
+    let reported = reported.await;
     let to = elsewhere().await;
-    import(&to, vec![told.clone()]).await;
+    import(&to, vec![reported.clone()]).await;
     let node = to.node("here").await;
     let claimed = to.claim(&node, "a").await;
     assert!(claimed.abandoned);
     assert_eq!(claimed.state.attempts, 1);
 
-    // And the other way: what is told again is the same.
+    // And the other way: what is reported again is the same.
     let back = Kit::new(harness).await;
-    import(&back, vec![told]).await;
+    import(&back, vec![reported]).await;
     let node = back.node("back").await;
     let claimed = back.claim(&node, "a").await;
     assert!(claimed.abandoned);

@@ -1,4 +1,4 @@
-//! Records that cannot be read: set aside with the reason, and nothing else suffers.
+//! Records that cannot be read: quarantined with the reason, and nothing else suffers.
 
 use windlass_statemachine::{Code, Command, Message};
 
@@ -81,13 +81,17 @@ pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
     assert!(nodes.iter().all(|n| n.claims == 0), "{nodes:?}");
 }
 
-/// It is listed with the reason, whether or not it was set aside yet.
+/// It is listed with the reason, whether or not it was quarantined yet.
 pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     for round in 0..2 {
         let error = kit.get("bad").await.state.unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
-        assert_eq!(kit.get("bad").await.task.id, id("bad"), "the rest is told");
+        assert_eq!(
+            kit.get("bad").await.task.id,
+            id("bad"),
+            "the rest is reported"
+        );
         assert_eq!(kit.list(Filter::default()).await, ["bad", "good"]);
         if round == 0 {
             set_aside(&kit).await;

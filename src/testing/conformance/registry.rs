@@ -16,7 +16,7 @@ pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
         let error = kit.registry().get(&id(name)).await.unwrap_err();
         let is_right = matches!(
             &error,
-            Error::NotFound { what: "task", name: told } if told == name
+            Error::NotFound { what: "task", name: reported } if reported == name
         );
         assert!(is_right, "{error:?}");
         let history = kit.registry().history(&id(name), 10).await;
@@ -270,7 +270,7 @@ pub async fn the_identity_is_durable(harness: &dyn Harness) {
 }
 
 /// A task that was deleted, or that replaces an ended one, has an order of its own: with it a task
-/// is told from another that had its id.
+/// is reported from another that had its id.
 pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;

@@ -344,7 +344,7 @@ pub async fn states_are_durable(harness: &dyn StateHarness) {
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
 }
 
-/// A state that cannot be read is told as such and left as it is; the others are loaded. Only
+/// A state that cannot be read is reported as such and left as it is; the others are loaded. Only
 /// a store that knows its fence without reading it takes a newer one in its place.
 pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
     let states = harness.states().await;

@@ -66,12 +66,12 @@ impl Watcher {
         let started = Instant::now();
         loop {
             let Some(event) = self.next().await else {
-                panic!("{what}: the watch ended before it was told");
+                panic!("{what}: the watch ended before it was reported");
             };
             if let Some(found) = is_meant(&event) {
                 return found;
             }
-            assert!(started.elapsed() < DEADLINE, "{what}: not told in time");
+            assert!(started.elapsed() < DEADLINE, "{what}: not reported in time");
         }
     }
 
@@ -93,7 +93,7 @@ impl Watcher {
         views
     }
 
-    /// Reads on until a task is told as it should be.
+    /// Reads on until a task is reported as it should be.
     pub(super) async fn task(
         &mut self,
         text: &str,
@@ -107,7 +107,7 @@ impl Watcher {
         .await
     }
 
-    /// Reads on until a task is told to be gone.
+    /// Reads on until a task is reported to be gone.
     pub(super) async fn gone(&mut self, text: &str) {
         self.until("the end of a task", |event| {
             matches!(event, Event::Gone { id, .. } if id.as_str() == text).then_some(())

@@ -63,7 +63,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
         let as_good_as_same = apart.is_some_and(|d| d < jiff::SignedDuration::from_millis(1));
         assert!(
             as_good_as_same || due == view.due,
-            "{due:?} is told as {view:?}"
+            "{due:?} is reported as {view:?}"
         );
         if name == "full" {
             assert_eq!((view.due, view.priority), (Some(start), 9));
@@ -71,7 +71,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
     }
 }
 
-/// Only the kinds that were asked for are told.
+/// Only the kinds that were asked for are reported.
 pub async fn it_tells_only_its_kinds(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -99,7 +99,7 @@ pub async fn it_tells_only_its_kinds(harness: &dyn Harness) {
         .await;
 }
 
-/// A new task is told.
+/// A new task is reported.
 pub async fn it_tells_of_new_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -111,7 +111,7 @@ pub async fn it_tells_of_new_tasks(harness: &dyn Harness) {
     assert!(view.due.is_some_and(|due| due <= kit.now()));
 }
 
-/// Claims, transitions and releases are told, to their owner and to others.
+/// Claims, transitions and releases are reported, to their owner and to others.
 pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -138,7 +138,7 @@ pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
     }
 }
 
-/// A task that has ended or was deleted is told to be gone; a retry tells it anew.
+/// A task that has ended or was deleted is reported as gone; a retry reports it again.
 pub async fn it_tells_of_the_end(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -157,7 +157,7 @@ pub async fn it_tells_of_the_end(harness: &dyn Harness) {
     watch.gone("a").await;
 }
 
-/// The owner of a task that is deleted is told.
+/// The owner of a deleted task is notified.
 pub async fn it_tells_the_owner_of_a_deletion(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -273,7 +273,7 @@ pub async fn an_end_names_the_claims_that_are_over(harness: &dyn Harness) {
         .await;
 }
 
-/// A command for an unclaimed task is told to all, one for a claimed task to its owner, with what
+/// A command for an unclaimed task is reported to all, one for a claimed task to its owner, with what
 /// it says.
 pub async fn it_tells_of_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -289,7 +289,7 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
     }
     let claimed = kit.claim(&node, "a").await;
     let order = kit.send("a", "c2", Command::Kill).await;
-    let told = watch
+    let reported = watch
         .until("a command for the owner", |event| match event {
             Event::Commands {
                 id: task, commands, ..
@@ -297,8 +297,11 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
             _ => None,
         })
         .await;
-    assert_eq!((told.command, told.id), (Command::Kill, command_of("c2")));
-    // What the others are told next is this task's end: no command before it was theirs.
+    assert_eq!(
+        (reported.command, reported.id),
+        (Command::Kill, command_of("c2"))
+    );
+    // The next event of the others is this task's end: no command before it was theirs.
     kit.try_commit(&claimed, &Message::complete())
         .await
         .unwrap();
@@ -310,14 +313,14 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
         .await;
 }
 
-/// Commands that wait for a claimed task are told to an owner who watches only now.
+/// Commands that wait for a claimed task are delivered to an owner that begins to watch now.
 pub async fn a_new_watch_tells_waiting_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
     kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Pause).await;
     let mut watch = kit.watch(&node).await;
-    let told = watch
+    let reported = watch
         .until("a waiting command", |event| match event {
             Event::Commands {
                 id: task, commands, ..
@@ -325,10 +328,13 @@ pub async fn a_new_watch_tells_waiting_commands(harness: &dyn Harness) {
             _ => None,
         })
         .await;
-    assert_eq!(told.iter().map(|c| c.order).collect::<Vec<_>>(), [order]);
+    assert_eq!(
+        reported.iter().map(|c| c.order).collect::<Vec<_>>(),
+        [order]
+    );
 }
 
-/// A thousand changes may be told in less events, but the last of each task is.
+/// A thousand changes may be merged into fewer events, but the last of each task arrives.
 pub async fn the_last_state_is_told(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -372,7 +378,7 @@ pub async fn the_last_state_is_told(harness: &dyn Harness) {
     }
 }
 
-/// Node commands are told once they are sent, and those that wait when the watch begins.
+/// Node commands are reported once they are sent, and those that wait when the watch begins.
 pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -381,7 +387,7 @@ pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
     let first = registry.send_node(name, NodeCommand::Freeze).await.unwrap();
     let mut watch = kit.watch(&node).await;
     let mut others = kit.watch(&other).await;
-    let told = async |watch: &mut Watcher, order: u64| {
+    let reported = async |watch: &mut Watcher, order: u64| {
         watch
             .until("a node command", |event| match event {
                 Event::Node(queued) if queued.order == order => Some(queued.command.clone()),
@@ -389,12 +395,12 @@ pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
             })
             .await
     };
-    assert_eq!(told(&mut watch, first).await, NodeCommand::Freeze);
+    assert_eq!(reported(&mut watch, first).await, NodeCommand::Freeze);
     let stop = NodeCommand::StopTask { task: id("a") };
     let second = registry.send_node(name, stop.clone()).await.unwrap();
     assert!(second > first);
-    assert_eq!(told(&mut watch, second).await, stop);
-    // The other node is told its own commands only.
+    assert_eq!(reported(&mut watch, second).await, stop);
+    // The other node receives its own commands only.
     let own = registry
         .send_node(&other.node, NodeCommand::Balance)
         .await
@@ -410,7 +416,7 @@ pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
         .await;
 }
 
-/// A node command that was answered is not told again.
+/// A node command that was answered is not reported again.
 pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
@@ -453,7 +459,7 @@ pub async fn it_ends_with_the_lease(harness: &dyn Harness) {
     assert!(matches!(refused, Some(Error::Fenced(_))), "{refused:?}");
 }
 
-/// A long list is told whole, and what comes meanwhile is not missed.
+/// A long list is reported whole, and what comes meanwhile is not missed.
 pub async fn a_long_list_is_whole(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;

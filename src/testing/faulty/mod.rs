@@ -1,4 +1,4 @@
-//! [`FaultyStore`]: a store that fails when it is told to.
+//! [`FaultyStore`]: a store that fails on request.
 
 mod coordinator;
 mod registry;

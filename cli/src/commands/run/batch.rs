@@ -157,7 +157,7 @@ impl Batch {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut open = true;
-        // What waits may just have been told to go on: it has to wait for two looks.
+        // A waiting task may just have been resumed: count it only if it still waits at the next look.
         let mut waiting = 0;
         loop {
             if (!open && self.live.is_empty()) || waiting > 2 {

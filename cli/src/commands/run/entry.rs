@@ -131,7 +131,7 @@ impl Maker {
             retry: args.retry.clone(),
             inputs: args.inputs.clone(),
         };
-        // What is wrong with the options is told as such, not for every line.
+        // An invalid option is reported once, not for every line.
         let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
         maker.finish(NewTask::new(KIND).props(&props))?;
         Ok(maker)
@@ -149,7 +149,7 @@ impl Maker {
     /// What is wrong with the line.
     pub(super) fn make(&self, line: &[u8]) -> Result<Entry, String> {
         match &self.what {
-            // The line's own number is told beside it.
+            // The error names the line's number too.
             What::Task => std::str::from_utf8(line)
                 .map_err(|e| format!("is not UTF-8 text at byte {}", e.valid_up_to() + 1))
                 .and_then(|line| self.task(line).map_err(|e| e.to_string()))

@@ -26,7 +26,7 @@ use crate::{
 const KEPT: usize = 10_000;
 /// How many of them the summary for people shows.
 const SHOWN: usize = 10;
-/// How often the progress is told where there is no terminal.
+/// The interval of progress lines where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Tells a person or a program how a run goes.
@@ -48,7 +48,7 @@ pub(super) struct Report {
     /// Tasks whose output could not be written.
     unwritten: u64,
     started: Instant,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Report {
@@ -72,7 +72,7 @@ impl Report {
             incomplete: 0,
             unwritten: 0,
             started: Instant::now(),
-            told: Instant::now(),
+            reported: Instant::now(),
         }
     }
 
@@ -230,9 +230,9 @@ impl Report {
     /// Shows how far it is: how many tasks run, and how many wait.
     pub(super) fn tick(&mut self, running: usize, waiting: usize) {
         self.tell_bar();
-        let due = self.screen.bar().is_none() && self.told.elapsed() >= TELL_EVERY;
+        let due = self.screen.bar().is_none() && self.reported.elapsed() >= TELL_EVERY;
         if due && !self.screen.is_out() {
-            self.told = Instant::now();
+            self.reported = Instant::now();
             let of = self.total.map_or_else(String::new, |t| format!(" of {t}"));
             let (done, speed) = (self.counts.settled(), self.speed());
             let text =

@@ -13,7 +13,7 @@ use crate::{exit::Failure, input, output::Output};
 
 /// How many lines are submitted at a time.
 const CHUNK: usize = 256;
-/// How many wrong lines are told of before nothing is run.
+/// How many invalid lines are reported; then nothing is run.
 const TOLD: u64 = 20;
 
 /// A line, with its number.

@@ -211,7 +211,7 @@ impl Batch {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
         let code = record.state.as_ref().map(windlass::State::code).ok();
         let batch = record.task.labels.get(BATCH);
-        // What completed is completed, whoever ran it. It runs again only as a task of this batch.
+        // What completed is completed, wherever it ran. It runs again only as a task of this batch.
         if batch != Some(&self.name) && (code != Some(Code::Completed) || self.settings.again) {
             let reason = match batch {
                 Some(other) => {

@@ -15,7 +15,7 @@ const NEAR: SignedDuration = SignedDuration::from_mins(1);
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Failed {
     pub(super) id: TaskId,
-    /// Failed, killed, deleted or set aside.
+    /// Failed, killed, deleted or quarantined.
     pub(super) state: String,
     pub(super) exit_code: Option<i32>,
     pub(super) signal: Option<i32>,

@@ -42,23 +42,23 @@ struct Standing {
     has_user: bool,
     /// They have: what they refuse from now on may be mended while we go on trying.
     accepted: AtomicBool,
-    /// When it was last told that they do not.
-    told: std::sync::Mutex<Option<Instant>>,
+    /// When the refusal was last reported.
+    reported: std::sync::Mutex<Option<Instant>>,
     complained: AtomicBool,
 }
 
-/// How often it is told that the servers do not take this process.
+/// The interval at which the log repeats that the servers refuse this process.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 impl Standing {
     fn complain(&self, reason: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
             error!(
                 reason,
                 "etcd does not take this process any more; it goes on trying"
             );
-            *told = Some(Instant::now());
+            *reported = Some(Instant::now());
         }
         self.complained.store(true, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Standing {
         if self.complained.load(Ordering::Relaxed) && self.complained.swap(false, Ordering::Relaxed)
         {
             info!("etcd takes this process again");
-            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 }
@@ -204,7 +204,7 @@ impl Link {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(e)) => {
                     let fault = Box::pin(self.judged(Fault::from(e))).await;
-                    // A connection that is known to be broken is made anew without being told to.
+                    // A connection that is known to be broken is opened again without a request.
                     if self.members() > 1 && is_of_the_member(&fault) {
                         Box::pin(self.leave(turn)).await;
                     }
@@ -224,7 +224,7 @@ impl Link {
     }
 
     /// What a fault means for this process: a token that is stale is renewed, and a refusal of one
-    /// that was taken before is told and may be lifted.
+    /// that was taken before is still there and may be lifted.
     async fn judged(&self, fault: Fault) -> Fault {
         let fault = match fault {
             Fault::StaleToken(_) => {
@@ -270,14 +270,14 @@ impl Link {
             return;
         }
         // Takes the place of the one with the same name.
-        let told = timeout(self.timeout, async {
+        let reported = timeout(self.timeout, async {
             self.client.add_endpoint(members.at(next)).await?;
             if members.at(next) != members.at(turn) {
                 self.client.remove_endpoint(members.at(turn)).await?;
             }
             Ok::<_, etcd_client::Error>(())
         });
-        match told.await {
+        match reported.await {
             Ok(Ok(())) => {}
             Ok(Err(e)) => warn!(error = %e, "cannot change to another member of etcd"),
             Err(_) => warn!("cannot change to another member of etcd: the client is stuck"),

@@ -63,9 +63,9 @@ impl Doctor {
                 let put = self.access.reader.link.call(put).await;
                 put.map_err(|fault| fault.into_error(OPERATION))
             };
-            // A full quota is told by name, and must not hide the rest.
+            // A full quota is reported by name, and must not hide the rest.
             if let Err(error) = writes.measure(write).await {
-                let advice = "nothing can be written: see what else is told here";
+                let advice = "nothing can be written: see what else is reported here";
                 return Ok(Finding::new(
                     "latency",
                     Verdict::Error,
@@ -91,10 +91,13 @@ impl Doctor {
                 .unwrap_or_default();
             let name = name.trim_end_matches("/_metafora").to_owned();
             known.insert(kv.lease(), name.clone());
-            let told = parse::<Registration>(kv);
-            if let Ok(told) = &told {
-                known.extend(told.leases.iter().map(|lease| (*lease, name.clone())));
-                let skew = told.joined_at.duration_since(self.access.now()).as_secs();
+            let reported = parse::<Registration>(kv);
+            if let Ok(reported) = &reported {
+                known.extend(reported.leases.iter().map(|lease| (*lease, name.clone())));
+                let skew = reported
+                    .joined_at
+                    .duration_since(self.access.now())
+                    .as_secs();
                 ahead = ahead.max(skew);
             }
             let lasts = match kv.lease() {
@@ -165,7 +168,7 @@ impl Doctor {
     /// Whether a lease still holds.
     async fn lasts(&self, lease: i64) -> Result<bool, Error> {
         match self.access.reader.link.lease(lease).await {
-            Ok(told) => Ok(told.is_some_and(|told| told.ttl() > 0)),
+            Ok(reported) => Ok(reported.is_some_and(|reported| reported.ttl() > 0)),
             Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => Err(fault.into_error(OPERATION)),
             Err(_) => Ok(false),
         }

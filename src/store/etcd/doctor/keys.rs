@@ -192,7 +192,7 @@ impl KeyCheck {
         );
         let states = namespace.states.iter().filter(|id| !exists(id, false));
         let states: Strays = states.map(ToString::to_string).collect();
-        // What is of no task is told as that: nothing reads it again.
+        // A key of no task is reported as such: nothing reads it again.
         let mut quarantined = namespace.quarantined.clone();
         for (id, reason) in namespace.aside.iter().filter(|(id, _)| exists(id, false)) {
             quarantined.add(format!("{id} ({reason})"));

@@ -43,7 +43,7 @@ impl Adoption {
     }
 
     /// Leaves the marker that a waiting task should have: the node that had it was lost, or is one
-    /// that leaves none. Whoever tries next leaves it, if this did not.
+    /// that leaves none. The next node that tries leaves it, if this did not.
     pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &State) {
         if found.parked.is_some() || Parked::of(state).is_none() {
             return;

@@ -15,7 +15,7 @@ use crate::store::{
     Claim, Claimed, Error, Lease, What,
     etcd::{
         client::Fault,
-        schema::{Hold, Of, Snapshot, records, told},
+        schema::{Hold, Of, Snapshot, records, reported},
         write::{Edit, Item, Tried},
     },
     rules,
@@ -43,7 +43,7 @@ struct Claimable {
     /// Who had it when it was lost.
     lost_by: Option<NodeName>,
     abandoned: bool,
-    /// The lease that the claim hangs on.
+    /// The lease to which the claim is attached.
     token: i64,
     /// When it is claimed.
     at: Timestamp,
@@ -232,7 +232,7 @@ impl Claimer {
         let fence = self.leases.access.reader.fences.of(at);
         let state = task.claimed(fence);
         let queue = task.found.queue;
-        let commands = told(&queue);
+        let commands = reported(&queue);
         for stored in queue.iter().filter(|stored| stored.command.is_err()) {
             self.adoption.reject(id.clone(), stored.clone());
         }

@@ -14,7 +14,7 @@ use crate::store::etcd::schema::Stored;
 /// One claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    /// The node's lease, and the one that the owner's key hangs on.
+    /// The node's lease, and the one that the owner's key is attached to.
     pub(crate) lease: u64,
     pub(crate) token: i64,
     pub(crate) node: NodeName,
@@ -59,7 +59,7 @@ impl Claims {
         self.node(lease)?.room()
     }
 
-    /// A claim that hung on this lease is no more.
+    /// A claim that was attached to this lease has ended.
     pub(crate) fn freed(&self, lease: u64, token: i64) {
         if let Some(node) = self.node(lease) {
             node.freed(token);
@@ -107,7 +107,7 @@ impl Claims {
         }
     }
 
-    /// Forgets a claim that is no more.
+    /// Forgets a claim that has ended.
     pub(crate) fn forget(&self, id: &TaskId, fence: Fence) {
         self.forget_if(id, |held| held.fence == fence);
     }

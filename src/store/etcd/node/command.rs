@@ -19,7 +19,7 @@ use crate::store::{
     },
 };
 
-/// How long an answer is kept for whoever asked.
+/// How long an answer is kept for the sender.
 const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Sends commands to nodes, and answers them. Clones are the same.

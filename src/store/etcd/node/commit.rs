@@ -124,7 +124,7 @@ impl Change for Transition<'_> {
         };
         let item = match item {
             Ok(item) => item,
-            // What the write itself says is wrong is told only by the live claim.
+            // An invalid write is reported only under the live claim.
             Err(error) => {
                 return match Box::pin(self.look()).await? {
                     Some(_) => Err(error),
@@ -138,7 +138,7 @@ impl Change for Transition<'_> {
         }
         let is_unknown = |order: &u64| held.queue.iter().all(|known| known.order != *order);
         if write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
-            // A command came since the claim, and no watch has told of it here. One that is still
+            // A command came since the claim, and no watch has delivered it here. One that is still
             // not there after reading was settled or deleted by others.
             let Some(now) = Box::pin(self.look()).await? else {
                 return Ok(Step::Done(()));

@@ -67,7 +67,7 @@ impl Leases {
             Err(fault) => return Err(fault.into_error(OPERATION)),
         };
         if !joined {
-            // If that fails it ends by itself: nothing hangs on it.
+            // If that fails it ends by itself: nothing is attached to it.
             let _ = self.access.reader.link.revoke(id).await;
             return Err(Error::node_exists(&spec.name));
         }
@@ -124,12 +124,12 @@ impl Leases {
 
     /// Writes how the node is, if that has changed, and waits for nothing: the lease is renewed
     /// whatever becomes of it, and a write may take as long as the members need for a new leader.
-    /// What was not told now is told with the next renewal.
+    /// A status that failed to arrive is sent with the next renewal.
     fn tell_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
         {
             let mut state = node.state();
             state.registration.status = *status;
-            if state.telling || state.told == Some(*status) {
+            if state.telling || state.reported == Some(*status) {
                 return;
             }
             state.telling = true;
@@ -139,9 +139,9 @@ impl Leases {
             while let Some(status) = node.to_be_told() {
                 // Until there is an answer, either may be stored.
                 match leases.register(&lease, &node).await {
-                    Ok(()) => node.state().told = Some(status),
+                    Ok(()) => node.state().reported = Some(status),
                     Err(error) => {
-                        debug!(node = %lease.node, %error, "its status was not told");
+                        debug!(node = %lease.node, %error, "could not report its status");
                         node.state().telling = false;
                         break;
                     }
@@ -201,7 +201,7 @@ impl Leases {
         }
     }
 
-    /// The lease that the next claim hangs on.
+    /// The lease that the next claim is attached to.
     pub(crate) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
         loop {
             if let Some(id) = self.claims.room(lease.id) {

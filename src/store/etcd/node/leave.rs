@@ -36,11 +36,11 @@ impl Leases {
     /// Releases the claims that hang on one lease of a node.
     async fn release(&self, lease: &Lease, id: i64) -> Result<(), Error> {
         for _ in 0..ROUNDS {
-            let told = self.access.reader.link.lease(id).await;
-            let Some(told) = told.map_err(|fault| fault.into_error(OPERATION))? else {
+            let reported = self.access.reader.link.lease(id).await;
+            let Some(reported) = reported.map_err(|fault| fault.into_error(OPERATION))? else {
                 break;
             };
-            let claims = told.keys().iter();
+            let claims = reported.keys().iter();
             let claims = claims.filter_map(|key| match self.access.keys().split(key)? {
                 (id, Part::Owner) => TaskId::new(id).ok(),
                 _ => None,
@@ -81,7 +81,7 @@ impl Leases {
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Owner, Of::State]);
         edit.delete(Of::Owner);
-        // What cannot be read is set aside by the next who wants it.
+        // What cannot be read is quarantined by the next who wants it.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default())?;
             edit.put_parked(&state)?;

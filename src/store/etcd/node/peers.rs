@@ -13,7 +13,7 @@ use crate::store::{
         client::Fault,
         read::Reader,
         schema::{
-            Part, Told,
+            Part, Reported,
             registrations::{self, METAFORA, record},
         },
     },
@@ -23,7 +23,7 @@ const OPERATION: &str = "list the nodes";
 
 #[derive(Default)]
 struct Copy {
-    nodes: BTreeMap<NodeName, Told>,
+    nodes: BTreeMap<NodeName, Reported>,
     /// The watch that keeps it in step is open.
     follows: bool,
 }
@@ -47,16 +47,16 @@ impl Peers {
     }
 
     /// All of them were read.
-    pub(crate) fn listed(&self, watch: u64, nodes: BTreeMap<NodeName, Told>) {
+    pub(crate) fn listed(&self, watch: u64, nodes: BTreeMap<NodeName, Reported>) {
         self.lock().entry(watch).or_default().nodes = nodes;
     }
 
     /// A registration was written, or (`None`) is gone.
-    pub(crate) fn changed(&self, watch: u64, node: NodeName, told: Option<Told>) {
+    pub(crate) fn changed(&self, watch: u64, node: NodeName, reported: Option<Reported>) {
         let mut copies = self.lock();
         let nodes = &mut copies.entry(watch).or_default().nodes;
-        match told {
-            Some(told) => nodes.insert(node, told),
+        match reported {
+            Some(reported) => nodes.insert(node, reported),
             None => nodes.remove(&node),
         };
     }
@@ -74,7 +74,7 @@ impl Peers {
     }
 
     /// The nodes, if a watch that is open knows them.
-    fn known(&self) -> Option<Vec<Told>> {
+    fn known(&self) -> Option<Vec<Reported>> {
         let copies = self.lock();
         let copy = copies.values().find(|copy| copy.follows)?;
         Some(copy.nodes.values().cloned().collect())
@@ -82,23 +82,23 @@ impl Peers {
 
     pub(crate) async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         let mut nodes = Vec::new();
-        for (lease, told) in self.registrations().await? {
+        for (lease, reported) in self.registrations().await? {
             let look = self.look_at_lease(lease).await;
             let look = look.map_err(|fault| fault.into_error(OPERATION))?;
             let Some((left, mut claims)) = look else {
                 continue;
             };
-            for lease in &told.leases {
+            for lease in &reported.leases {
                 let more = self.look_at_lease(*lease).await;
                 let more = more.map_err(|fault| fault.into_error(OPERATION))?;
                 claims += more.map_or(0, |(_, claims)| claims);
             }
-            nodes.push(record(lease, told, left * 1000, claims));
+            nodes.push(record(lease, reported, left * 1000, claims));
         }
         Ok(nodes)
     }
 
-    /// The same without asking anybody, where a watch is open: the claims are what the nodes told
+    /// The same without asking anybody, where a watch is open: the claims are what the nodes reported
     /// last, and how long their leases hold is not known. Nodes of Metafora are left out: they tell
     /// neither how much they have nor how much they could take, and take whatever is free, so that
     /// work released for their sake would all end up there.
@@ -107,32 +107,32 @@ impl Peers {
             Some(known) => known,
             None => self.registrations().await?,
         };
-        let ours = |(_, told): &Told| told.spec.version != METAFORA;
-        let peers = all.into_iter().filter(ours).map(|(lease, told)| {
-            let claims = u64::from(told.status.running);
-            record(lease, told, 0, claims)
+        let ours = |(_, reported): &Reported| reported.spec.version != METAFORA;
+        let peers = all.into_iter().filter(ours).map(|(lease, reported)| {
+            let claims = u64::from(reported.status.running);
+            record(lease, reported, 0, claims)
         });
         Ok(peers.collect())
     }
 
-    /// What the nodes told of themselves, with their leases.
-    async fn registrations(&self) -> Result<Vec<Told>, Error> {
+    /// What the nodes reported of themselves, with their leases.
+    async fn registrations(&self) -> Result<Vec<Reported>, Error> {
         let all = self.reader.link.get_all(&self.reader.keys.nodes()).await;
         let (all, _) = all.map_err(|fault| fault.into_error(OPERATION))?;
         let nodes = all
             .iter()
             .filter_map(|kv| registrations::read(&self.reader.keys, kv));
-        Ok(nodes.map(|(_, told)| told).collect())
+        Ok(nodes.map(|(_, reported)| reported).collect())
     }
 
     /// How long a lease still holds, in seconds, and how many claims hang on it; `None` when it is over.
     async fn look_at_lease(&self, lease: i64) -> Result<Option<(u64, u64)>, Fault> {
-        let Some(told) = self.reader.link.lease(lease).await? else {
+        let Some(reported) = self.reader.link.lease(lease).await? else {
             return Ok(None);
         };
         let is_claim =
             |key: &&Vec<u8>| matches!(self.reader.keys.split(key), Some((_, Part::Owner)));
-        let claims = told.keys().iter().filter(is_claim).count() as u64;
-        Ok(Some((told.ttl().unsigned_abs(), claims)))
+        let claims = reported.keys().iter().filter(is_claim).count() as u64;
+        Ok(Some((reported.ttl().unsigned_abs(), claims)))
     }
 }

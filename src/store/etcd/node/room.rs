@@ -31,7 +31,7 @@ pub(crate) struct NodeLease {
 pub(crate) struct State {
     pub(crate) registration: Registration,
     /// The status that is stored, if that is known.
-    pub(crate) told: Option<NodeStatus>,
+    pub(crate) reported: Option<NodeStatus>,
     /// It is being written.
     pub(crate) telling: bool,
     /// Each lease, and how many claims hang on it.
@@ -45,7 +45,7 @@ impl NodeLease {
             ttl,
             state: Mutex::new(State {
                 registration,
-                told: Some(NodeStatus::default()),
+                reported: Some(NodeStatus::default()),
                 telling: false,
                 leases: vec![(lease, 0)],
             }),
@@ -76,8 +76,8 @@ impl NodeLease {
     pub(crate) fn to_be_told(&self) -> Option<NodeStatus> {
         let mut state = self.state();
         let status = state.registration.status;
-        if state.told.take() == Some(status) {
-            (state.told, state.telling) = (Some(status), false);
+        if state.reported.take() == Some(status) {
+            (state.reported, state.telling) = (Some(status), false);
             return None;
         }
         Some(status)
@@ -89,7 +89,7 @@ impl NodeLease {
         self.state().leases.iter().map(left).sum()
     }
 
-    /// A claim that hung on this lease is no more.
+    /// A claim that was attached to this lease has ended.
     pub(crate) fn freed(&self, token: i64) {
         if let Some(found) = self.state().leases.iter_mut().find(|(id, _)| *id == token) {
             found.1 = found.1.saturating_sub(1);
@@ -147,7 +147,7 @@ mod tests {
             Some(status),
             "no answer: it is written again"
         );
-        node.state().told = Some(status);
+        node.state().reported = Some(status);
         assert_eq!(node.to_be_told(), None);
     }
 }

@@ -41,7 +41,7 @@ impl Reader {
     }
 
     /// Reads tasks that are to be claimed (what has ended is as good as gone), and the lease that
-    /// the key `node` hangs on at the revision of each.
+    /// the key `node` is attached to at the revision of each.
     pub(crate) async fn read_for_claim(
         &self,
         ids: &[TaskId],
@@ -160,7 +160,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How far back history is told, and when that was written.
+    /// How far back history is reported, and when that was written.
     pub(crate) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
         let kv = self.link.get_key(&self.keys.horizon()).await?;
         let horizon = kv.as_ref().and_then(|kv| parse(kv).ok());

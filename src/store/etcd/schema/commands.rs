@@ -103,7 +103,7 @@ impl Stored {
         }
     }
 
-    /// What a client is told of it; `None` for one that cannot be read.
+    /// What a client gets of it; `None` for one that cannot be read.
     pub(crate) fn record(&self, task: &TaskId) -> Option<CommandRecord> {
         Some(CommandRecord {
             id: self.id().ok()?,
@@ -126,8 +126,8 @@ impl Stored {
     }
 }
 
-/// The commands that can be told; those that cannot be read are not among them.
-pub(crate) fn told(queue: &[Stored]) -> Vec<QueuedCommand> {
+/// Returns the commands that can be read.
+pub(crate) fn reported(queue: &[Stored]) -> Vec<QueuedCommand> {
     let readable = queue.iter().filter_map(|stored| {
         Some(QueuedCommand {
             order: stored.order,

@@ -17,7 +17,7 @@ pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<State> {
     serde_json::from_value(stored.into()).ok()
 }
 
-/// The step that an end was come to by, in the table: nobody has told of it.
+/// The step in the table that led to an end that no write reported.
 pub(crate) fn step_to(to: Code) -> What {
     let (message, from) = match to {
         Code::Killed => (ActionKind::Kill, Code::Runnable),

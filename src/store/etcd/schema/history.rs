@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     place: u32,
-    /// The place of what came from another store, which has told one thing at a time.
+    /// The place of a line that came from another store, where each place has one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     what: Vec<What>,

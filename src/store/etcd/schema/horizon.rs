@@ -1,4 +1,4 @@
-//! [`Horizon`]: how far back history is told, and what is known of times in the past.
+//! [`Horizon`]: how far back history is reported, and what is known of times in the past.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// How many times of the past `maintain` remembers the revision of.
 const MARKS: usize = 64;
 
-/// `/NS/meta/horizon`: which revision it was at which time, and since which one history is told.
+/// `/NS/meta/horizon`: which revision it was at which time, and since which one history is reported.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Horizon {
-    /// Changes up to this revision are not told any more.
+    /// Changes up to this revision are not reported any more.
     pub(crate) pruned: i64,
     /// Times and the revisions then, oldest first.
     pub(crate) marks: Vec<(Timestamp, i64)>,
@@ -35,7 +35,7 @@ impl Horizon {
         last.is_none_or(|last| now.duration_since(last).abs() >= apart)
     }
 
-    /// Forgets the marks from the future, and those before which nothing is told any more.
+    /// Forgets the marks from the future, and those before which nothing is reported any more.
     pub(crate) fn drop_outdated(&mut self, before: Timestamp, now: Timestamp) {
         self.marks.retain(|(at, _)| (before..=now).contains(at));
     }

@@ -27,7 +27,7 @@ pub(crate) fn parse<T: DeserializeOwned>(kv: &KeyValue) -> Result<T, String> {
     serde_json::from_str(text_of(kv)?).map_err(|e| e.to_string())
 }
 
-/// Writes a value; what cannot be written is told with the field's name.
+/// Writes a value; what cannot be written is reported with the field's name.
 pub(crate) fn write<T: Serialize + ?Sized>(
     field: &'static str,
     value: &T,

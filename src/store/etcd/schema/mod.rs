@@ -16,7 +16,7 @@ pub(crate) mod records;
 pub(crate) mod registrations;
 pub(crate) mod snapshot;
 
-pub(crate) use commands::{Stored, told};
+pub(crate) use commands::{Stored, reported};
 pub(crate) use fences::{Fences, Marks};
 pub(crate) use history::Entry;
 pub(crate) use horizon::Horizon;
@@ -24,5 +24,5 @@ pub(crate) use keys::{Keys, Of, Part};
 pub(crate) use kv::{KeyValue, revision};
 pub(crate) use namespace::end_of;
 pub(crate) use records::{Envelope, Hold, Owner, Parked};
-pub(crate) use registrations::{Registration, Told};
+pub(crate) use registrations::{Registration, Reported};
 pub(crate) use snapshot::Snapshot;

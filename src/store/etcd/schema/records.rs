@@ -69,7 +69,7 @@ impl Envelope {
         parse(kv)
     }
 
-    /// What is told of a task whose own cannot be read.
+    /// What is reported of a task whose own cannot be read.
     pub(crate) fn foreign() -> Result<Self, String> {
         let kind: Kind = "default".parse().map_err(|e: Invalid| e.to_string())?;
         let nobody: TaskId = "x".parse().map_err(|e: Invalid| e.to_string())?;
@@ -166,8 +166,8 @@ pub(crate) struct Owner {
 
 /// The lease that an owner's key tells.
 pub(crate) fn lease_of(kv: &KeyValue) -> u64 {
-    let told = parse::<Owner>(kv).ok().and_then(|owner| owner.lease);
-    told.unwrap_or_else(|| u64::try_from(kv.lease()).unwrap_or(0))
+    let reported = parse::<Owner>(kv).ok().and_then(|owner| owner.lease);
+    reported.unwrap_or_else(|| u64::try_from(kv.lease()).unwrap_or(0))
 }
 
 /// Whether a node of Metafora is the owner.
@@ -180,7 +180,7 @@ pub(crate) fn is_foreign(kv: &KeyValue) -> bool {
 pub(crate) struct Parked {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Timestamp>,
-    /// Why the task is set aside, if it is.
+    /// Why the task is quarantined, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aside: Option<String>,
 }

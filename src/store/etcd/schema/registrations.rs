@@ -20,11 +20,11 @@ pub(crate) struct Registration {
     pub(crate) leases: Vec<i64>,
 }
 
-/// What is told as the version of a node that tells none.
+/// The version of a node that reports none.
 pub(crate) const METAFORA: &str = "metafora";
 
-/// What a node told of itself, and the lease that this hangs on.
-pub(crate) type Told = (i64, Registration);
+/// What a node reported of itself, and the lease to which that is attached.
+pub(crate) type Reported = (i64, Registration);
 
 /// The node that a key below `/NS/nodes/` belongs to, and the rest of the key.
 pub(crate) fn split<'a>(keys: &Keys, key: &'a [u8]) -> Option<(NodeName, &'a str)> {
@@ -33,13 +33,13 @@ pub(crate) fn split<'a>(keys: &Keys, key: &'a [u8]) -> Option<(NodeName, &'a str
 }
 
 /// Reads a registration; `None` for another key.
-pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Told)> {
+pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Reported)> {
     let (name, rest) = split(keys, kv.key())?;
     if rest != "_metafora" {
         return None;
     }
     // A node of Metafora tells nothing of itself.
-    let told: Registration = parse(kv).unwrap_or_else(|_| Registration {
+    let reported: Registration = parse(kv).unwrap_or_else(|_| Registration {
         spec: NodeSpec {
             name: name.clone(),
             kinds: None,
@@ -52,21 +52,21 @@ pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Told)> {
         joined_at: Timestamp::UNIX_EPOCH,
         leases: Vec::new(),
     });
-    Some((name, (kv.lease(), told)))
+    Some((name, (kv.lease(), reported)))
 }
 
-/// What a client is told of a node.
+/// What a client gets of a node.
 pub(crate) fn record(
     lease: i64,
-    told: Registration,
+    reported: Registration,
     lease_left_ms: u64,
     claims: u64,
 ) -> NodeRecord {
     NodeRecord {
-        spec: told.spec,
-        status: told.status,
+        spec: reported.spec,
+        status: reported.status,
         lease: u64::try_from(lease).unwrap_or(0),
-        joined_at: told.joined_at,
+        joined_at: reported.joined_at,
         lease_left_ms,
         claims,
     }

@@ -109,7 +109,7 @@ impl Snapshot {
         }
     }
 
-    /// Why it is set aside, if it is.
+    /// Why it is quarantined, if it is.
     pub(crate) fn aside(&self) -> Option<String> {
         let parked: Parked = parse(self.parked.as_ref()?).ok()?;
         parked.aside

@@ -1,4 +1,4 @@
-//! The history of one task: what its writes have told, its submit and its commands.
+//! The history of one task: the lines of its writes, its submit and its commands.
 
 use windlass_statemachine::TaskId;
 

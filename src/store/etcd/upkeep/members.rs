@@ -13,7 +13,7 @@ use crate::store::{
     examine::{Finding, Verdict},
 };
 
-/// From this part of the quota on it is told.
+/// The part of the quota from which its use is reported.
 const FULL: f64 = 0.8;
 /// A member that answered.
 pub(crate) struct Member {
@@ -24,8 +24,8 @@ pub(crate) struct Member {
     pub(crate) used: u64,
     pub(crate) leader: u64,
     pub(crate) errors: Vec<String>,
-    pub(crate) told: probe::Told,
-    /// How many seconds its clock was away from ours when it told.
+    pub(crate) reported: probe::Reported,
+    /// How many seconds its clock differed from ours when it reported.
     pub(crate) skew: Option<i64>,
 }
 
@@ -69,7 +69,7 @@ impl Members {
         let link = Link::connect(&options).await?;
         let mut client = link.maintenance();
         let status = link.call(client.status()).await?;
-        let told = probe::ask(endpoint, self.options.timeout).await;
+        let reported = probe::ask(endpoint, self.options.timeout).await;
         // Now: another member may keep the examination waiting.
         let now = self.access.now();
         let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();
@@ -81,8 +81,8 @@ impl Members {
             used: u64::try_from(status.raft_used_db_size()).unwrap_or(0),
             leader: status.leader(),
             errors: status.errors().to_vec(),
-            skew: told.clock.map(away),
-            told,
+            skew: reported.clock.map(away),
+            reported,
         })
     }
 }
@@ -90,7 +90,7 @@ impl Members {
 /// Of the member that is nearest to its quota: they need not have the same one.
 pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
     let share = |member: &Member| {
-        let quota = quota.or(member.told.quota)?;
+        let quota = quota.or(member.reported.quota)?;
         Some(member.size as f64 / quota.max(1) as f64)
     };
     let fullest = members.iter().filter(|m| share(m).is_some());
@@ -107,7 +107,7 @@ pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
         mib(largest.used),
         largest.endpoint
     );
-    let Some(quota) = quota.or(largest.told.quota) else {
+    let Some(quota) = quota.or(largest.reported.quota) else {
         let advice = "give the members' --quota-backend-bytes by --quota";
         let found = format!("{size}; the quota is not known");
         return Finding::new("size", Verdict::Unknown, found, advice);
@@ -136,7 +136,7 @@ pub(crate) fn member(endpoint: &str, size: u64, quota: Option<u64>) -> Member {
         used: size,
         leader: 1,
         errors: Vec::new(),
-        told: probe::Told { quota, clock: None },
+        reported: probe::Reported { quota, clock: None },
         skew: None,
     }
 }

@@ -1,4 +1,4 @@
-//! Purging and retention: what ended long ago goes, and the history before it is not told any more.
+//! Purging and retention: deletes tasks that ended long ago, and forgets the changes before them.
 //!
 //! What has ended is listed by its keys alone: when a record was written tells how old it is, and
 //! only one that may be either has to be read. What is found is gone through in steps, so that the

@@ -231,7 +231,7 @@ impl Entries {
         entry
     }
 
-    /// Every task with its submit order, but those that are set aside.
+    /// Every task with its submit order, but those that are quarantined.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u64, &TaskId)> {
         let kept = self.slots.iter().flatten();
         let listed = kept.filter(|packed| packed.mark != Packing::Aside);

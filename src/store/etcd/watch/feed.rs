@@ -43,9 +43,9 @@ struct Following {
     asked: bool,
     /// The connection that it is on.
     turn: usize,
-    /// The last revision that was read, and the last change that was told.
+    /// The last revision that was read, and the last change that was reported.
     seen: i64,
-    told: u64,
+    reported: u64,
 }
 
 impl Feed {
@@ -63,7 +63,7 @@ impl Feed {
             .get_all(&self.access.keys().horizon())
             .await
             .map_err(failed)?;
-        let (seen, told) = match after {
+        let (seen, reported) = match after {
             None => (newest, 0),
             Some(after) => {
                 let revision = revision_of(after);
@@ -92,7 +92,7 @@ impl Feed {
             asked: false,
             turn: self.access.reader.link.turn(),
             seen,
-            told,
+            reported,
         };
         // Opened here: from now on nothing is missed.
         following.stream = following.open().await.ok();
@@ -127,11 +127,11 @@ impl Following {
             match self.try_next().await {
                 Ok(changes) if changes.is_empty() => wait = Duration::from_millis(50),
                 Ok(changes) => return Ok(changes),
-                Err(Fault::Compacted) => return Err(Error::pruned(self.told)),
+                Err(Fault::Compacted) => return Err(Error::pruned(self.reported)),
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);
-                    warn!(%reason, "the stream of changes broke; going on from the last one told");
+                    warn!(%reason, "the stream of changes broke; going on from the last one reported");
                     sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                     wait = (wait * 2).min(Duration::from_secs(5));
                 }
@@ -182,8 +182,8 @@ impl Following {
         }
         self.stream = Some(stream);
         if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
-            // Told by itself for this watch: nothing before it is on its way, and what is compacted
-            // up to there was not missed. What was asked for is told for the stream (-1), and may
+            // Reported by itself for this watch: nothing before it is on its way, and what is compacted
+            // up to there was not missed. What was asked for is reported for the stream (-1), and may
             // come before the changes.
             let at = response.header().map_or(0, |header| header.revision());
             self.seen = self.seen.max(at);
@@ -206,9 +206,9 @@ impl Following {
             ));
             self.seen = self.seen.max(revision);
         }
-        changes.retain(|change| change.seq > self.told);
+        changes.retain(|change| change.seq > self.reported);
         if let Some(last) = changes.last() {
-            self.told = last.seq;
+            self.reported = last.seq;
         }
         Ok(changes)
     }

@@ -126,10 +126,10 @@ impl Watching {
     async fn run(mut self) {
         let node = self.lease.node.clone();
         let mut wait = Duration::from_millis(50);
-        let (mut listed, mut told) = (false, false);
+        let (mut listed, mut reported) = (false, false);
         loop {
             let before = self.seen;
-            let left = match self.follow(&mut listed, &mut told).await {
+            let left = match self.follow(&mut listed, &mut reported).await {
                 Ok(never) => match never {},
                 Err(left) => left,
             };
@@ -141,9 +141,9 @@ impl Watching {
                     listed = false;
                 }
                 Left::Broken(reason) => {
-                    if !told {
+                    if !reported {
                         warn!(%node, reason, "the watch broke; going on from the last revision seen");
-                        told = true;
+                        reported = true;
                     }
                     if self.seen != before {
                         wait = Duration::from_millis(50);
@@ -171,7 +171,7 @@ impl Watching {
     async fn follow(
         &mut self,
         listed: &mut bool,
-        told: &mut bool,
+        reported: &mut bool,
     ) -> Result<std::convert::Infallible, Left> {
         if !self.by.lives(&self.lease).await? {
             return Err(Left::Over);
@@ -183,9 +183,9 @@ impl Watching {
         let turn = self.by.reader.link.turn();
         let mut stream = self.open().await?;
         self.by.peers.follows(self.lease.id, true);
-        if *told {
+        if *reported {
             info!(node = %self.lease.node, "the watch goes on");
-            *told = false;
+            *reported = false;
         }
         let mut asked = false;
         let mut silent_at = Instant::now() + SILENCE;
@@ -238,8 +238,8 @@ impl Watching {
             seen,
         } = list(&self.by.reader, &self.by.claims, self.lease.id, &self.kinds).await?;
         let keys = &self.by.reader.keys;
-        let told = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
-        self.by.peers.listed(self.lease.id, told.collect());
+        let reported = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
+        self.by.peers.listed(self.lease.id, reported.collect());
         self.tell(vec![Event::Reset]).await?;
         for (id, (_, fence)) in &missing {
             self.by.claims.forget(id, *fence);
@@ -334,7 +334,7 @@ impl Watching {
             }
         }
         if response.events().is_empty() {
-            // Told by itself for one watch: nothing before it is on its way.
+            // Reported by itself for one watch: nothing before it is on its way.
             last = last.max(response.header().map_or(0, |header| header.revision()));
         }
         self.seen[which] = last;
@@ -354,11 +354,11 @@ impl Watching {
         };
         let ours = node == self.lease.node;
         if rest == "_metafora" {
-            let told = match event {
-                EventType::Put => registrations::read(keys, kv).map(|(_, told)| told),
+            let reported = match event {
+                EventType::Put => registrations::read(keys, kv).map(|(_, reported)| reported),
                 EventType::Delete => None,
             };
-            self.by.peers.changed(self.lease.id, node, told);
+            self.by.peers.changed(self.lease.id, node, reported);
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
             return match ours {
                 true if gone => Err(Left::Over),

@@ -64,7 +64,7 @@ pub(crate) async fn list(
         reader.link.scan_keys(at, &states, &mut take).await?;
     }
     let (mut nodes, node_at) = reader.link.get_all(&keys.nodes()).await?;
-    // Commands are told in their order, and what is older than the last one was told before.
+    // Commands are reported in their order, and what is older than the last one was reported before.
     nodes.sort_by_key(KeyValue::create_revision);
     Ok(Listed {
         mirror,

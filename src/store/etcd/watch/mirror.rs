@@ -1,7 +1,7 @@
 //! The mirror: what a node has to know of each task, kept in step with the keys.
 //!
 //! Keys of one task come by two watches, in no order between them, and some come twice after a
-//! broken stream. So each key only sets what it says, and what is told is made from all of them.
+//! broken stream. So each key only sets what it says, and what is reported is made from all of them.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::store::{
     Event, TaskView,
     etcd::schema::{
         Envelope, Fences, KeyValue, Keys, Parked, Part, Stored, json::parse, ranges::is_pointer,
-        records, told,
+        records, reported,
     },
 };
 
@@ -53,7 +53,7 @@ pub(crate) struct Mirror {
     in_changed: HashSet<(TaskId, u64)>,
     /// Those among them whose keys were deleted, and when.
     deleted: HashMap<(TaskId, u64), i64>,
-    /// Those among them that are not told before their mark has come.
+    /// Those among them that are not reported before their mark has come.
     releases: Releases,
 }
 
@@ -339,7 +339,7 @@ impl Mirror {
             && let Some(waiting) = waiting
         {
             let queue: Vec<Stored> = waiting.values().cloned().collect();
-            let commands = told(&queue);
+            let commands = reported(&queue);
             if !commands.is_empty() {
                 events.push(Event::Commands {
                     id,

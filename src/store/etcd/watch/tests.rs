@@ -28,8 +28,8 @@ fn parked(value: &str, revision: i64) -> KeyValue {
     KeyValue::new("/n/parked/a", value, revision)
 }
 
-/// What is told, in short: `owner`, `due` or `waits`, `commanded`, `gone`, `commands`.
-fn told(mirror: &mut Mirror) -> Vec<String> {
+/// The reported events, in short: `owner`, `due` or `waits`, `commanded`, `gone`, `commands`.
+fn reported(mirror: &mut Mirror) -> Vec<String> {
     let events = mirror.take(Instant::now()).into_iter();
     let short = events.map(|event| match event {
         Event::Task(view) => {
@@ -50,30 +50,30 @@ async fn a_task_is_told_as_it_is_once_whatever_has_come_of_it() {
     let (mut mirror, now) = (mirror(), Instant::now());
     mirror.task_key(Put, &task(1), now);
     mirror.task_key(Put, &owner(9, 2), now);
-    assert_eq!(told(&mut mirror), ["owner 9 due"]);
-    assert!(told(&mut mirror).is_empty());
-    // Until its mark has come, a task that is released is not told as one that can be claimed.
+    assert_eq!(reported(&mut mirror), ["owner 9 due"]);
+    assert!(reported(&mut mirror).is_empty());
+    // Until its mark has come, a task that is released is not reported as one that can be claimed.
     mirror.task_key(Delete, &owner(9, 3), now);
-    assert!(told(&mut mirror).is_empty());
+    assert!(reported(&mut mirror).is_empty());
     mirror.parked_key(Put, &parked("{}", 3), false);
-    assert_eq!(told(&mut mirror), ["waits"]);
+    assert_eq!(reported(&mut mirror), ["waits"]);
     mirror.task_key(Delete, &task(4), now);
-    assert_eq!(told(&mut mirror), ["gone"]);
+    assert_eq!(reported(&mut mirror), ["gone"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_comes_before_its_task_is_kept_for_it() {
     let (mut mirror, now) = (mirror(), Instant::now());
     mirror.parked_key(Put, &parked("{}", 5), false);
-    assert!(told(&mut mirror).is_empty());
+    assert!(reported(&mut mirror).is_empty());
     mirror.task_key(Put, &task(5), now);
-    assert_eq!(told(&mut mirror), ["waits"]);
+    assert_eq!(reported(&mut mirror), ["waits"]);
     // One from before what has come of the tasks is of a task that is not cared for.
     let other = KeyValue::new("/n/parked/b", "{}", 6);
     mirror.parked_key(Put, &other, false);
     mirror.tasks_are_at(6);
     mirror.task_key(Put, &KeyValue::new("/n/tasks/b", r#"{"kind":"k"}"#, 7), now);
-    assert_eq!(told(&mut mirror), ["due"]);
+    assert_eq!(reported(&mut mirror), ["due"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,23 +86,23 @@ async fn commands_are_told_to_the_lease_that_has_the_task() {
     mirror.task_key(Put, &task(1), now);
     let news = mirror.task_key(Put, &command(2), now);
     assert!(news.ours.is_none());
-    assert_eq!(told(&mut mirror), ["due commanded"]);
+    assert_eq!(reported(&mut mirror), ["due commanded"]);
     mirror.task_key(Put, &owner(LEASE, 3), now);
     let expected = [&*format!("owner {LEASE} due commanded"), "1 commands"];
-    assert_eq!(told(&mut mirror), expected);
+    assert_eq!(reported(&mut mirror), expected);
     assert!(mirror.task_key(Put, &command(4), now).ours.is_some());
     mirror.task_key(Delete, &command(5), now);
-    assert_eq!(told(&mut mirror), [format!("owner {LEASE} due")]);
+    assert_eq!(reported(&mut mirror), [format!("owner {LEASE} due")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_id_that_is_used_again_is_told_as_gone_and_as_another_task() {
     let (mut mirror, now) = (mirror(), Instant::now());
     mirror.task_key(Put, &task(1), now);
-    assert_eq!(told(&mut mirror), ["due"]);
+    assert_eq!(reported(&mut mirror), ["due"]);
     mirror.task_key(Delete, &task(2), now);
     mirror.task_key(Put, &task(3), now);
-    assert_eq!(told(&mut mirror), ["gone", "due"]);
+    assert_eq!(reported(&mut mirror), ["gone", "due"]);
 }
 
 #[tokio::test(start_paused = true)]

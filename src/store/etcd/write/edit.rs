@@ -198,8 +198,8 @@ impl<'a> Edit<'a> {
         end: Option<Code>,
     ) -> Result<(), Error> {
         for stored in queue {
-            let told = outcomes.iter().find(|(order, _)| *order == stored.order);
-            match (told, end) {
+            let reported = outcomes.iter().find(|(order, _)| *order == stored.order);
+            match (reported, end) {
                 (Some((_, outcome)), _) => self.put_outcome(stored, outcome.clone())?,
                 (None, Some(code)) => self.put_outcome(stored, rules::command::ended(code))?,
                 (None, None) => continue,

@@ -12,9 +12,13 @@ use crate::store::{
 pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
     let id = &exported.task.id;
     let mut parts = Vec::new();
-    // What the submit and the commands tell need not be told again.
-    let told = |what: &What| matches!(what, What::Submitted { .. } | What::Commanded { .. });
-    let lines: Vec<_> = exported.history.iter().filter(|c| !told(&c.what)).collect();
+    // What the submit and the commands report need not be reported again.
+    let reported = |what: &What| matches!(what, What::Submitted { .. } | What::Commanded { .. });
+    let lines: Vec<_> = exported
+        .history
+        .iter()
+        .filter(|c| !reported(&c.what))
+        .collect();
     let newest = lines.iter().rev().take(HISTORY as usize);
     for (back, change) in newest.enumerate() {
         // So that the writes to come cut them off one by one.
