@@ -7,8 +7,8 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use windlass::{
-    BoxError, Client, Code, Decision, Failure, KindConfig, Message, NewTask, RetryPolicy, Runner,
-    TaskContext,
+    BoxError, Client, Decision, Failure, KindConfig, Message, NewTask, RetryPolicy, Runner,
+    StateKind, TaskContext,
     store::{Filter, Page, Store},
 };
 
@@ -54,7 +54,7 @@ async fn main() -> Result<(), BoxError> {
     client.wait_idle(&Filter::default()).await?;
 
     let failed = Filter {
-        states: vec![Code::Failed],
+        states: vec![StateKind::Failed],
         ..Filter::default()
     };
     for record in client.list(&failed, Page::default()).await? {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use windlass::{
-    BoxError, Client, Message, NewTask, Runner, State, TaskContext, TaskId, async_trait,
+    BoxError, Client, Message, NewTask, Runner, TaskContext, TaskId, TaskState, async_trait,
     store::{Error, StateRemoval, StateStore, StateWrite, Store},
 };
 
@@ -49,7 +49,7 @@ impl JsonFolder {
         path.with_extension("json")
     }
 
-    fn load_one(&self, task: &TaskId) -> Result<Option<State>, Error> {
+    fn load_one(&self, task: &TaskId) -> Result<Option<TaskState>, Error> {
         let bytes = match fs::read(self.file(task)) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -118,7 +118,7 @@ impl JsonFolder {
 // enough for a few tasks. A busy store would use `tokio::task::spawn_blocking`.
 #[async_trait]
 impl StateStore for JsonFolder {
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         tasks.iter().map(|task| self.load_one(task)).collect()
     }
 

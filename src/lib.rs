@@ -102,10 +102,10 @@ pub use store::Store;
 pub use task::NewTask;
 
 pub use windlass_statemachine::{
-    self as statemachine, Action, ActionKind, Code, Command, CommandId, Decision, Effects,
-    ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName,
-    Outcome, Progress, QueuedCommand, Retry, RetryPolicy, State, Status, StopReason, SubmitTask,
-    Task, TaskId, Wake, task::Labels,
+    self as statemachine, Action, ActionKind, Command, CommandId, Decision, Effects, ErrorEntry,
+    ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName, Outcome,
+    Progress, QueuedCommand, Retry, RetryPolicy, StateKind, StopReason, SubmitTask, Task, TaskId,
+    TaskState, TaskStatus, Wake, task::Labels,
 };
 
 /// Compiles the code of the README.

@@ -158,13 +158,13 @@ impl<J> NewTask<J> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{Client, Code, Message, NewTask, store::Store};
+    /// use windlass::{Client, StateKind, Message, NewTask, store::Store};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
     /// let client = Client::new(&Store::open("memory:").await?);
     /// let hour = Duration::from_secs(3600);
     /// client.submit(NewTask::new("mail").id("reminder").start_in(hour)).await?;
-    /// assert_eq!(client.get("reminder").await?.state?.code(), Code::Sleeping);
+    /// assert_eq!(client.get("reminder").await?.state?.code(), StateKind::Sleeping);
     ///
     /// // A handler's message.
     /// let message = Message::complete().and_submit(NewTask::new("mail").start_in(hour));

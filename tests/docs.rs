@@ -6,7 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
-use windlass::{ActionKind, Code, statemachine::transition::TABLE};
+use windlass::{ActionKind, StateKind, statemachine::transition::TABLE};
 
 fn read(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -34,11 +34,13 @@ fn the_table_of_the_lifecycle_is_the_table_of_the_code() {
         .iter()
         .map(|row| row.iter().map(ToString::to_string).collect())
         .collect();
-    let code: Vec<Vec<String>> = Code::ALL
+    let code: Vec<Vec<String>> = StateKind::ALL
         .iter()
         .zip(TABLE)
         .map(|(from, row)| {
-            let to = row.iter().map(|to| to.map_or("–", Code::as_str).to_owned());
+            let to = row
+                .iter()
+                .map(|to| to.map_or("–", StateKind::as_str).to_owned());
             std::iter::once(from.to_string()).chain(to).collect()
         })
         .collect();

@@ -16,7 +16,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::{runtime::Runtime, sync::watch, time::sleep};
 use windlass::{
-    ActionKind, Code, Effects, Json, Message, NewTask, Runner, State, TaskContext,
+    ActionKind, Effects, Json, Message, NewTask, Runner, StateKind, TaskContext, TaskState,
     statemachine::machine::{Step, Write},
     store::{Claim, Commit, Lease, NodeSpec, NodeStatus, Store},
 };
@@ -209,7 +209,7 @@ async fn move_on(task: TaskContext, shared: Arc<Shared>, mut gate: watch::Receiv
 pub(crate) struct Held {
     store: Store,
     lease: Lease,
-    claims: Vec<(Claim, State)>,
+    claims: Vec<(Claim, TaskState)>,
 }
 
 impl Held {
@@ -280,7 +280,7 @@ impl Held {
     }
 }
 
-fn next(claim: &Claim, state: &mut State) -> Commit {
+fn next(claim: &Claim, state: &mut TaskState) -> Commit {
     state.version += 1;
     state.data = Some(Json::new("data", &data(state.version)).unwrap());
     Commit {
@@ -289,8 +289,8 @@ fn next(claim: &Claim, state: &mut State) -> Commit {
             state: state.clone(),
             steps: vec![Step {
                 message: ActionKind::Checkpoint,
-                from: Code::Runnable,
-                to: Code::Runnable,
+                from: StateKind::Runnable,
+                to: StateKind::Runnable,
                 command: None,
             }],
             outcomes: Vec::new(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use windlass::{
-    Client, Code, Kind, NodeName, TaskId,
+    Client, Kind, NodeName, StateKind, TaskId,
     store::{Filter, Page, TaskRecord},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct FilterArgs {
     /// In this state; several (with commas) for any of them
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
-    states: Vec<Code>,
+    states: Vec<StateKind>,
 
     /// Of this kind
     #[arg(long, value_name = "KIND")]

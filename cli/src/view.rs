@@ -6,10 +6,11 @@ use comfy_table::{Cell, Color};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Client, Code, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, Status, TaskId,
-    client::Waits,
+    Client, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, StateKind, TaskId,
+    TaskStatus,
+    client::WaitReason,
     statemachine::state::LastCommand,
-    store::{Change, NodeRecord, TaskRecord, What},
+    store::{Change, ChangeKind, NodeRecord, TaskRecord},
 };
 
 use crate::{exit::Failure, output::Output};
@@ -66,10 +67,10 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             state: state_name(record),
             since: state.map(|s| s.since),
             until: state.and_then(|s| match s.status {
-                Status::Sleeping { until } => Some(until),
+                TaskStatus::Sleeping { until } => Some(until),
                 _ => None,
             }),
-            due: state.and_then(windlass::State::due),
+            due: state.and_then(windlass::TaskState::due),
             attempts: state.map_or(0, |s| s.attempts),
             attempts_left: state.and_then(|s| s.attempts_left),
             claims: state.map_or(0, |s| s.claims),
@@ -85,7 +86,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),
             result: state.and_then(|s| match &s.status {
-                Status::Completed { result } => result.as_ref(),
+                TaskStatus::Completed { result } => result.as_ref(),
                 _ => None,
             }),
             errors: state.map_or(&[], |s| s.errors.entries()),
@@ -136,7 +137,7 @@ fn table(
     let rows = records.iter().map(|record| {
         let state = record.state.as_ref().ok();
         let due = match state.map(|s| &s.status) {
-            Some(Status::Sleeping { until }) => due(*until, now),
+            Some(TaskStatus::Sleeping { until }) => due(*until, now),
             _ => "-".into(),
         };
         vec![
@@ -147,7 +148,7 @@ fn table(
             text(due),
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
-            text(match nodes.and_then(|n| Waits::of(record, n, now)) {
+            text(match nodes.and_then(|n| WaitReason::of(record, n, now)) {
                 Some(waits) => waits.to_string(),
                 None => info(record),
             }),
@@ -164,22 +165,22 @@ pub(crate) fn text(value: impl std::fmt::Display) -> Cell {
 
 fn state_cell(record: &TaskRecord) -> Cell {
     let cell = text(state_name(record));
-    match record.state.as_ref().map(windlass::State::code) {
+    match record.state.as_ref().map(windlass::TaskState::code) {
         Ok(code) => cell.fg(color(code)),
         Err(_) => cell.fg(Color::Red),
     }
 }
 
 /// The colour of a state.
-pub(crate) fn color(code: Code) -> Color {
+pub(crate) fn color(code: StateKind) -> Color {
     match code {
-        Code::Runnable => Color::Cyan,
-        Code::Sleeping => Color::Blue,
-        Code::Paused => Color::Yellow,
-        Code::Fault => Color::Magenta,
-        Code::Completed => Color::Green,
-        Code::Failed => Color::Red,
-        Code::Killed => Color::DarkGrey,
+        StateKind::Runnable => Color::Cyan,
+        StateKind::Sleeping => Color::Blue,
+        StateKind::Paused => Color::Yellow,
+        StateKind::Fault => Color::Magenta,
+        StateKind::Completed => Color::Green,
+        StateKind::Failed => Color::Red,
+        StateKind::Killed => Color::DarkGrey,
     }
 }
 
@@ -191,15 +192,15 @@ fn info(record: &TaskRecord) -> String {
     };
     // What went wrong before a retry, or before it went well again, is in `get`.
     let went_wrong = match state.code() {
-        Code::Completed => false,
-        Code::Failed | Code::Killed => true,
+        StateKind::Completed => false,
+        StateKind::Failed | StateKind::Killed => true,
         _ => state.attempts > 0,
     };
     if went_wrong && let Some(last) = state.errors.last() {
         return last.error.clone();
     }
     match &state.progress {
-        Some(progress) if state.code() == Code::Runnable => progress_text(progress),
+        Some(progress) if state.code() == StateKind::Runnable => progress_text(progress),
         _ => String::new(),
     }
 }
@@ -215,8 +216,8 @@ pub(crate) fn progress_text(progress: &Progress) -> String {
 /// A change as a line, with the task's id or without.
 pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
     let what = match &change.what {
-        What::Submitted { state } => format!("submitted ({state})"),
-        What::Claimed {
+        ChangeKind::Submitted { state } => format!("submitted ({state})"),
+        ChangeKind::Claimed {
             node,
             fence,
             abandoned,
@@ -228,7 +229,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
             };
             format!("claimed by {node} (fence {fence}{lost})")
         }
-        What::Moved {
+        ChangeKind::Moved {
             message,
             from,
             to,
@@ -238,13 +239,13 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
             let by = command.map_or(String::new(), |c| format!(", command {c}"));
             format!("{from} → {to} by {message} (fence {fence}{by})")
         }
-        What::Checkpointed { fence } => format!("checkpoint (fence {fence})"),
-        What::Dropped { fence } => format!("claim given back (fence {fence})"),
-        What::Lost { fence } => format!("claim lost (fence {fence})"),
-        What::Commanded { command } => format!("command {command} sent"),
-        What::Retried => "started anew".into(),
-        What::Quarantined => "set aside: its record cannot be read".into(),
-        What::Deleted => "deleted".into(),
+        ChangeKind::Checkpointed { fence } => format!("checkpoint (fence {fence})"),
+        ChangeKind::Dropped { fence } => format!("claim given back (fence {fence})"),
+        ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
+        ChangeKind::Commanded { command } => format!("command {command} sent"),
+        ChangeKind::Retried => "started anew".into(),
+        ChangeKind::Quarantined => "set aside: its record cannot be read".into(),
+        ChangeKind::Deleted => "deleted".into(),
         // A newer library tells of more than this program knows.
         other => format!("{other:?}"),
     };

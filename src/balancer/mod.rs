@@ -6,7 +6,7 @@
 //!
 //! | balancer | takes | gives back |
 //! |---|---|---|
-//! | [`Everything`] | everything there is room for (the default) | nothing |
+//! | [`Greedy`] | everything there is room for (the default) | nothing |
 //! | [`Fair`] | no more than its share while others have room | what is over 120 % of the average |
 //! | [`Resource`] | nothing above a claim limit of memory or load | one task at a time above a release limit |
 //!
@@ -132,9 +132,9 @@ pub trait Balancer: Send + Sync + Debug {
 
 /// Takes everything there is room for, and gives nothing back.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Everything;
+pub struct Greedy;
 
-impl Balancer for Everything {}
+impl Balancer for Greedy {}
 
 #[cfg(test)]
 mod tests;

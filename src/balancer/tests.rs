@@ -2,7 +2,7 @@
 
 use windlass_statemachine::task::Labels;
 
-use super::{Balancer, Cluster, Everything, Fair, Peer};
+use super::{Balancer, Cluster, Fair, Greedy, Peer};
 use crate::store::{NodeRecord, NodeSpec, NodeStatus, TaskView};
 
 fn peer(name: &str, claims: u64) -> Peer {
@@ -106,9 +106,9 @@ fn by_default_a_balancer_takes_all_and_gives_nothing_back() {
         me: &me,
         others: &others,
     };
-    assert!(Everything.takes(&cluster, &task()));
+    assert!(Greedy.takes(&cluster, &task()));
     let mine = [task().id];
-    assert!(Everything.gives_back(&cluster, &mine, 1.0).is_empty());
+    assert!(Greedy.gives_back(&cluster, &mine, 1.0).is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Command, CommandId, Invalid, State, TaskId};
+use windlass_statemachine::{Command, CommandId, Invalid, StateKind, TaskId, TaskState};
 
 use super::Client;
 use crate::store::{Error, Filter, Page, SendCommand, TaskRecord};
@@ -136,12 +136,12 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `states`) for one that is not terminal, [`Error::Unavailable`].
-    pub async fn purge(&self, states: &[Code], age: Duration) -> Result<u64, Error> {
+    pub async fn purge(&self, states: &[StateKind], age: Duration) -> Result<u64, Error> {
         if let Some(live) = states.iter().find(|s| !s.is_terminal()) {
             let reason = format!("'{live}' is not an end; purge takes completed, failed, killed");
             return Err(Invalid::new("states", reason).into());
         }
-        let all = [Code::Completed, Code::Failed, Code::Killed];
+        let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
         let states = if states.is_empty() { &all[..] } else { states };
         let age = jiff::SignedDuration::try_from(age).unwrap_or(jiff::SignedDuration::MAX);
         let before = self
@@ -166,5 +166,5 @@ fn is_ended(record: &TaskRecord) -> bool {
     record
         .state
         .as_ref()
-        .map_or(true, |state: &State| state.code().is_terminal())
+        .map_or(true, |state: &TaskState| state.code().is_terminal())
 }

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use serde::de::DeserializeOwned;
-use windlass_statemachine::{Code, Invalid, Json, Status, TaskId};
+use windlass_statemachine::{Invalid, Json, StateKind, TaskId, TaskStatus};
 
 use super::{Client, Done};
 use crate::{
@@ -64,7 +64,7 @@ impl<J> Handle<J> {
     }
 
     /// The state in which the submit found the same task; `None` when it made a new one.
-    pub fn existing(&self) -> Option<Code> {
+    pub fn existing(&self) -> Option<StateKind> {
         match self.submitted {
             Some(Submitted::Existing(code)) => Some(code),
             Some(Submitted::New) | None => None,
@@ -145,7 +145,7 @@ pub struct TaskFailed {
     /// The task.
     pub id: TaskId,
     /// How it ended: failed or killed.
-    pub code: Code,
+    pub code: StateKind,
     /// The last error, if there has been one.
     pub error: Option<String>,
 }
@@ -154,9 +154,9 @@ impl TaskFailed {
     fn text(&self) -> String {
         let Self { id, code, error } = self;
         match error {
-            Some(error) if *code == Code::Failed => format!("task '{id}' failed: {error}"),
+            Some(error) if *code == StateKind::Failed => format!("task '{id}' failed: {error}"),
             Some(error) => format!("task '{id}' was {code}; its last error: {error}"),
-            None if *code == Code::Failed => format!("task '{id}' failed"),
+            None if *code == StateKind::Failed => format!("task '{id}' failed"),
             None => format!("task '{id}' was {code}"),
         }
     }
@@ -182,7 +182,7 @@ impl Done {
     /// not complete.
     pub fn result_json(&self) -> Option<&Json> {
         match &self.state.status {
-            Status::Completed { result } => result.as_ref(),
+            TaskStatus::Completed { result } => result.as_ref(),
             _ => None,
         }
     }
@@ -195,7 +195,7 @@ impl Done {
     /// [`WaitError::Failed`] when the task failed or was killed, [`WaitError::Unreadable`] when the
     /// result is not of that type.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, WaitError> {
-        let Status::Completed { result } = &self.state.status else {
+        let TaskStatus::Completed { result } = &self.state.status else {
             return Err(WaitError::Failed(TaskFailed {
                 id: self.task.id.clone(),
                 code: self.code(),

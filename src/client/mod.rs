@@ -15,13 +15,13 @@ pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use record::Done;
 pub use waiting::Waiting;
-pub use waits::Waits;
+pub use waits::WaitReason;
 
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, CommandRecord, Count, Error, Filter, NodeCommand, NodeRecord, Page,
-        SendCommand, Store, TaskRecord, rules,
+        Change, ChangeStream, CommandRecord, Error, Filter, NodeCommand, NodeRecord, Page,
+        SendCommand, Store, TaskCount, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -32,7 +32,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use windlass::{Client, Code, Command, NewTask, store::{Filter, Store}};
+/// use windlass::{Client, StateKind, Command, NewTask, store::{Filter, Store}};
 ///
 /// # #[tokio::main] async fn main() -> Result<(), windlass::BoxError> {
 /// let client = Client::new(&Store::open("memory:").await?);
@@ -44,7 +44,7 @@ use crate::{
 ///
 /// let mine = Filter { labels: vec![("team".into(), None)], ..Filter::default() };
 /// assert_eq!(client.list(&mine, Default::default()).await?.len(), 1);
-/// assert_eq!(client.get(&id).await?.state?.code(), Code::Runnable);
+/// assert_eq!(client.get(&id).await?.state?.code(), StateKind::Runnable);
 /// client.delete(&id).await?;
 /// # Ok(()) }
 /// ```
@@ -284,7 +284,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    pub async fn counts(&self) -> Result<Vec<Count>, Error> {
+    pub async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.store.registry().counts().await
     }
 

@@ -1,6 +1,6 @@
 //! [`Done`]: a task that has ended.
 
-use windlass_statemachine::{Code, State, Task};
+use windlass_statemachine::{StateKind, Task, TaskState};
 
 use crate::store::{Error, TaskRecord};
 
@@ -10,7 +10,7 @@ pub struct Done {
     /// The task.
     pub task: Task,
     /// Its last state.
-    pub state: State,
+    pub state: TaskState,
 }
 
 impl Done {
@@ -22,13 +22,13 @@ impl Done {
     }
 
     /// Completed, failed or killed.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> StateKind {
         self.state.code()
     }
 
     /// Whether it completed.
     pub fn is_completed(&self) -> bool {
-        self.code() == Code::Completed
+        self.code() == StateKind::Completed
     }
 
     /// The last error, if there has been one.

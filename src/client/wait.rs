@@ -7,10 +7,10 @@ use std::{
 
 use futures::StreamExt;
 use tokio::time::sleep;
-use windlass_statemachine::{Code, CommandId, Invalid, Outcome, TaskId};
+use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
 
 use super::{Client, Done, Waiting, name, waiting::Reporter};
-use crate::store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What};
+use crate::store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord};
 
 /// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -233,15 +233,15 @@ impl Client {
 
     /// A matching task that is runnable, in fault or claimed.
     async fn busy(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
-        let with = |codes: &[Code]| {
-            let asked = |code: &Code| filter.states.is_empty() || filter.states.contains(code);
-            let states: Vec<Code> = codes.iter().copied().filter(asked).collect();
+        let with = |codes: &[StateKind]| {
+            let asked = |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
+            let states: Vec<StateKind> = codes.iter().copied().filter(asked).collect();
             (!states.is_empty()).then(|| Filter {
                 states,
                 ..filter.clone()
             })
         };
-        if let Some(active) = with(&[Code::Runnable, Code::Fault])
+        if let Some(active) = with(&[StateKind::Runnable, StateKind::Fault])
             && let Some(found) = self.first(&active).await?
         {
             return Ok(Some(found));
@@ -267,13 +267,18 @@ impl Client {
 }
 
 /// The states of tasks that have not ended.
-const LIVE: [Code; 4] = [Code::Runnable, Code::Sleeping, Code::Paused, Code::Fault];
+const LIVE: [StateKind; 4] = [
+    StateKind::Runnable,
+    StateKind::Sleeping,
+    StateKind::Paused,
+    StateKind::Fault,
+];
 
 /// Whether a task may match no more after this.
-fn ends_a_wait(what: &What) -> bool {
+fn ends_a_wait(what: &ChangeKind) -> bool {
     !matches!(
         what,
-        What::Claimed { .. } | What::Checkpointed { .. } | What::Commanded { .. }
+        ChangeKind::Claimed { .. } | ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
     )
 }
 
@@ -286,14 +291,17 @@ fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
 }
 
 /// Whether there may be something to report of a task that is waited for.
-fn may_report(what: &What) -> bool {
-    !matches!(what, What::Checkpointed { .. } | What::Commanded { .. })
+fn may_report(what: &ChangeKind) -> bool {
+    !matches!(
+        what,
+        ChangeKind::Checkpointed { .. } | ChangeKind::Commanded { .. }
+    )
 }
 
-fn may_end(what: &What) -> bool {
+fn may_end(what: &ChangeKind) -> bool {
     match what {
-        What::Moved { to, .. } => to.is_terminal(),
-        What::Deleted | What::Quarantined => true,
+        ChangeKind::Moved { to, .. } => to.is_terminal(),
+        ChangeKind::Deleted | ChangeKind::Quarantined => true,
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use windlass_statemachine::FailedAttempt;
 
-use super::Waits;
+use super::WaitReason;
 use crate::store::{NodeRecord, TaskRecord};
 
 /// A report about a task that is waited for. Its text is one line.
@@ -16,14 +16,14 @@ pub enum Waiting {
     /// An attempt failed.
     Failed(FailedAttempt),
     /// No node runs the task, for this reason. Reported when the reason changes.
-    Waits(Waits),
+    WaitReason(WaitReason),
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failed) => failed.fmt(f),
-            Self::Waits(waits) => write!(f, "waits: {waits}"),
+            Self::WaitReason(waits) => write!(f, "waits: {waits}"),
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) struct Reporter<F> {
     report: F,
     /// How many errors the task had when it was looked at last; `None` before the first look.
     errors: Option<u64>,
-    waits: Option<Waits>,
+    waits: Option<WaitReason>,
 }
 
 impl<F: FnMut(Waiting)> Reporter<F> {
@@ -55,11 +55,11 @@ impl<F: FnMut(Waiting)> Reporter<F> {
             (self.report)(Waiting::Failed(failed));
         }
         self.errors = Some(total);
-        let waits = Waits::of(record, nodes, now);
+        let waits = WaitReason::of(record, nodes, now);
         if waits != self.waits
             && let Some(waits) = &waits
         {
-            (self.report)(Waiting::Waits(waits.clone()));
+            (self.report)(Waiting::WaitReason(waits.clone()));
         }
         self.waits = waits;
     }

@@ -1,4 +1,4 @@
-//! [`Waits`]: why a task that could be claimed is not.
+//! [`WaitReason`]: why a task that could be claimed is not.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use crate::store::{NodeRecord, TaskRecord};
 /// # Example
 ///
 /// ```
-/// use windlass::{Client, NewTask, client::Waits, store::Store};
+/// use windlass::{Client, NewTask, client::WaitReason, store::Store};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
 /// let client = Client::new(&Store::open("memory:").await?);
 /// let id = client.submit(NewTask::new("report")).await?;
 /// let (record, nodes) = (client.get(&id).await?, client.nodes().await?);
-/// assert_eq!(Waits::of(&record, &nodes, jiff::Timestamp::now()), Some(Waits::NoNode));
+/// assert_eq!(WaitReason::of(&record, &nodes, jiff::Timestamp::now()), Some(WaitReason::NoNode));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Waits {
+pub enum WaitReason {
     /// No live node has a handler for its kind.
     NoNode,
     /// Those that have one want other labels.
@@ -37,7 +37,7 @@ pub enum Waits {
     Lost(NodeName),
 }
 
-impl Waits {
+impl WaitReason {
     /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps, is
     /// paused, has ended), when a live node holds it, or when one with room will claim it.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
@@ -90,7 +90,7 @@ fn narrowed(
     Ok(left)
 }
 
-impl fmt::Display for Waits {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |nodes: &[NodeName]| {
             let names: Vec<&str> = nodes.iter().map(|n| n.as_str()).collect();
@@ -122,7 +122,7 @@ impl fmt::Display for Waits {
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{Fence, State, Status, Task};
+    use windlass_statemachine::{Fence, Task, TaskState, TaskStatus};
 
     use super::*;
     use crate::store::{NodeSpec, NodeStatus};
@@ -149,7 +149,7 @@ mod tests {
         let task = crate::NewTask::new("k").id("t").label("team", "a");
         let task: Task = task.build().unwrap().task;
         TaskRecord {
-            state: Ok(State::new(Timestamp::UNIX_EPOCH)),
+            state: Ok(TaskState::new(Timestamp::UNIX_EPOCH)),
             task,
             order: 1,
             submitted_at: Timestamp::UNIX_EPOCH,
@@ -159,33 +159,33 @@ mod tests {
         }
     }
 
-    fn why(record: &TaskRecord, nodes: &[NodeRecord]) -> Option<Waits> {
-        Waits::of(record, nodes, Timestamp::UNIX_EPOCH)
+    fn why(record: &TaskRecord, nodes: &[NodeRecord]) -> Option<WaitReason> {
+        WaitReason::of(record, nodes, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn every_reason_is_told_and_none_when_there_is_room() {
         let task = record();
-        assert_eq!(why(&task, &[]), Some(Waits::NoNode));
+        assert_eq!(why(&task, &[]), Some(WaitReason::NoNode));
         let mut other_kind = node("o");
         other_kind.spec.kinds = Some(vec!["other".parse().unwrap()]);
-        assert_eq!(why(&task, &[other_kind.clone()]), Some(Waits::NoNode));
+        assert_eq!(why(&task, &[other_kind.clone()]), Some(WaitReason::NoNode));
 
         let mut other_team = node("b");
         other_team.spec.labels.insert("team".into(), "b".into());
         let named = |name: &str| vec![name.parse().unwrap()];
         let nodes = [other_kind, other_team];
-        assert_eq!(why(&task, &nodes), Some(Waits::Labels(named("b"))));
+        assert_eq!(why(&task, &nodes), Some(WaitReason::Labels(named("b"))));
 
         let mut frozen = node("f");
         frozen.status.frozen = true;
         let nodes = [nodes[1].clone(), frozen];
-        assert_eq!(why(&task, &nodes), Some(Waits::Standing(named("f"))));
+        assert_eq!(why(&task, &nodes), Some(WaitReason::Standing(named("f"))));
 
         let mut full = node("full");
         full.status.running = 2;
         let nodes = [nodes[1].clone(), full];
-        assert_eq!(why(&task, &nodes), Some(Waits::Full(named("full"))));
+        assert_eq!(why(&task, &nodes), Some(WaitReason::Full(named("full"))));
         assert_eq!(why(&task, &[nodes[1].clone(), node("free")]), None);
     }
 
@@ -193,20 +193,20 @@ mod tests {
     fn a_runnable_task_from_a_clock_ahead_has_a_reason_and_a_sleeper_has_none() {
         let ahead = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(1);
         let mut task = record();
-        task.state = Ok(State::new(ahead));
-        assert_eq!(why(&task, &[]), Some(Waits::NoNode));
+        task.state = Ok(TaskState::new(ahead));
+        assert_eq!(why(&task, &[]), Some(WaitReason::NoNode));
         assert_eq!(why(&task, &[node("n")]), None, "it is taken at once");
-        task.state.as_mut().unwrap().status = Status::Sleeping { until: ahead };
+        task.state.as_mut().unwrap().status = TaskStatus::Sleeping { until: ahead };
         assert_eq!(why(&task, &[]), None, "its wake-up is the reason");
     }
 
     #[test]
     fn a_parked_task_waits_for_nobody_unless_it_is_commanded() {
         let mut task = record();
-        task.state.as_mut().unwrap().status = Status::Paused;
+        task.state.as_mut().unwrap().status = TaskStatus::Paused;
         assert_eq!(why(&task, &[]), None);
         task.commands = 1;
-        assert_eq!(why(&task, &[]), Some(Waits::NoNode));
+        assert_eq!(why(&task, &[]), Some(WaitReason::NoNode));
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         let mut task = record();
         task.node = Some("n".parse().unwrap());
         assert_eq!(why(&task, &[node("n")]), None);
-        let lost = Waits::Lost("n".parse().unwrap());
+        let lost = WaitReason::Lost("n".parse().unwrap());
         assert_eq!(why(&task, &[node("m")]), Some(lost));
     }
 }

@@ -11,8 +11,8 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, State, Task,
-    TaskId, task::Labels,
+    Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, Task, TaskId,
+    TaskState, task::Labels,
 };
 
 use super::signals::{Commands, Heard, Stop};
@@ -78,7 +78,7 @@ pub(crate) struct ContextParts {
 
 impl ContextParts {
     /// The parts of an attempt that starts from this state.
-    pub(crate) fn new(attempt: Attempt, state: &State, heard: Heard, asks: AskRunner) -> Self {
+    pub(crate) fn new(attempt: Attempt, state: &TaskState, heard: Heard, asks: AskRunner) -> Self {
         Self {
             task: attempt.task,
             order: attempt.order,

@@ -22,7 +22,7 @@ use super::{
     maintain,
 };
 use crate::{
-    balancer::{Balancer, Everything},
+    balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
     store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
@@ -78,7 +78,7 @@ impl Builder {
             kinds: Vec::new(),
             default: None,
             selector: Labels::new(),
-            balancer: Arc::new(Everything),
+            balancer: Arc::new(Greedy),
         }
     }
 
@@ -144,7 +144,7 @@ impl Builder {
     }
 
     /// What decides whether this node takes a task and which it gives back: by default
-    /// [`Everything`].
+    /// [`Greedy`].
     pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
         self.balancer = Arc::new(balancer);
         self

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::oneshot;
-use windlass_statemachine::{Code, Fence, Kind, NodeName, Progress, TaskId};
+use windlass_statemachine::{Fence, Kind, NodeName, Progress, StateKind, TaskId};
 
 /// A task that this node has claimed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,7 +13,7 @@ pub struct RunningTask {
     /// Its kind.
     pub kind: Kind,
     /// Its durable state.
-    pub state: Code,
+    pub state: StateKind,
     /// The number of the attempt.
     pub attempt: u32,
     /// The claim's fence.

@@ -143,7 +143,7 @@ pub trait Coordinator: Send + Sync + 'static {
     /// not (any more): the watch tells what it is now. A task that this lease has claimed already
     /// is claimed anew, with a new fence: that is how an unknown outcome is resolved.
     ///
-    /// The state is changed by [`State::claimed`](windlass_statemachine::State::claimed) in the
+    /// The state is changed by [`TaskState::claimed`](windlass_statemachine::TaskState::claimed) in the
     /// same step.
     ///
     /// # Errors

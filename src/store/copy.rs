@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
-use windlass_statemachine::{Code, Invalid, Kind, TaskId};
+use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 
 use super::{Error, Exported, Store};
 
@@ -45,9 +45,9 @@ pub struct Copier<'a> {
     dry_run: bool,
 }
 
-/// A task that was not copied, and why.
+/// A task that was not copied, or differs, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Left {
+pub struct Problem {
     /// Which.
     pub id: TaskId,
     /// In one line.
@@ -60,7 +60,7 @@ pub struct Pair {
     /// The kind.
     pub kind: Kind,
     /// The state.
-    pub state: Code,
+    pub state: StateKind,
     /// In the source.
     pub from: u64,
     /// Of these in the target.
@@ -80,11 +80,11 @@ pub struct Report {
     /// How many were there already, and the same.
     pub same: u64,
     /// Those that were not copied: unreadable, or not the same in the target.
-    pub left: Vec<Left>,
+    pub left: Vec<Problem>,
     /// How many tasks were read back from both and are the same; 0 before they were.
     pub verified: u64,
     /// Those that are not the same, or that this run has appended in another order.
-    pub wrong: Vec<Left>,
+    pub wrong: Vec<Problem>,
     /// How many changes the history of the source has.
     pub history: u64,
     /// How many of these the target keeps.
@@ -105,9 +105,9 @@ impl Report {
     }
 }
 
-fn left(id: &TaskId, reason: impl ToString) -> Left {
+fn left(id: &TaskId, reason: impl ToString) -> Problem {
     let (id, reason) = (id.clone(), reason.to_string());
-    Left { id, reason }
+    Problem { id, reason }
 }
 
 /// Why a task in the target is not the same as in the source.
@@ -328,7 +328,7 @@ impl<'a> Copier<'a> {
         let not_there: HashSet<TaskId> = report.left.iter().map(|l| l.id.clone()).collect();
         let mut ids = std::mem::take(&mut report.ids);
         ids.retain(|id| !not_there.contains(id));
-        let mut counts = BTreeMap::<(Kind, Code), (u64, u64)>::new();
+        let mut counts = BTreeMap::<(Kind, StateKind), (u64, u64)>::new();
         for chunk in ids.chunks(AT_ONCE) {
             let (sent, came) = (
                 self.from.transfer()?.export(chunk).await,

@@ -1,6 +1,6 @@
 //! [`Error`]: what a store answers when it does not do what it was asked.
 
-use windlass_statemachine::{Code, CommandId, Invalid, NodeName, TaskId};
+use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
 
 /// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -162,9 +162,11 @@ impl Error {
     }
 
     /// Only tasks that have ended or are quarantined are retried; this one is in another state.
-    pub fn not_retried(state: Code) -> Self {
+    pub fn not_retried(state: StateKind) -> Self {
         let advice = match state {
-            Code::Sleeping | Code::Paused | Code::Fault => "; resume it to run it now",
+            StateKind::Sleeping | StateKind::Paused | StateKind::Fault => {
+                "; resume it to run it now"
+            }
             _ => "",
         };
         let reason = format!(

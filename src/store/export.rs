@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, Invalid, NodeName, State, Task, TaskId, size::Size};
+use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskId, TaskState, size::Size};
 
-use super::{Change, CommandRecord, Error, TaskRecord, What, rules};
+use super::{Change, ChangeKind, CommandRecord, Error, TaskRecord, rules};
 
 /// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) tells
 /// it and [`Transfer::import`](super::Transfer::import) takes it.
@@ -21,7 +21,7 @@ pub struct Exported {
     /// The task.
     pub task: Task,
     /// Its state.
-    pub state: State,
+    pub state: TaskState,
     /// Its place among all submits.
     pub order: u64,
     /// When it was submitted.
@@ -115,7 +115,7 @@ impl Exported {
             let waiting = e.commands.iter().filter(|c| c.outcome.is_none());
             waiting.map(command).collect()
         };
-        let last = |s: &State| s.last_command.as_ref().map(|last| last.outcome.clone());
+        let last = |s: &TaskState| s.last_command.as_ref().map(|last| last.outcome.clone());
         let checks: [(&'static str, bool); 18] = [
             ("id", a.id == b.id),
             ("kind", a.kind == b.kind),
@@ -155,24 +155,24 @@ impl Exported {
 
     /// Everything of it that has a place, in order: what is known of the submit and of the commands
     /// is there also where the history was pruned.
-    fn places(&self) -> BTreeMap<u64, (Timestamp, What)> {
+    fn places(&self) -> BTreeMap<u64, (Timestamp, ChangeKind)> {
         let mut places = BTreeMap::new();
         for change in self.history.iter().filter(|c| c.seq >= self.order) {
-            if change.what != What::Deleted {
+            if change.what != ChangeKind::Deleted {
                 places.insert(change.seq, (change.at, change.what.clone()));
             }
         }
         for command in &self.commands {
-            let what = What::Commanded {
+            let what = ChangeKind::Commanded {
                 command: command.order,
             };
             places.insert(command.order, (command.sent_at, what));
         }
         let state = match places.remove(&self.order) {
-            Some((_, What::Submitted { state })) => state,
-            _ => State::submitted(self.task.start_at, self.submitted_at).code(),
+            Some((_, ChangeKind::Submitted { state })) => state,
+            _ => TaskState::submitted(self.task.start_at, self.submitted_at).code(),
         };
-        let submitted = (self.submitted_at, What::Submitted { state });
+        let submitted = (self.submitted_at, ChangeKind::Submitted { state });
         places.insert(self.order, submitted);
         places
     }
@@ -206,14 +206,14 @@ impl Exported {
             .zip(first..)
             .map(|((_, (at, what)), seq)| {
                 let what = match what {
-                    What::Commanded { .. } => What::Commanded { command: seq },
-                    What::Moved {
+                    ChangeKind::Commanded { .. } => ChangeKind::Commanded { command: seq },
+                    ChangeKind::Moved {
                         message,
                         from,
                         to,
                         fence,
                         command,
-                    } => What::Moved {
+                    } => ChangeKind::Moved {
                         message,
                         from,
                         to,
@@ -277,7 +277,7 @@ impl Exported {
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{ActionKind, Code, Command, Outcome, state::LastCommand};
+    use windlass_statemachine::{ActionKind, Command, Outcome, StateKind, state::LastCommand};
 
     use super::*;
 
@@ -299,18 +299,18 @@ mod tests {
     fn exported() -> Exported {
         let task = Task::new("a".parse().unwrap(), "k".parse().unwrap());
         let applied = Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Paused,
+            from: StateKind::Runnable,
+            to: StateKind::Paused,
         };
-        let mut state = State::new(at(1));
+        let mut state = TaskState::new(at(1));
         state.last_command = Some(LastCommand {
             order: 70,
             outcome: applied.clone(),
         });
-        let moved = What::Moved {
+        let moved = ChangeKind::Moved {
             message: ActionKind::Pause,
-            from: Code::Runnable,
-            to: Code::Paused,
+            from: StateKind::Runnable,
+            to: StateKind::Paused,
             fence: Fence(900),
             command: Some(70),
         };
@@ -321,7 +321,7 @@ mod tests {
             what,
         };
         Exported {
-            history: vec![change(80, moved), change(99, What::Retried)],
+            history: vec![change(80, moved), change(99, ChangeKind::Retried)],
             commands: vec![command(70, Some(applied)), command(90, None)],
             task,
             state,
@@ -345,12 +345,12 @@ mod tests {
         assert_eq!(seqs, [5, 6, 7, 8, 9]);
         assert_eq!(
             after.history[0].what,
-            What::Submitted {
-                state: Code::Runnable
+            ChangeKind::Submitted {
+                state: StateKind::Runnable
             }
         );
-        assert_eq!(after.history[1].what, What::Commanded { command: 6 });
-        let What::Moved { command, fence, .. } = after.history[2].what else {
+        assert_eq!(after.history[1].what, ChangeKind::Commanded { command: 6 });
+        let ChangeKind::Moved { command, fence, .. } = after.history[2].what else {
             panic!("{:?}", after.history);
         };
         assert_eq!((command, fence), (Some(6), Fence(900)));

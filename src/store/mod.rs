@@ -37,9 +37,9 @@ pub use doctor::Doctor;
 pub use error::Error;
 pub use export::Exported;
 pub use model::{
-    Applied, Change, Claim, Claimed, CommandRecord, Commit, Count, Event, Filter, IfExists, Lease,
-    Limits, NodeCommand, NodeRecord, NodeSpec, NodeStatus, Operation, Page, QueuedNodeCommand,
-    Submit, Submitted, TaskRecord, TaskView, Transaction, What,
+    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Event, Filter, IfExists,
+    Lease, Limits, NodeCommand, NodeRecord, NodeSpec, NodeStatus, Operation, Page,
+    QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

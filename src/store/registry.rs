@@ -5,11 +5,11 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use futures::Stream;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId, message::SendCommand};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId, message::SendCommand};
 
 use super::{
-    Applied, Change, CommandRecord, Count, Doctor, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Operation, Page, Submit, Submitted, TaskRecord, Transaction, Transfer,
+    Applied, Change, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand, NodeRecord,
+    Operation, Page, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -178,7 +178,7 @@ pub trait Registry: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn counts(&self) -> Result<Vec<Count>, Error>;
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error>;
 
     /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
     /// answers how many. States that are not terminal are not looked at.
@@ -186,7 +186,12 @@ pub trait Registry: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`Error::Unavailable`].
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error>;
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error>;
 
     /// The nodes that live.
     ///

@@ -1,7 +1,7 @@
 //! [`StateStore`]: states alone, for those who keep them in a place of their own.
 
 use async_trait::async_trait;
-use windlass_statemachine::{Fence, State, TaskId};
+use windlass_statemachine::{Fence, TaskId, TaskState};
 
 use super::Error;
 
@@ -11,7 +11,7 @@ pub struct StateWrite {
     /// Whose.
     pub task: TaskId,
     /// The state; it carries the fence of the claim that writes it, and its version.
-    pub state: State,
+    pub state: TaskState,
 }
 
 /// One stored state to remove.
@@ -27,7 +27,7 @@ pub struct StateRemoval {
 impl StateRemoval {
     /// Removes what [`StateStore::load`] returned for this task; `None` when there is nothing to
     /// remove, or the state store could not be asked.
-    pub fn of(task: &TaskId, loaded: &Result<Option<State>, Error>) -> Option<Self> {
+    pub fn of(task: &TaskId, loaded: &Result<Option<TaskState>, Error>) -> Option<Self> {
         let seen = match loaded {
             Ok(Some(state)) => Some((state.fence, state.version)),
             Err(Error::Corrupt { .. }) => None,
@@ -43,7 +43,7 @@ impl StateRemoval {
     /// # Errors
     ///
     /// [`Error::Fenced`] when another state is stored.
-    pub fn check(&self, stored: &Result<Option<State>, Error>) -> Result<bool, Error> {
+    pub fn check(&self, stored: &Result<Option<TaskState>, Error>) -> Result<bool, Error> {
         match (Self::of(&self.task, stored), stored) {
             (Some(stored), _) if stored == *self => Ok(true),
             (Some(_), _) => Err(Error::fenced(&self.task)),
@@ -91,7 +91,7 @@ pub trait StateStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// Per task: [`Error::Corrupt`], [`Error::Unavailable`].
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>>;
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>>;
 
     /// Stores states.
     ///

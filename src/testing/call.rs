@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ActionKind, Command, Fence, Invalid, Json, Message, Progress, State, StopReason,
+    Action, ActionKind, Command, Fence, Invalid, Json, Message, Progress, StopReason, TaskState,
     machine::Signal,
 };
 
@@ -206,7 +206,7 @@ impl Call {
     /// wrong.
     pub async fn run(self, handler: impl StatefulHandler) -> Result<Ran, Invalid> {
         let task = Arc::new(self.task.build()?.task);
-        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         state.data = self.data?;
         state.incarnation = self.incarnation;
         state.fence = Fence(self.fence);

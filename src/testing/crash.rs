@@ -2,7 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
-use windlass_statemachine::{Code, Invalid};
+use windlass_statemachine::{Invalid, StateKind};
 
 use super::simulation::{self, Builder, CrashPoint, Simulation};
 use crate::{NewTask, client::Done, handler::StatefulHandler, runner::spawn::panic_text};
@@ -102,7 +102,7 @@ pub struct Crashes {
     /// Where a node was lost, in order.
     pub points: Vec<CrashPoint>,
     /// The state in which the task ended, without a crash and then for each of the points.
-    pub ends: Vec<Code>,
+    pub ends: Vec<StateKind>,
 }
 
 impl Builder {

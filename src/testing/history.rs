@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use windlass_statemachine::{ActionKind, Code, Invalid, TaskId};
+use windlass_statemachine::{ActionKind, Invalid, StateKind, TaskId};
 
 use crate::{
     client::Client,
-    store::{Change, Error, What},
+    store::{Change, ChangeKind, Error},
 };
 
 /// The history of one task, oldest change first, as long as the store keeps it.
@@ -14,7 +14,7 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use windlass::{ActionKind, Code, Message, NewTask, TaskContext, testing::Simulation};
+/// use windlass::{ActionKind, StateKind, Message, NewTask, TaskContext, testing::Simulation};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
 /// let handler = |_: TaskContext| async { Message::complete() };
@@ -23,7 +23,7 @@ use crate::{
 /// simulation.run(&id).await?;
 /// let history = simulation.history(&id).await?;
 /// history.assert_messages(&[ActionKind::Complete]);
-/// history.assert_states(&[Code::Runnable, Code::Completed]);
+/// history.assert_states(&[StateKind::Runnable, StateKind::Completed]);
 /// assert_eq!(history.claims(), 1);
 /// # Ok(()) }
 /// ```
@@ -49,10 +49,10 @@ impl History {
     }
 
     /// The state that the task was submitted in, then the state after each transition.
-    pub fn states(&self) -> Vec<Code> {
+    pub fn states(&self) -> Vec<StateKind> {
         let states = self.0.iter().filter_map(|change| match change.what {
-            What::Submitted { state } => Some(state),
-            What::Moved { to, .. } => Some(to),
+            ChangeKind::Submitted { state } => Some(state),
+            ChangeKind::Moved { to, .. } => Some(to),
             _ => None,
         });
         states.collect()
@@ -61,7 +61,7 @@ impl History {
     /// The message of each transition.
     pub fn messages(&self) -> Vec<ActionKind> {
         let messages = self.0.iter().filter_map(|change| match change.what {
-            What::Moved { message, .. } => Some(message),
+            ChangeKind::Moved { message, .. } => Some(message),
             _ => None,
         });
         messages.collect()
@@ -69,20 +69,20 @@ impl History {
 
     /// How often a node claimed the task.
     pub fn claims(&self) -> usize {
-        self.count(|what| matches!(what, What::Claimed { .. }))
+        self.count(|what| matches!(what, ChangeKind::Claimed { .. }))
     }
 
     /// How many checkpoints running handlers made.
     pub fn checkpoints(&self) -> usize {
-        self.count(|what| matches!(what, What::Checkpointed { .. }))
+        self.count(|what| matches!(what, ChangeKind::Checkpointed { .. }))
     }
 
     /// How many claims were lost with their node.
     pub fn lost(&self) -> usize {
-        self.count(|what| matches!(what, What::Lost { .. }))
+        self.count(|what| matches!(what, ChangeKind::Lost { .. }))
     }
 
-    fn count(&self, is: impl Fn(&What) -> bool) -> usize {
+    fn count(&self, is: impl Fn(&ChangeKind) -> bool) -> usize {
         self.0.iter().filter(|change| is(&change.what)).count()
     }
 
@@ -92,7 +92,7 @@ impl History {
     ///
     /// When they are not; the text holds the whole history.
     #[track_caller]
-    pub fn assert_states(&self, expected: &[Code]) {
+    pub fn assert_states(&self, expected: &[StateKind]) {
         assert_eq!(self.states(), expected, "states of the history:\n{self}");
     }
 

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::{State, Status};
+use crate::{TaskState, TaskStatus};
 
 /// The last failed attempt of a task and what follows it. Its text is one line:
 /// `attempt 1 failed: exit code 1; next in 0.4 s (7 left)`.
@@ -13,15 +13,15 @@ use crate::{State, Status};
 ///
 /// ```
 /// use jiff::{SignedDuration, Timestamp};
-/// use windlass_statemachine::{FailedAttempt, State, Status};
+/// use windlass_statemachine::{FailedAttempt, TaskState, TaskStatus};
 ///
 /// let now = Timestamp::UNIX_EPOCH;
-/// let mut state = State::new(now);
+/// let mut state = TaskState::new(now);
 /// assert!(FailedAttempt::last_of(&state).is_none());
 ///
 /// state.errors.push(now, "exit code 1", 8);
 /// (state.attempts, state.attempts_left) = (1, Some(7));
-/// state.status = Status::Sleeping { until: now + SignedDuration::from_millis(400) };
+/// state.status = TaskStatus::Sleeping { until: now + SignedDuration::from_millis(400) };
 /// let failed = FailedAttempt::last_of(&state).unwrap();
 /// assert_eq!(failed.to_string(), "attempt 1 failed: exit code 1; next in 0.4 s (7 left)");
 /// ```
@@ -36,7 +36,7 @@ pub struct FailedAttempt {
     /// When it failed.
     pub at: Timestamp,
     /// The state of the task after it; `None` when another error has followed.
-    pub status: Option<Status>,
+    pub status: Option<TaskStatus>,
     /// How many more attempts the retry policy allows, if it has such a number.
     pub left: Option<u32>,
 }
@@ -44,7 +44,7 @@ pub struct FailedAttempt {
 impl FailedAttempt {
     /// Returns the last failed attempt; `None` when no attempt has failed since the task last made
     /// progress.
-    pub fn last_of(state: &State) -> Option<Self> {
+    pub fn last_of(state: &TaskState) -> Option<Self> {
         let last = state.errors.last().filter(|_| state.attempts > 0)?;
         Some(Self {
             number: state.attempts,
@@ -57,7 +57,7 @@ impl FailedAttempt {
 
     /// Returns the failed attempts after the first `seen` errors of the task, oldest first. Errors that
     /// the task does not keep any more are left out.
-    pub fn since(state: &State, seen: u64) -> Vec<Self> {
+    pub fn since(state: &TaskState, seen: u64) -> Vec<Self> {
         let entries = state.errors.entries();
         let new = state.errors.total().saturating_sub(seen);
         let new = usize::try_from(new).map_or(entries.len(), |new| new.min(entries.len()));
@@ -82,7 +82,7 @@ impl FailedAttempt {
 
     /// Whether the task has failed with this attempt.
     pub fn is_last(&self) -> bool {
-        self.status == Some(Status::Failed)
+        self.status == Some(TaskStatus::Failed)
     }
 
     /// Returns what follows the attempt, such as `next in 0.4 s (7 left)`. `None` when another error
@@ -90,12 +90,12 @@ impl FailedAttempt {
     pub fn next(&self) -> Option<String> {
         let left = self.left.map_or(String::new(), |n| format!(" ({n} left)"));
         Some(match self.status.as_ref()? {
-            Status::Sleeping { until } => {
+            TaskStatus::Sleeping { until } => {
                 let wait = Duration::try_from(until.duration_since(self.at)).unwrap_or_default();
                 format!("next in {}{left}", rounded(wait))
             }
-            Status::Runnable | Status::Fault => format!("next at once{left}"),
-            Status::Failed => "not retried, the task has failed".to_owned(),
+            TaskStatus::Runnable | TaskStatus::Fault => format!("next at once{left}"),
+            TaskStatus::Failed => "not retried, the task has failed".to_owned(),
             status => format!("the task is {}", status.code()),
         })
     }
@@ -132,10 +132,10 @@ mod tests {
     #[test]
     fn every_status_says_what_follows() {
         let now = Timestamp::UNIX_EPOCH;
-        let mut state = State::new(now);
+        let mut state = TaskState::new(now);
         state.errors.push(now, "no", 8);
         (state.attempts, state.attempts_left) = (3, None);
-        let until = |ms| Status::Sleeping {
+        let until = |ms| TaskStatus::Sleeping {
             until: now + SignedDuration::from_millis(ms),
         };
         for (status, says) in [
@@ -150,28 +150,35 @@ mod tests {
             (until(600_000), "next in 10 min"),
             (until(604_800_000), "next in 168 h"),
             (until(-5), "next in 0 s"),
-            (Status::Runnable, "next at once"),
-            (Status::Failed, "not retried, the task has failed"),
-            (Status::Killed, "the task is killed"),
-            (Status::Completed { result: None }, "the task is completed"),
+            (TaskStatus::Runnable, "next at once"),
+            (TaskStatus::Failed, "not retried, the task has failed"),
+            (TaskStatus::Killed, "the task is killed"),
+            (
+                TaskStatus::Completed { result: None },
+                "the task is completed",
+            ),
         ] {
             state.status = status;
             let failed = FailedAttempt::last_of(&state).unwrap();
             assert_eq!(failed.to_string(), format!("attempt 3 failed: no; {says}"));
-            assert_eq!(failed.is_last(), state.status == Status::Failed, "{says}");
+            assert_eq!(
+                failed.is_last(),
+                state.status == TaskStatus::Failed,
+                "{says}"
+            );
         }
     }
 
     #[test]
     fn attempts_that_were_not_seen_are_numbered_back_from_the_last() {
-        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         for n in 1..=5 {
             state
                 .errors
                 .push(Timestamp::UNIX_EPOCH, format!("e{n}\n"), 3);
         }
         (state.attempts, state.attempts_left) = (2, Some(1));
-        let texts = |state: &State, seen| -> Vec<String> {
+        let texts = |state: &TaskState, seen| -> Vec<String> {
             let failed = FailedAttempt::since(state, seen);
             failed.iter().map(ToString::to_string).collect()
         };
@@ -192,7 +199,7 @@ mod tests {
 
     #[test]
     fn errors_from_before_the_last_progress_are_no_failed_attempt() {
-        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         state.errors.push(Timestamp::UNIX_EPOCH, "old", 8);
         assert_eq!(FailedAttempt::last_of(&state), None);
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Action, ActionKind, Code, CommandId, Invalid, Json, Message, message::Wake,
+    Action, ActionKind, CommandId, Invalid, Json, Message, StateKind, message::Wake,
     record::CommandRecord,
 };
 
@@ -121,9 +121,9 @@ pub enum Outcome {
     /// It was applied.
     Applied {
         /// The state before.
-        from: Code,
+        from: StateKind,
         /// The state after.
-        to: Code,
+        to: StateKind,
     },
     /// The handler, which was told of it, returned another message.
     Overridden {
@@ -191,8 +191,8 @@ mod tests {
         let outcomes = [
             (
                 Outcome::Applied {
-                    from: Code::Runnable,
-                    to: Code::Paused,
+                    from: StateKind::Runnable,
+                    to: StateKind::Paused,
                 },
                 r#"{"outcome":"applied","from":"runnable","to":"paused"}"#,
             ),

@@ -42,7 +42,7 @@ pub struct ErrorEntry {
 }
 
 impl ErrorEntry {
-    /// Whether [`State::claimed`](crate::State::claimed) recorded it, because the claim before was
+    /// Whether [`TaskState::claimed`](crate::State::claimed) recorded it, because the claim before was
     /// lost with its node.
     pub fn is_abandonment(&self) -> bool {
         self.error.starts_with(ABANDONED)

@@ -11,7 +11,7 @@
 //! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`Fence`]: names that cannot hold what would hurt later |
 //! | [`json`] | [`Json`]: a JSON document kept as its text, so that no number is rounded |
 //! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
-//! | [`state`] | [`State`], [`Status`], [`Code`]: where a task is |
+//! | [`state`] | [`TaskState`], [`TaskStatus`], [`StateKind`]: where a task is |
 //! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
 //! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
 //! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
@@ -24,13 +24,13 @@
 //! # Example
 //!
 //! ```
-//! use windlass_statemachine::{Code, Message, State, transition};
+//! use windlass_statemachine::{StateKind, Message, TaskState, transition};
 //! use jiff::Timestamp;
 //!
 //! let now = Timestamp::UNIX_EPOCH;
-//! let state = State::new(now);
+//! let state = TaskState::new(now);
 //! let paused = transition(&state, &Message::pause(), now).unwrap();
-//! assert_eq!(paused.code(), Code::Paused);
+//! assert_eq!(paused.code(), StateKind::Paused);
 //!
 //! // Terminal states take nothing.
 //! let killed = transition(&paused, &Message::kill(), now).unwrap();
@@ -63,6 +63,6 @@ pub use json::Json;
 pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
-pub use state::{Code, Progress, State, Status};
+pub use state::{Progress, StateKind, TaskState, TaskStatus};
 pub use task::{Labels, Task};
 pub use transition::{TransitionError, transition};

@@ -249,7 +249,7 @@ impl Message {
     /// # Example
     ///
     /// ```
-    /// use windlass_statemachine::{Code, Message};
+    /// use windlass_statemachine::{StateKind, Message};
     ///
     /// fn deliver(address: &str) -> Message {
     ///     match address.parse::<std::net::SocketAddr>() {

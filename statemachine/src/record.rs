@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActionKind, Code, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, State, Status,
-    state::LastCommand,
+    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
+    TaskState, TaskStatus, state::LastCommand,
 };
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -14,7 +14,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StateRecord {
-    state: Code,
+    state: StateKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,12 +53,12 @@ pub(crate) struct StateRecord {
     progress: Option<Progress>,
 }
 
-impl From<State> for StateRecord {
-    fn from(state: State) -> Self {
+impl From<TaskState> for StateRecord {
+    fn from(state: TaskState) -> Self {
         let code = state.code();
         let (until, result) = match state.status {
-            Status::Sleeping { until } => (Some(until), None),
-            Status::Completed { result } => (None, result),
+            TaskStatus::Sleeping { until } => (Some(until), None),
+            TaskStatus::Completed { result } => (None, result),
             _ => (None, None),
         };
         let errors_total = Some(state.errors.total()).filter(|n| *n > 0);
@@ -82,24 +82,24 @@ impl From<State> for StateRecord {
     }
 }
 
-impl TryFrom<StateRecord> for State {
+impl TryFrom<StateRecord> for TaskState {
     type Error = Invalid;
 
     fn try_from(record: StateRecord) -> Result<Self, Invalid> {
         let status = match record.state {
-            Code::Runnable => Status::Runnable,
-            Code::Sleeping => Status::Sleeping {
+            StateKind::Runnable => TaskStatus::Runnable,
+            StateKind::Sleeping => TaskStatus::Sleeping {
                 until: record.until.ok_or_else(|| {
                     Invalid::new("until", "is missing; a sleeping task has a time to wake")
                 })?,
             },
-            Code::Paused => Status::Paused,
-            Code::Fault => Status::Fault,
-            Code::Completed => Status::Completed {
+            StateKind::Paused => TaskStatus::Paused,
+            StateKind::Fault => TaskStatus::Fault,
+            StateKind::Completed => TaskStatus::Completed {
                 result: record.result,
             },
-            Code::Failed => Status::Failed,
-            Code::Killed => Status::Killed,
+            StateKind::Failed => TaskStatus::Failed,
+            StateKind::Killed => TaskStatus::Killed,
         };
         // A record by another writer may have no `since`: its last error is the best that is known.
         let since = record

@@ -1,16 +1,16 @@
 //! [`Size`]: how many bytes of a state count against a store's limit.
 
-use crate::{State, Status};
+use crate::{TaskState, TaskStatus};
 
 /// The bytes of a state that count against the limit of a store, together with the task's props.
 ///
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::{State, size::Size};
+/// use windlass_statemachine::{TaskState, size::Size};
 /// use jiff::Timestamp;
 ///
-/// let mut state = State::new(Timestamp::UNIX_EPOCH);
+/// let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
 /// state.data = Some(serde_json::json!({"page": 7}).into());
 /// let size = Size::of(&state);
 /// assert_eq!((size.bytes(), size.largest()), (10, "data"));
@@ -26,9 +26,9 @@ pub struct Size {
 
 impl Size {
     /// Returns the size of a state.
-    pub fn of(state: &State) -> Self {
+    pub fn of(state: &TaskState) -> Self {
         let result = match &state.status {
-            Status::Completed { result } => result.as_ref().map_or(0, |json| json.len()),
+            TaskStatus::Completed { result } => result.as_ref().map_or(0, |json| json.len()),
             _ => 0,
         };
         Self {
@@ -67,15 +67,15 @@ mod tests {
 
     #[test]
     fn only_the_result_of_a_completed_task_counts() {
-        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         assert_eq!(Size::of(&state), Size::default());
         let result = Some(json!("12").into());
-        state.status = Status::Completed { result };
+        state.status = TaskStatus::Completed { result };
         assert_eq!(Size::of(&state), Size { data: 0, result: 4 });
         state.data = Some(json!([1, 2]).into());
         let size = Size::of(&state);
         assert_eq!((size.data, size.bytes(), size.largest()), (5, 9, "data"));
-        state.status = Status::Failed;
+        state.status = TaskStatus::Failed;
         assert_eq!(Size::of(&state), Size { data: 5, result: 0 });
     }
 

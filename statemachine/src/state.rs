@@ -1,4 +1,4 @@
-//! [`State`]: where a task is.
+//! [`TaskState`]: where a task is.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::{
 /// The seven states, without what belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Code {
+pub enum StateKind {
     /// The handler runs, or will as soon as a node has room.
     Runnable,
     /// It waits for a time.
@@ -29,7 +29,7 @@ pub enum Code {
     Killed,
 }
 
-impl Code {
+impl StateKind {
     /// Every state, in the order of the transition table.
     pub const ALL: [Self; 7] = [
         Self::Runnable,
@@ -60,13 +60,13 @@ impl Code {
     }
 }
 
-impl std::fmt::Display for Code {
+impl std::fmt::Display for StateKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl std::str::FromStr for Code {
+impl std::str::FromStr for StateKind {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
         Self::ALL
@@ -81,7 +81,7 @@ impl std::str::FromStr for Code {
 
 /// A state with what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum TaskStatus {
     /// The handler runs, or will as soon as a node has room.
     Runnable,
     /// It waits for a time.
@@ -104,17 +104,17 @@ pub enum Status {
     Killed,
 }
 
-impl Status {
+impl TaskStatus {
     /// The state without what belongs to it.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> StateKind {
         match self {
-            Self::Runnable => Code::Runnable,
-            Self::Sleeping { .. } => Code::Sleeping,
-            Self::Paused => Code::Paused,
-            Self::Fault => Code::Fault,
-            Self::Completed { .. } => Code::Completed,
-            Self::Failed => Code::Failed,
-            Self::Killed => Code::Killed,
+            Self::Runnable => StateKind::Runnable,
+            Self::Sleeping { .. } => StateKind::Sleeping,
+            Self::Paused => StateKind::Paused,
+            Self::Fault => StateKind::Fault,
+            Self::Completed { .. } => StateKind::Completed,
+            Self::Failed => StateKind::Failed,
+            Self::Killed => StateKind::Killed,
         }
     }
 }
@@ -154,20 +154,20 @@ pub struct LastCommand {
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::State;
+/// use windlass_statemachine::TaskState;
 /// use jiff::Timestamp;
 ///
-/// let state = State::new(Timestamp::UNIX_EPOCH);
+/// let state = TaskState::new(Timestamp::UNIX_EPOCH);
 /// let text = serde_json::to_string(&state)?;
 /// assert_eq!(text, r#"{"state":"runnable","since":"1970-01-01T00:00:00Z"}"#);
-/// assert_eq!(serde_json::from_str::<State>(&text)?, state);
+/// assert_eq!(serde_json::from_str::<TaskState>(&text)?, state);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StateRecord", into = "StateRecord")]
-pub struct State {
+pub struct TaskState {
     /// The state with what belongs to it.
-    pub status: Status,
+    pub status: TaskStatus,
     /// Since when the task has had this code.
     pub since: Timestamp,
     /// What the handler keeps from one run to the next.
@@ -193,11 +193,11 @@ pub struct State {
     pub progress: Option<Progress>,
 }
 
-impl State {
+impl TaskState {
     /// The state of a task that was just submitted and can run.
     pub fn new(now: Timestamp) -> Self {
         Self {
-            status: Status::Runnable,
+            status: TaskStatus::Runnable,
             since: now,
             data: None,
             errors: ErrorLog::default(),
@@ -216,13 +216,13 @@ impl State {
     pub fn submitted(start_at: Option<Timestamp>, now: Timestamp) -> Self {
         let mut state = Self::new(now);
         if let Some(until) = start_at.filter(|at| *at > now) {
-            state.status = Status::Sleeping { until };
+            state.status = TaskStatus::Sleeping { until };
         }
         state
     }
 
     /// The state without what belongs to it.
-    pub fn code(&self) -> Code {
+    pub fn code(&self) -> StateKind {
         self.status.code()
     }
 
@@ -232,8 +232,8 @@ impl State {
     /// decides.
     pub fn due(&self) -> Option<Timestamp> {
         match self.status {
-            Status::Runnable | Status::Fault => Some(self.since),
-            Status::Sleeping { until } => Some(until),
+            TaskStatus::Runnable | TaskStatus::Fault => Some(self.since),
+            TaskStatus::Sleeping { until } => Some(until),
             _ => None,
         }
     }
@@ -244,19 +244,19 @@ impl State {
     /// # Example
     ///
     /// ```
-    /// use windlass_statemachine::{State, Status};
+    /// use windlass_statemachine::{TaskState, TaskStatus};
     /// use jiff::{SignedDuration, Timestamp};
     ///
     /// let (now, hour) = (Timestamp::UNIX_EPOCH, SignedDuration::from_hours(1));
-    /// let mut state = State::new(now + hour);
+    /// let mut state = TaskState::new(now + hour);
     /// assert!(state.is_due(now), "a runnable task waits for nothing");
-    /// state.status = Status::Sleeping { until: now + hour };
+    /// state.status = TaskStatus::Sleeping { until: now + hour };
     /// assert!(!state.is_due(now) && state.is_due(now + hour));
     /// ```
     pub fn is_due(&self, now: Timestamp) -> bool {
         match self.status {
-            Status::Runnable | Status::Fault => true,
-            Status::Sleeping { until } => until <= now,
+            TaskStatus::Runnable | TaskStatus::Fault => true,
+            TaskStatus::Sleeping { until } => until <= now,
             _ => false,
         }
     }
@@ -273,10 +273,10 @@ impl State {
             self.attempts_left = self.attempts_left.map(|left| left.saturating_sub(1));
             self.errors.push(now, abandonment(node), MAX_KEPT);
         }
-        if let Status::Sleeping { until } = self.status
+        if let TaskStatus::Sleeping { until } = self.status
             && until <= now
         {
-            self.set(Status::Runnable, now);
+            self.set(TaskStatus::Runnable, now);
         }
         self
     }
@@ -285,7 +285,7 @@ impl State {
     /// from 0; data, errors and the other counters stay.
     #[must_use]
     pub fn retried(mut self, now: Timestamp) -> Self {
-        self.status = Status::Runnable;
+        self.status = TaskStatus::Runnable;
         self.since = now;
         self.attempts = 0;
         self.attempts_left = None;
@@ -295,7 +295,7 @@ impl State {
         self
     }
 
-    pub(crate) fn set(&mut self, status: Status, now: Timestamp) {
+    pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {
         if status.code() != self.code() {
             self.since = now;
         }
@@ -315,8 +315,8 @@ mod tests {
         Timestamp::from_second(1000).unwrap()
     }
 
-    fn in_status(status: Status) -> State {
-        let mut state = State::new(now());
+    fn in_status(status: TaskStatus) -> TaskState {
+        let mut state = TaskState::new(now());
         state.status = status;
         state
     }
@@ -325,13 +325,13 @@ mod tests {
     fn only_a_task_that_waits_for_no_command_has_a_due_time() {
         let until = now() + SECOND;
         for (status, due, before, at) in [
-            (Status::Runnable, Some(now()), true, true),
-            (Status::Fault, Some(now()), true, true),
-            (Status::Sleeping { until }, Some(until), false, true),
-            (Status::Paused, None, false, false),
-            (Status::Completed { result: None }, None, false, false),
-            (Status::Failed, None, false, false),
-            (Status::Killed, None, false, false),
+            (TaskStatus::Runnable, Some(now()), true, true),
+            (TaskStatus::Fault, Some(now()), true, true),
+            (TaskStatus::Sleeping { until }, Some(until), false, true),
+            (TaskStatus::Paused, None, false, false),
+            (TaskStatus::Completed { result: None }, None, false, false),
+            (TaskStatus::Failed, None, false, false),
+            (TaskStatus::Killed, None, false, false),
         ] {
             let state = in_status(status);
             assert_eq!(state.due(), due, "{}", state.code());
@@ -344,12 +344,12 @@ mod tests {
     fn a_submitted_task_sleeps_only_until_a_later_start() {
         let later = now() + SECOND;
         for (start_at, status) in [
-            (None, Status::Runnable),
-            (Some(now() - SECOND), Status::Runnable),
-            (Some(now()), Status::Runnable),
-            (Some(later), Status::Sleeping { until: later }),
+            (None, TaskStatus::Runnable),
+            (Some(now() - SECOND), TaskStatus::Runnable),
+            (Some(now()), TaskStatus::Runnable),
+            (Some(later), TaskStatus::Sleeping { until: later }),
         ] {
-            let state = State::submitted(start_at, now());
+            let state = TaskState::submitted(start_at, now());
             assert_eq!(state, in_status(status), "{start_at:?}");
         }
     }
@@ -357,11 +357,11 @@ mod tests {
     #[test]
     fn a_claim_wakes_only_a_sleeper_whose_time_has_come() {
         for (until, code) in [
-            (now() - SECOND, Code::Runnable),
-            (now(), Code::Runnable),
-            (now() + SECOND, Code::Sleeping),
+            (now() - SECOND, StateKind::Runnable),
+            (now(), StateKind::Runnable),
+            (now() + SECOND, StateKind::Sleeping),
         ] {
-            let claimed = in_status(Status::Sleeping { until }).claimed(Fence(1), None, now());
+            let claimed = in_status(TaskStatus::Sleeping { until }).claimed(Fence(1), None, now());
             assert_eq!(claimed.code(), code, "{until}");
         }
     }

@@ -2,23 +2,25 @@
 
 use jiff::Timestamp;
 
-use crate::{Action, ActionKind, Code, Invalid, Message, State, Status, errors::MAX_KEPT};
+use crate::{
+    Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus, errors::MAX_KEPT,
+};
 
-/// The table: what follows from a state (the row, in the order of [`Code::ALL`]) and a message (the
+/// The table: what follows from a state (the row, in the order of [`StateKind::ALL`]) and a message (the
 /// column, in the order of [`ActionKind::ALL`]). `None`: there is no such transition.
 ///
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::{ActionKind, Code, transition::TABLE};
+/// use windlass_statemachine::{ActionKind, StateKind, transition::TABLE};
 ///
-/// assert_eq!(TABLE[Code::Paused as usize][ActionKind::Run as usize], Some(Code::Runnable));
-/// assert_eq!(TABLE[Code::Killed as usize], [None; 8]);
+/// assert_eq!(TABLE[StateKind::Paused as usize][ActionKind::Run as usize], Some(StateKind::Runnable));
+/// assert_eq!(TABLE[StateKind::Killed as usize], [None; 8]);
 /// ```
 #[rustfmt::skip] // A line per state reads as the table that it is.
-pub const TABLE: [[Option<Code>; 8]; 7] = {
-    use Code::{Completed, Failed, Fault, Killed, Paused, Runnable, Sleeping};
-    const fn to(code: Code) -> Option<Code> {
+pub const TABLE: [[Option<StateKind>; 8]; 7] = {
+    use StateKind::{Completed, Failed, Fault, Killed, Paused, Runnable, Sleeping};
+    const fn to(code: StateKind) -> Option<StateKind> {
         Some(code)
     }
     [
@@ -41,7 +43,7 @@ pub enum TransitionError {
     #[error("{}", explain(*from, *message))]
     NotInTable {
         /// The state that the message met.
-        from: Code,
+        from: StateKind,
         /// The message.
         message: ActionKind,
     },
@@ -50,16 +52,20 @@ pub enum TransitionError {
     Invalid(#[from] Invalid),
 }
 
-fn explain(from: Code, message: ActionKind) -> String {
-    let article = if from == Code::Fault {
+fn explain(from: StateKind, message: ActionKind) -> String {
+    let article = if from == StateKind::Fault {
         "a task in"
     } else {
         "a"
     };
-    let noun = if from == Code::Fault { "" } else { " task" };
+    let noun = if from == StateKind::Fault {
+        ""
+    } else {
+        " task"
+    };
     let why = match from {
         _ if from.is_terminal() => format!("{from} is final (retry starts it anew)"),
-        Code::Fault => "its retry policy decides first".to_owned(),
+        StateKind::Fault => "its retry policy decides first".to_owned(),
         _ => "only a running handler returns it".to_owned(),
     };
     format!("{article} {from}{noun} does not take `{message}`: {why}")
@@ -76,45 +82,45 @@ fn explain(from: Code, message: ActionKind) -> String {
 /// # Example
 ///
 /// ```
-/// use windlass_statemachine::{Code, Message, State, transition};
+/// use windlass_statemachine::{StateKind, Message, TaskState, transition};
 /// use jiff::Timestamp;
 ///
 /// let now = Timestamp::UNIX_EPOCH;
-/// let fault = transition(&State::new(now), &Message::error("disk full"), now).unwrap();
-/// assert_eq!(fault.code(), Code::Fault);
+/// let fault = transition(&TaskState::new(now), &Message::error("disk full"), now).unwrap();
+/// assert_eq!(fault.code(), StateKind::Fault);
 /// assert_eq!(fault.errors.last().unwrap().error, "disk full");
 /// ```
 pub fn transition(
-    state: &State,
+    state: &TaskState,
     message: &Message,
     now: Timestamp,
-) -> Result<State, TransitionError> {
+) -> Result<TaskState, TransitionError> {
     let (from, kind) = (state.code(), message.kind());
     let to = TABLE[from as usize][kind as usize].ok_or(TransitionError::NotInTable {
         from,
         message: kind,
     })?;
     let status = match (to, &message.action) {
-        (Code::Sleeping, Action::Sleep { until }) => Status::Sleeping {
+        (StateKind::Sleeping, Action::Sleep { until }) => TaskStatus::Sleeping {
             until: until.resolve(now)?,
         },
         // A sleep goes on until its time, whatever else is said to it.
-        (Code::Sleeping, _) => state.status.clone(),
-        (Code::Completed, Action::Complete { result }) => Status::Completed {
+        (StateKind::Sleeping, _) => state.status.clone(),
+        (StateKind::Completed, Action::Complete { result }) => TaskStatus::Completed {
             result: result.clone(),
         },
-        (Code::Completed, _) => Status::Completed { result: None },
-        (Code::Runnable, _) => Status::Runnable,
-        (Code::Paused, _) => Status::Paused,
-        (Code::Fault, _) => Status::Fault,
-        (Code::Failed, _) => Status::Failed,
-        (Code::Killed, _) => Status::Killed,
+        (StateKind::Completed, _) => TaskStatus::Completed { result: None },
+        (StateKind::Runnable, _) => TaskStatus::Runnable,
+        (StateKind::Paused, _) => TaskStatus::Paused,
+        (StateKind::Fault, _) => TaskStatus::Fault,
+        (StateKind::Failed, _) => TaskStatus::Failed,
+        (StateKind::Killed, _) => TaskStatus::Killed,
     };
     let mut next = state.clone();
     next.set(status, now);
     match &message.action {
         // Giving up: the error that led to it is in the log already.
-        Action::Error { error, .. } if error.is_empty() && from == Code::Fault => {}
+        Action::Error { error, .. } if error.is_empty() && from == StateKind::Fault => {}
         Action::Error { error, .. } => {
             let text = if error.is_empty() {
                 "(an error without a text)"

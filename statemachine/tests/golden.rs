@@ -9,8 +9,8 @@
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
-    ActionKind, Code, Command, ErrorLog, Fence, Json, Outcome, Progress, Retry, State, Status,
-    Task, state::LastCommand,
+    ActionKind, Command, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind, Task,
+    TaskState, TaskStatus, state::LastCommand,
 };
 
 fn time(text: &str) -> Timestamp {
@@ -31,12 +31,12 @@ fn golden<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: 
     );
 }
 
-fn full(status: Status) -> State {
+fn full(status: TaskStatus) -> TaskState {
     let mut errors = ErrorLog::default();
     for n in 1..=3 {
         errors.push(time("2030-01-01T00:00:00.5Z"), format!("no {n}"), 2);
     }
-    let mut state = State::new(time("2030-01-02T03:04:05.000000006Z"));
+    let mut state = TaskState::new(time("2030-01-02T03:04:05.000000006Z"));
     state.status = status;
     state.data = Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#));
     state.errors = errors;
@@ -49,8 +49,8 @@ fn full(status: Status) -> State {
     state.last_command = Some(LastCommand {
         order: 18_446_744_073_709_551_615,
         outcome: Outcome::Applied {
-            from: Code::Paused,
-            to: Code::Runnable,
+            from: StateKind::Paused,
+            to: StateKind::Runnable,
         },
     });
     state.progress = Some(Progress {
@@ -70,26 +70,26 @@ const FULL_TAIL: &str = concat!(
     r#""progress":{"fraction":0.1,"text":"page 7"}}"#,
 );
 
-fn statuses() -> [(Status, &'static str, &'static str); 7] {
+fn statuses() -> [(TaskStatus, &'static str, &'static str); 7] {
     let until = time("2031-01-01T00:00:00Z");
     [
-        (Status::Runnable, "runnable", ""),
+        (TaskStatus::Runnable, "runnable", ""),
         (
-            Status::Sleeping { until },
+            TaskStatus::Sleeping { until },
             "sleeping",
             r#""until":"2031-01-01T00:00:00Z","#,
         ),
-        (Status::Paused, "paused", ""),
-        (Status::Fault, "fault", ""),
+        (TaskStatus::Paused, "paused", ""),
+        (TaskStatus::Fault, "fault", ""),
         (
-            Status::Completed {
+            TaskStatus::Completed {
                 result: Some(json(r#"{"rows":[1,2]}"#)),
             },
             "completed",
             r#""result":{"rows":[1,2]},"#,
         ),
-        (Status::Failed, "failed", ""),
-        (Status::Killed, "killed", ""),
+        (TaskStatus::Failed, "failed", ""),
+        (TaskStatus::Killed, "killed", ""),
     ]
 }
 
@@ -116,15 +116,15 @@ fn states_with_the_least() {
         } else {
             ("", own)
         };
-        let mut state = State::new(time("2030-01-01T00:00:00Z"));
+        let mut state = TaskState::new(time("2030-01-01T00:00:00Z"));
         state.status = status;
         let text =
             format!(r#"{{"state":"{code}",{until}"since":"2030-01-01T00:00:00Z",{result}}}"#)
                 .replace(",}", "}");
         golden(&state, &text);
     }
-    let mut done = State::new(time("2030-01-01T00:00:00Z"));
-    done.status = Status::Completed { result: None };
+    let mut done = TaskState::new(time("2030-01-01T00:00:00Z"));
+    done.status = TaskStatus::Completed { result: None };
     golden(
         &done,
         r#"{"state":"completed","since":"2030-01-01T00:00:00Z"}"#,
@@ -133,8 +133,8 @@ fn states_with_the_least() {
 
 #[test]
 fn a_null_that_was_given_is_not_the_same_as_nothing() {
-    let mut state = State::new(time("2030-01-01T00:00:00Z"));
-    state.status = Status::Completed {
+    let mut state = TaskState::new(time("2030-01-01T00:00:00Z"));
+    state.status = TaskStatus::Completed {
         result: Some(Json::null()),
     };
     state.data = Some(Json::null());
@@ -188,8 +188,8 @@ fn last_commands_of_each_outcome() {
 #[test]
 fn outcomes_as_people_read_them() {
     let applied = Outcome::Applied {
-        from: Code::Runnable,
-        to: Code::Paused,
+        from: StateKind::Runnable,
+        to: StateKind::Paused,
     };
     let overridden = Outcome::Overridden {
         by: ActionKind::Complete,
@@ -209,37 +209,37 @@ fn outcomes_as_people_read_them() {
 /// What a Metafora node (Go) writes: no `since`, times with an offset, none of our own fields.
 #[test]
 fn states_by_metafora() {
-    let read = |text: &str| serde_json::from_str::<State>(text).unwrap();
+    let read = |text: &str| serde_json::from_str::<TaskState>(text).unwrap();
 
     let asleep = read(concat!(
         r#"{"state":"sleeping","until":"2030-01-02T03:04:05.123456789-08:00","#,
         r#""errors":[{"timestamp":"2029-12-31T23:00:00+01:00","error":"disk full"}]}"#
     ));
     let until = time("2030-01-02T11:04:05.123456789Z");
-    assert_eq!(asleep.status, Status::Sleeping { until });
+    assert_eq!(asleep.status, TaskStatus::Sleeping { until });
     assert_eq!(asleep.errors.entries().len(), 1);
     assert_eq!(asleep.errors.total(), 1);
     assert_eq!(asleep.errors.last().unwrap().error, "disk full");
     assert_eq!(asleep.since, time("2029-12-31T22:00:00Z"), "its last error");
     assert_eq!(asleep.fence, Fence(0));
 
-    let mut plain = State::new(Timestamp::UNIX_EPOCH);
+    let mut plain = TaskState::new(Timestamp::UNIX_EPOCH);
     for (text, status) in [
-        (r#"{"state":"runnable"}"#, Status::Runnable),
-        (r#"{"state":"paused"}"#, Status::Paused),
-        (r#"{"state":"killed"}"#, Status::Killed),
-        (r#"{"state":"failed","errors":[]}"#, Status::Failed),
+        (r#"{"state":"runnable"}"#, TaskStatus::Runnable),
+        (r#"{"state":"paused"}"#, TaskStatus::Paused),
+        (r#"{"state":"killed"}"#, TaskStatus::Killed),
+        (r#"{"state":"failed","errors":[]}"#, TaskStatus::Failed),
         (
             r#"{"state":"completed"}"#,
-            Status::Completed { result: None },
+            TaskStatus::Completed { result: None },
         ),
         // It keeps an `until` beside a state that has no use for it.
         (
             r#"{"state":"paused","until":"2030-01-02T03:04:05Z"}"#,
-            Status::Paused,
+            TaskStatus::Paused,
         ),
         // A field that we do not know yet.
-        (r#"{"state":"fault","novelty":[1]}"#, Status::Fault),
+        (r#"{"state":"fault","novelty":[1]}"#, TaskStatus::Fault),
     ] {
         plain.status = status;
         assert_eq!(read(text), plain, "{text}");
@@ -269,7 +269,9 @@ fn states_that_nobody_should_have_written() {
             "outcome",
         ),
     ] {
-        let error = serde_json::from_str::<State>(text).unwrap_err().to_string();
+        let error = serde_json::from_str::<TaskState>(text)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(says), "{text}: {error}");
     }
 }

@@ -19,8 +19,8 @@ use common::{arbitrary, config, json, line, t, t0};
 use jiff::{SignedDuration, Timestamp};
 use proptest::{collection::vec, prelude::*};
 use windlass_statemachine::{
-    Code, Command, Decision, Failure, Machine, Message, Outcome, Progress, QueuedCommand, Retry,
-    RetryPolicy, State, Status, Wake,
+    Command, Decision, Failure, Machine, Message, Outcome, Progress, QueuedCommand, Retry,
+    RetryPolicy, StateKind, TaskState, TaskStatus, Wake,
     machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
     state::LastCommand,
 };
@@ -109,14 +109,14 @@ fn configs() -> impl Strategy<Value = Config> {
     })
 }
 
-fn starts() -> impl Strategy<Value = (State, bool)> {
+fn starts() -> impl Strategy<Value = (TaskState, bool)> {
     let status = prop_oneof![
-        4 => Just(Status::Runnable),
-        2 => (-5..30i64).prop_map(|s| Status::Sleeping { until: t(s) }),
-        1 => Just(Status::Paused),
-        1 => Just(Status::Fault),
-        1 => Just(Status::Completed { result: None }),
-        1 => Just(Status::Failed),
+        4 => Just(TaskStatus::Runnable),
+        2 => (-5..30i64).prop_map(|s| TaskStatus::Sleeping { until: t(s) }),
+        1 => Just(TaskStatus::Paused),
+        1 => Just(TaskStatus::Fault),
+        1 => Just(TaskStatus::Completed { result: None }),
+        1 => Just(TaskStatus::Failed),
     ];
     let last = prop::option::of(1..5u64);
     (
@@ -127,7 +127,7 @@ fn starts() -> impl Strategy<Value = (State, bool)> {
         any::<bool>(),
     )
         .prop_map(|(status, attempts, last, data, abandoned)| {
-            let mut state = State::new(t0());
+            let mut state = TaskState::new(t0());
             state.status = status;
             state.attempts = attempts;
             state.version = 3;
@@ -163,7 +163,7 @@ struct World {
     told: BTreeMap<u64, Duration>,
     stop_told: Option<Duration>,
     /// What the store has.
-    durable: State,
+    durable: TaskState,
     write: Option<Write>,
     handler: Handler,
     /// Whether the handler last returned an error that no retry fixes.
@@ -190,7 +190,7 @@ struct World {
 }
 
 impl World {
-    fn new(config: Config, state: State, abandoned: bool) -> Self {
+    fn new(config: Config, state: TaskState, abandoned: bool) -> Self {
         let order = state.last_command.as_ref().map_or(0, |c| c.order);
         Self {
             most: config.max_outcomes,
@@ -396,7 +396,7 @@ impl World {
         match effect {
             Effect::Start { attempt } => {
                 assert_eq!(self.handler, Handler::None, "one handler at a time: {log}");
-                assert_eq!(self.durable.code(), Code::Runnable, "{log}");
+                assert_eq!(self.durable.code(), StateKind::Runnable, "{log}");
                 assert!(self.write.is_none() && self.begun, "{log}");
                 assert!(!self.stopping, "it is to stop: {log}");
                 assert_eq!(attempt, self.durable.attempts + 1, "{log}");
@@ -425,12 +425,16 @@ impl World {
                 }
             }
             Effect::ArmWake(at) => {
-                assert_eq!(self.durable.status, Status::Sleeping { until: at }, "{log}");
+                assert_eq!(
+                    self.durable.status,
+                    TaskStatus::Sleeping { until: at },
+                    "{log}"
+                );
                 self.wake = Some(at);
             }
             Effect::ArmResume { at, runs } => {
                 assert_eq!(self.handler, Handler::None, "{log}");
-                assert_eq!(self.durable.status, Status::Runnable, "{log}");
+                assert_eq!(self.durable.status, TaskStatus::Runnable, "{log}");
                 assert!(self.waiting.is_empty() && !self.stopping, "{log}");
                 assert!(runs > 0 && at > self.elapsed, "{log}");
                 assert!(at <= self.elapsed + Duration::from_secs(1), "{log}");
@@ -486,7 +490,7 @@ impl World {
                 self.go_off();
                 assert_eq!(self.resume, None, "{:#?}", self.log);
             } else {
-                let Status::Sleeping { until } = self.durable.status else {
+                let TaskStatus::Sleeping { until } = self.durable.status else {
                     panic!("stuck: {:#?}", self.log);
                 };
                 assert_eq!(self.wake, Some(until), "{:#?}", self.log);
@@ -498,7 +502,7 @@ impl World {
     }
 }
 
-fn play(config: Config, start: (State, bool), early: Vec<Event>, events: Vec<Event>) -> World {
+fn play(config: Config, start: (TaskState, bool), early: Vec<Event>, events: Vec<Event>) -> World {
     let mut world = World::new(config, start.0, start.1);
     for event in early {
         world.event(event);

@@ -10,8 +10,8 @@ use common::{arbitrary, config, json, t, t0};
 use proptest::{collection::vec, prelude::*};
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
-    ActionKind, Code, Command, CommandId, Invalid, Json, Kind, Machine, Message, NodeName, Outcome,
-    QueuedCommand, Retry, State, Status, Task, TaskId,
+    ActionKind, Command, CommandId, Invalid, Json, Kind, Machine, Message, NodeName, Outcome,
+    QueuedCommand, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
     machine::{Env, Input, StopReason, Timer},
     transition,
     transition::{TABLE, TransitionError},
@@ -41,7 +41,7 @@ fn read_everything(bytes: &[u8]) -> Result<(), TestCaseError> {
             }
         }
     }
-    read::<State>(bytes)?;
+    read::<TaskState>(bytes)?;
     read::<Command>(bytes)?;
     read::<Task>(bytes)?;
     read::<Outcome>(bytes)?;
@@ -50,7 +50,7 @@ fn read_everything(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 /// Feeds one of every input to a machine of this state: it must answer, whatever the state is.
-fn run_a_machine(state: State, now: jiff::Timestamp) {
+fn run_a_machine(state: TaskState, now: jiff::Timestamp) {
     let mut machine = Machine::new(config(Retry::default()), state, true);
     let env = Env {
         now,
@@ -119,13 +119,13 @@ proptest! {
     /// Integers beyond 64 bits, and the digits of a fraction, come out as they went in.
     #[test]
     fn no_number_is_rounded(digits in "-?[1-9][0-9]{0,80}(\\.[0-9]{1,40})?") {
-        let mut state = State::new(t0());
+        let mut state = TaskState::new(t0());
         state.data = Some(json(&format!("{{\"n\":{digits}}}")));
-        state.status = Status::Completed { result: Some(json(&digits)) };
+        state.status = TaskStatus::Completed { result: Some(json(&digits)) };
         let text = serde_json::to_string(&state).unwrap();
-        let back: State = serde_json::from_str(&text).unwrap();
+        let back: TaskState = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(back.data, state.data);
-        prop_assert_eq!(back.status, Status::Completed { result: Some(json(&digits)) });
+        prop_assert_eq!(back.status, TaskStatus::Completed { result: Some(json(&digits)) });
         let command = Command::Complete { result: Some(json(&digits)) };
         let text = serde_json::to_string(&command).unwrap();
         prop_assert_eq!(serde_json::from_str::<Command>(&text).unwrap(), command);
@@ -205,10 +205,10 @@ proptest! {
         prop_assert_eq!(claimed.claims, state.claims.saturating_add(1));
         prop_assert_eq!(claimed.version, state.version.saturating_add(1));
         prop_assert_eq!(claimed.errors.total(), state.errors.total() + 1);
-        let due = matches!(state.status, Status::Sleeping { until } if until <= now);
-        prop_assert_eq!(claimed.code(), if due { Code::Runnable } else { state.code() });
+        let due = matches!(state.status, TaskStatus::Sleeping { until } if until <= now);
+        prop_assert_eq!(claimed.code(), if due { StateKind::Runnable } else { state.code() });
         let retried = claimed.clone().retried(now);
-        prop_assert_eq!(retried.code(), Code::Runnable);
+        prop_assert_eq!(retried.code(), StateKind::Runnable);
         prop_assert_eq!(retried.attempts, 0);
         prop_assert_eq!(retried.incarnation, state.incarnation.saturating_add(1));
         prop_assert_eq!(&retried.data, &state.data);
@@ -225,7 +225,7 @@ proptest! {
             prop_assert!((1..=256).contains(&text.len()) && !text.contains('/'));
             round_trip(&TaskId::new(&text).unwrap())?;
         }
-        let _: Result<Code, Invalid> = text.parse();
+        let _: Result<StateKind, Invalid> = text.parse();
         let _: Result<ActionKind, Invalid> = text.parse();
         let _ = windlass_statemachine::time::parse("until", &text);
         if let Ok(document) = Json::parse("props", &text) {
@@ -240,7 +240,7 @@ proptest! {
         start in arbitrary::state(), messages in vec(arbitrary::message(), 1..30),
     ) {
         let mut state = start;
-        let mut finished: Option<State> = None;
+        let mut finished: Option<TaskState> = None;
         for (n, message) in messages.iter().enumerate() {
             let now = t(n as i64);
             let (from, kind) = (state.code(), message.kind());
@@ -274,7 +274,7 @@ proptest! {
     fn an_error_log_is_bounded_and_counts_them_all(
         texts in vec(any::<String>(), 0..100), keep in 0..200usize,
     ) {
-        let mut state = State::new(t0());
+        let mut state = TaskState::new(t0());
         for text in &texts {
             state.errors.push(t0(), text.as_str(), keep);
         }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Action, ActionKind, Code, ErrorLog, Fence, Json, Message, Outcome, Progress, State, Status,
-    Wake, state::LastCommand, transition, transition::TABLE,
+    Action, ActionKind, ErrorLog, Fence, Json, Message, Outcome, Progress, StateKind, TaskState,
+    TaskStatus, Wake, state::LastCommand, transition, transition::TABLE,
 };
 
 /// The table of the design: rows are states, columns Run, Sleep, Pause, Release, Checkpoint, Error,
@@ -35,25 +35,25 @@ fn json(text: &str) -> Json {
     Json::parse("test", text).unwrap()
 }
 
-fn status(code: Code) -> Status {
+fn status(code: StateKind) -> TaskStatus {
     match code {
-        Code::Runnable => Status::Runnable,
-        Code::Sleeping => Status::Sleeping { until: at(5000) },
-        Code::Paused => Status::Paused,
-        Code::Fault => Status::Fault,
-        Code::Completed => Status::Completed {
+        StateKind::Runnable => TaskStatus::Runnable,
+        StateKind::Sleeping => TaskStatus::Sleeping { until: at(5000) },
+        StateKind::Paused => TaskStatus::Paused,
+        StateKind::Fault => TaskStatus::Fault,
+        StateKind::Completed => TaskStatus::Completed {
             result: Some(json("7")),
         },
-        Code::Failed => Status::Failed,
-        Code::Killed => Status::Killed,
+        StateKind::Failed => TaskStatus::Failed,
+        StateKind::Killed => TaskStatus::Killed,
     }
 }
 
 /// A state in which no field has its default.
-fn full(code: Code) -> State {
+fn full(code: StateKind) -> TaskState {
     let mut errors = ErrorLog::default();
     errors.push(at(1), "older", 8);
-    let mut state = State::new(at(100));
+    let mut state = TaskState::new(at(100));
     state.status = status(code);
     state.data = Some(json(r#"{"old":true}"#));
     state.errors = errors;
@@ -89,26 +89,26 @@ fn message(kind: ActionKind) -> Message {
 }
 
 /// What belongs to the state that follows.
-fn status_after(from: Code, kind: ActionKind, to: Code) -> Status {
+fn status_after(from: StateKind, kind: ActionKind, to: StateKind) -> TaskStatus {
     match (to, kind) {
-        (Code::Sleeping, ActionKind::Sleep) => Status::Sleeping { until: at(9000) },
-        (Code::Sleeping, _) => status(from), // the old wake-up time stays
-        (Code::Completed, _) => Status::Completed {
+        (StateKind::Sleeping, ActionKind::Sleep) => TaskStatus::Sleeping { until: at(9000) },
+        (StateKind::Sleeping, _) => status(from), // the old wake-up time stays
+        (StateKind::Completed, _) => TaskStatus::Completed {
             result: Some(json("42")),
         },
         (code, _) => status(code),
     }
 }
 
-fn refusal(from: Code, kind: ActionKind) -> String {
+fn refusal(from: StateKind, kind: ActionKind) -> String {
     match (from, kind) {
-        (Code::Paused, ActionKind::Error) => {
+        (StateKind::Paused, ActionKind::Error) => {
             "a paused task does not take `error`: only a running handler returns it".into()
         }
-        (Code::Fault, ActionKind::Checkpoint) => {
+        (StateKind::Fault, ActionKind::Checkpoint) => {
             "a task in fault does not take `checkpoint`: its retry policy decides first".into()
         }
-        (Code::Fault, ActionKind::Complete) => {
+        (StateKind::Fault, ActionKind::Complete) => {
             "a task in fault does not take `complete`: its retry policy decides first".into()
         }
         _ => {
@@ -121,7 +121,7 @@ fn refusal(from: Code, kind: ActionKind) -> String {
 fn all_56_cells_are_those_of_the_design() {
     let now = at(200);
     let mut illegal = 0;
-    for (row, from) in DESIGN.iter().zip(Code::ALL) {
+    for (row, from) in DESIGN.iter().zip(StateKind::ALL) {
         assert_eq!(row.0, from.as_str());
         for (cell, kind) in row.1.iter().zip(ActionKind::ALL) {
             let before = full(from);
@@ -139,7 +139,7 @@ fn all_56_cells_are_those_of_the_design() {
                     assert_eq!(refused.to_string(), refusal(from, kind));
                     continue;
                 }
-                let to: Code = cell.parse().unwrap();
+                let to: StateKind = cell.parse().unwrap();
                 let mut expected = full(from);
                 expected.status = status_after(from, kind, to);
                 if to != from {
@@ -162,7 +162,7 @@ fn all_56_cells_are_those_of_the_design() {
 fn the_public_table_is_that_of_the_design() {
     for (from, (name, row)) in DESIGN.iter().enumerate() {
         assert_eq!(
-            Code::ALL[from] as usize,
+            StateKind::ALL[from] as usize,
             from,
             "{name}: rows are found by code"
         );
@@ -172,7 +172,7 @@ fn the_public_table_is_that_of_the_design() {
                 kind,
                 "columns are found by kind"
             );
-            let expected = (*cell != "-").then(|| cell.parse::<Code>().unwrap());
+            let expected = (*cell != "-").then(|| cell.parse::<StateKind>().unwrap());
             assert_eq!(
                 TABLE[from][kind],
                 expected,
@@ -185,7 +185,7 @@ fn the_public_table_is_that_of_the_design() {
 
 #[test]
 fn names_read_back() {
-    for code in Code::ALL {
+    for code in StateKind::ALL {
         assert_eq!(code.as_str().parse(), Ok(code));
         assert_eq!(format!("{code:>10}").trim(), code.as_str());
     }
@@ -193,7 +193,7 @@ fn names_read_back() {
         assert_eq!(kind.as_str().parse(), Ok(kind));
     }
     assert_eq!(
-        "Running".parse::<Code>().unwrap_err().to_string(),
+        "Running".parse::<StateKind>().unwrap_err().to_string(),
         "state: 'Running' is none of runnable, sleeping, paused, fault, completed, failed, killed"
     );
     assert_eq!(
@@ -205,9 +205,9 @@ fn names_read_back() {
 #[test]
 fn a_sleep_is_counted_from_when_it_is_applied() {
     let message = Message::sleep_for(Duration::from_millis(1500));
-    let asleep = transition(&State::new(at(0)), &message, at(10)).unwrap();
+    let asleep = transition(&TaskState::new(at(0)), &message, at(10)).unwrap();
     let until = Timestamp::from_millisecond(11_500).unwrap();
-    assert_eq!(asleep.status, Status::Sleeping { until });
+    assert_eq!(asleep.status, TaskStatus::Sleeping { until });
     // A time that is past is kept as it is: the task is due.
     let past = transition(&asleep, &Message::sleep_until(at(-5)), at(10)).unwrap();
     assert_eq!(past.due(), Some(at(-5)));
@@ -216,7 +216,12 @@ fn a_sleep_is_counted_from_when_it_is_applied() {
 #[test]
 fn a_sleep_beyond_the_year_9999_is_refused_and_names_the_field() {
     for wait in [Duration::MAX, Duration::from_secs(300_000_000_000)] {
-        for from in [Code::Runnable, Code::Sleeping, Code::Paused, Code::Fault] {
+        for from in [
+            StateKind::Runnable,
+            StateKind::Sleeping,
+            StateKind::Paused,
+            StateKind::Fault,
+        ] {
             let refused = transition(&full(from), &Message::sleep_for(wait), at(200)).unwrap_err();
             assert_eq!(
                 refused.to_string(),
@@ -233,24 +238,27 @@ fn a_sleep_beyond_the_year_9999_is_refused_and_names_the_field() {
 
 #[test]
 fn an_error_without_a_text_is_still_an_entry_but_giving_up_is_not() {
-    let fault = transition(&State::new(at(0)), &Message::error(""), at(1)).unwrap();
+    let fault = transition(&TaskState::new(at(0)), &Message::error(""), at(1)).unwrap();
     assert_eq!(
         fault.errors.last().unwrap().error,
         "(an error without a text)"
     );
     let failed = transition(&fault, &Message::error(""), at(2)).unwrap();
-    assert_eq!((failed.code(), failed.errors.total()), (Code::Failed, 1));
+    assert_eq!(
+        (failed.code(), failed.errors.total()),
+        (StateKind::Failed, 1)
+    );
 }
 
 #[test]
 fn an_error_may_bring_data_and_a_completion_may_bring_no_result() {
     let message = Message::error("no").with_data(&1);
-    let fault = transition(&State::new(at(0)), &message, at(1)).unwrap();
+    let fault = transition(&TaskState::new(at(0)), &message, at(1)).unwrap();
     assert_eq!(fault.data, Some(json("1")));
     let done = transition(
-        &full(Code::Paused),
+        &full(StateKind::Paused),
         &Action::Complete { result: None }.into(),
         at(1),
     );
-    assert_eq!(done.unwrap().status, Status::Completed { result: None });
+    assert_eq!(done.unwrap().status, TaskStatus::Completed { result: None });
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use windlass::{
-    Code, Effects, Fence, Kind, TaskId, async_trait,
+    Effects, Fence, Kind, StateKind, TaskId, async_trait,
     clock::Clock,
     store::{
         Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeRecord,
@@ -176,7 +176,7 @@ impl Coordinator for PlantedStore {
         {
             let before = self.clock.now() - jiff::SignedDuration::try_from(retention).unwrap();
             let filter = Filter {
-                states: vec![Code::Completed, Code::Failed, Code::Killed],
+                states: vec![StateKind::Completed, StateKind::Failed, StateKind::Killed],
                 ..Filter::default()
             };
             for record in self.inner.list(&filter, Page::default()).await? {

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use windlass::{
-    Code, NodeName, TaskId,
+    NodeName, StateKind, TaskId,
     clock::Clock,
     store::{
         Commit, Coordinator, Exported, Lease, NodeCommand, NodeSpec, NodeStatus, Registry,
@@ -29,7 +29,7 @@ pub(crate) enum Call {
     Send(Vec<SendCommand>),
     Delete(Vec<TaskId>),
     Retry(Vec<TaskId>),
-    Purge(Vec<Code>, Timestamp, u32),
+    Purge(Vec<StateKind>, Timestamp, u32),
     SendNode(NodeName, NodeCommand),
     Import(Vec<Exported>),
 }

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use windlass::{
-    Code, CommandId, Invalid, NodeName, TaskId, async_trait,
+    CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
-        Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter,
+        Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter,
         IfExists, Limits, NodeCommand, NodeRecord, Operation, Page, Registry, SendCommand, Submit,
-        Submitted, TaskRecord, Transaction, Transfer, What,
+        Submitted, TaskCount, TaskRecord, Transaction, Transfer,
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -48,13 +48,13 @@ impl PlantedStore {
                     *answer = Err(Error::task_exists(&"bad".parse().unwrap()));
                 }
                 (Some(Defect::UnreadableTasksAreTheSame), _) if is_unreadable => {
-                    *answer = Ok(Submitted::Existing(Code::Runnable));
+                    *answer = Ok(Submitted::Existing(StateKind::Runnable));
                 }
                 (Some(Defect::TakenIdsAreAccepted), IfExists::Refuse) if exists => {
                     *answer = Ok(Submitted::New);
                 }
                 (Some(Defect::EveryTaskIsTheSame), IfExists::Same) if exists => {
-                    *answer = Ok(Submitted::Existing(Code::Runnable));
+                    *answer = Ok(Submitted::Existing(StateKind::Runnable));
                 }
                 _ => {}
             }
@@ -228,7 +228,7 @@ impl Registry for PlantedStore {
         Ok(records)
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         let mut counts = self.inner.counts().await?;
         if self.has(Defect::CountsOmitTheQuarantined) {
             counts.retain(|count| count.state.is_some());
@@ -236,8 +236,13 @@ impl Registry for PlantedStore {
         Ok(counts)
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
-        let all = [Code::Completed, Code::Failed, Code::Killed];
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
         let states = match self.defect {
             Some(Defect::PurgesTakeEveryState) => &all[..],
             _ => states,
@@ -267,7 +272,7 @@ impl Registry for PlantedStore {
         }
         let mut history = self.inner.history(id, limit).await?;
         if self.has(Defect::QuarantinesAreToldOnce) {
-            let is_quarantine = |change: &Change| change.what == What::Quarantined;
+            let is_quarantine = |change: &Change| change.what == ChangeKind::Quarantined;
             let last = history.iter().rposition(is_quarantine);
             let mut place = 0;
             history.retain(|change| {

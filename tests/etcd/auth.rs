@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etcd_client::{Client as Raw, ConnectOptions, Permission, PermissionType};
 use windlass::{
-    Client, Code, NewTask, Runner,
+    Client, NewTask, Runner, StateKind,
     clock::SystemClock,
     store::{
         Coordinator, Filter, NodeStatus, Page, Store,
@@ -108,7 +108,7 @@ async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
     .await;
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.code(), Code::Completed);
+        assert_eq!(done.code(), StateKind::Completed);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
     node.shutdown().await;
@@ -230,7 +230,7 @@ async fn a_list_of_what_lives_reads_nothing_that_has_ended() {
         page.map(|page| page.into_iter().map(|r| r.task.id).collect::<Vec<_>>())
     };
     let states = Filter {
-        states: vec![Code::Runnable, Code::Sleeping],
+        states: vec![StateKind::Runnable, StateKind::Sleeping],
         ..Filter::default()
     };
     let of_node = Filter {

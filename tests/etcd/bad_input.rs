@@ -1,6 +1,6 @@
 //! What others write wrongly: set aside or rejected, and nothing else suffers.
 
-use windlass::{Code, KindConfig, Message, NewTask, Runner, TaskContext, store::Error};
+use windlass::{KindConfig, Message, NewTask, Runner, StateKind, TaskContext, store::Error};
 
 use crate::{
     server::Server,
@@ -35,7 +35,10 @@ async fn malformed_records_do_not_stop_a_node() {
         .await
         .unwrap();
     let good = client.submit(NewTask::new("k")).await.unwrap();
-    assert_eq!(client.wait(&good).await.unwrap().code(), Code::Completed);
+    assert_eq!(
+        client.wait(&good).await.unwrap().code(),
+        StateKind::Completed
+    );
     for name in ["envelope", "props", "state"] {
         let id: windlass::TaskId = name.parse().unwrap();
         let reason = client.get(&id).await.unwrap().state.unwrap_err();
@@ -104,7 +107,7 @@ async fn malformed_commands_are_rejected_with_an_outcome() {
             .iter()
             .all(|kv| kv.value_str().unwrap().contains("rejected"))
     );
-    assert_eq!(code(&client, &id).await, Some(Code::Runnable));
+    assert_eq!(code(&client, &id).await, Some(StateKind::Runnable));
     node.shutdown().await;
 }
 

@@ -1,7 +1,7 @@
 //! Combined writes within the limits of the server, and leases that stay small.
 
 use windlass::{
-    Code, Command, Effects, Json, Outcome, Task, TaskId,
+    Command, Effects, Json, Outcome, StateKind, Task, TaskId,
     statemachine::machine::Write,
     store::{Claimed, Commit, Coordinator, Error, Lease, Registry, SendCommand, Submit},
 };
@@ -16,7 +16,7 @@ fn write(claimed: &Claimed, message: &windlass::Message) -> Commit {
     let now = windlass::clock::Clock::now(&windlass::clock::SystemClock);
     let state = windlass::statemachine::transition(&claimed.state, message, now).unwrap();
     let write = Write {
-        state: windlass::State {
+        state: windlass::TaskState {
             version: claimed.state.version + 1,
             ..state
         },
@@ -63,7 +63,7 @@ async fn large_tasks_are_combined_within_the_limits() {
     }
     for id in &ids {
         let record = store.get(id).await.unwrap();
-        assert_eq!(record.state.unwrap().code(), Code::Completed);
+        assert_eq!(record.state.unwrap().code(), StateKind::Completed);
         assert_eq!(record.task.props, props, "it can be retried");
     }
 }

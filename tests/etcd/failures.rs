@@ -7,7 +7,7 @@ use std::{
 
 use futures::StreamExt;
 use windlass::{
-    Client, Code, NewTask, Runner,
+    Client, NewTask, Runner, StateKind,
     store::{Coordinator, Error, Event, Registry},
 };
 
@@ -103,7 +103,7 @@ async fn a_node_whose_lease_is_taken_away_comes_back() {
         .unwrap();
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.code(), Code::Completed);
+        assert_eq!(done.code(), StateKind::Completed);
         assert_eq!((done.state.claims, done.state.attempts), (2, 1));
     }
     assert_ne!(client.nodes().await.unwrap()[0].lease, lease);

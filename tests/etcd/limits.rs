@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
-    Code, Command, Json, KindConfig, Message, NewTask, Outcome, Runner, TaskContext, TaskId,
+    Command, Json, KindConfig, Message, NewTask, Outcome, Runner, StateKind, TaskContext, TaskId,
     store::{Error, Registry},
 };
 
@@ -48,7 +48,7 @@ async fn work(url: &str) {
         client.command(id, Command::Kill).await.unwrap();
     }
     for id in &ids {
-        assert_eq!(client.wait(id).await.unwrap().code(), Code::Killed);
+        assert_eq!(client.wait(id).await.unwrap().code(), StateKind::Killed);
     }
     node.shutdown().await;
 }
@@ -116,7 +116,11 @@ async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     let [a, large, b] = codes.collect::<Vec<_>>().try_into().unwrap();
     assert_eq!(
         (a, large, b),
-        (Code::Completed, Code::Failed, Code::Completed)
+        (
+            StateKind::Completed,
+            StateKind::Failed,
+            StateKind::Completed
+        )
     );
     let error = format!("{:?}", ended[1].state.errors);
     assert!(error.contains("--max-request-bytes"), "{error}");
@@ -147,7 +151,7 @@ async fn settle_many(server: &Server, count: usize) {
         assert!(matches!(outcome, Outcome::Applied { .. }), "{outcome:?}");
     }
     let ended = client.wait(&id).await.unwrap();
-    assert_eq!(ended.state.code(), Code::Killed);
+    assert_eq!(ended.state.code(), StateKind::Killed);
     assert!(ended.state.claims <= 4, "{} claims", ended.state.claims);
     node.shutdown().await;
 }
@@ -180,7 +184,7 @@ async fn a_command_to_complete_may_bring_as_large_a_result_as_any() {
         let command = Command::Complete { result };
         client.command(&id, command).await.unwrap();
         let done = client.wait(&id).await.unwrap();
-        assert_eq!(done.code(), Code::Completed);
+        assert_eq!(done.code(), StateKind::Completed);
         assert_eq!(done.result::<String>().unwrap().len(), bytes);
         let record = client.commands(&id).await.unwrap().remove(0);
         assert!(
@@ -213,7 +217,7 @@ async fn what_is_deleted_and_purged_fits(operations: u32) {
     }
     node.shutdown().await;
     let fresh = connect(&server.url("ns")).await;
-    let ended = [Code::Completed];
+    let ended = [StateKind::Completed];
     let gone = fresh.purge(&ended, jiff::Timestamp::MAX, 1000).await;
     assert_eq!(gone.unwrap(), 60);
 

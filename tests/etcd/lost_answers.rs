@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use windlass::{
-    Client, Code, Command, KindConfig, Message, NewTask, Retry, Runner, TaskContext, TaskId,
+    Client, Command, KindConfig, Message, NewTask, Retry, Runner, StateKind, TaskContext, TaskId,
     store::{Error, IfExists, Registry, SendCommand, Submitted, etcd::EtcdStore},
 };
 
@@ -98,7 +98,7 @@ async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
     answer.unwrap();
     assert_eq!(world.proxy.lost_answers(), 1);
     let ended = world.client.wait(&id).await.unwrap();
-    assert_eq!(ended.code(), Code::Failed);
+    assert_eq!(ended.code(), StateKind::Failed);
     let record = world.client.get(&id).await.unwrap();
     assert_eq!(record.state.unwrap().incarnation, 1);
     assert_eq!(world.ended(&id).await, 2);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::{
-    Client, Code, Command, KindConfig, NewTask, Runner,
+    Client, Command, KindConfig, NewTask, Runner, StateKind,
     runner::Runner as Node,
     store::{Coordinator, NodeCommand, Store},
 };
@@ -115,9 +115,9 @@ async fn a_task_of_metafora_is_run_and_commanded() {
     assert_eq!(record.task.kind.as_str(), "default");
     assert_eq!(record.task.props.as_str(), r#"{"id":"m"}"#);
     for (message, state) in [
-        ("pause", Code::Paused),
-        ("run", Code::Runnable),
-        ("kill", Code::Killed),
+        ("pause", StateKind::Paused),
+        ("run", StateKind::Runnable),
+        ("kill", StateKind::Killed),
     ] {
         let text = format!(r#"{{"message":"{message}"}}"#);
         raw.put("/ns/tasks/m/commands", text, None).await.unwrap();
@@ -196,15 +196,15 @@ async fn every_message_of_a_commander_is_obeyed() {
         // Go writes times in the zone of its machine, to the nanosecond.
         (
             r#"{"message":"sleep","until":"2190-11-21T15:38:20.960920031+02:00"}"#,
-            Code::Sleeping,
+            StateKind::Sleeping,
         ),
-        (r#"{"message":"checkpoint"}"#, Code::Sleeping),
-        (r#"{"message":"release"}"#, Code::Sleeping),
-        (r#"{"message":"pause"}"#, Code::Paused),
-        (r#"{"message":"run"}"#, Code::Runnable),
+        (r#"{"message":"checkpoint"}"#, StateKind::Sleeping),
+        (r#"{"message":"release"}"#, StateKind::Sleeping),
+        (r#"{"message":"pause"}"#, StateKind::Paused),
+        (r#"{"message":"run"}"#, StateKind::Runnable),
         // An error is a handler's to return: this one is rejected, and harms nothing.
-        (r#"{"message":"error","error":{}}"#, Code::Runnable),
-        (r#"{"message":"complete"}"#, Code::Completed),
+        (r#"{"message":"error","error":{}}"#, StateKind::Runnable),
+        (r#"{"message":"complete"}"#, StateKind::Completed),
     ] {
         metafora.send("m", message).await;
         until(message, async || {
@@ -230,7 +230,7 @@ async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
     let mut changes = client.changes(None).await.unwrap();
     let node = node(&store, "n").await;
     let done = client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), Code::Completed);
+    assert_eq!(done.code(), StateKind::Completed);
     until("it is not live any more", async || {
         metafora.get("tasks/m").await.is_none()
     })
@@ -285,7 +285,7 @@ async fn states_of_metafora_are_gone_on_from() {
     }
     let id = "fault".parse().unwrap();
     until("the retry policy has it", async || {
-        code(&client, &id).await == Some(Code::Sleeping)
+        code(&client, &id).await == Some(StateKind::Sleeping)
     })
     .await;
     let record = client.get(&id).await.unwrap().state.unwrap();
@@ -318,7 +318,7 @@ async fn a_mark_that_metafora_has_outdated_parks_nothing() {
     runs_on(&client, "m", "second").await;
     assert!(metafora.get("parked/stays").await.is_some());
     let stays = client.get("stays").await.unwrap();
-    assert_eq!(stays.state.unwrap().code(), Code::Paused);
+    assert_eq!(stays.state.unwrap().code(), StateKind::Paused);
     second.shutdown().await;
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
-    Client, Code, Message, NewTask, Runner, TaskContext, TaskId, clock::Clock, store::Store,
+    Client, Message, NewTask, Runner, StateKind, TaskContext, TaskId, clock::Clock, store::Store,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     support::{code, raw, secs, until},
 };
 
-const ENDED: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 const WEEK: u64 = 7 * 24 * 3600;
 
 /// A clock that is put forward by hand.
@@ -91,12 +91,12 @@ impl World {
             ids.push(self.client.submit(task).await.unwrap().into_id());
         }
         for id in &ids {
-            self.is(id, Code::Completed).await;
+            self.is(id, StateKind::Completed).await;
         }
         ids
     }
 
-    async fn is(&self, id: &TaskId, state: Code) {
+    async fn is(&self, id: &TaskId, state: StateKind) {
         until(&format!("{id} is {state}"), async || {
             code(&self.client, id).await == Some(state)
         })
@@ -160,7 +160,7 @@ async fn what_is_retried_while_it_is_purged_lives() {
     registry.retry(vec![ids[1].clone()]).await[0]
         .as_ref()
         .unwrap();
-    world.is(&ids[1], Code::Completed).await;
+    world.is(&ids[1], StateKind::Completed).await;
     assert_eq!(registry.purge(&ENDED, before, 10).await.unwrap(), 1);
     assert_eq!(world.left().await, ["b"]);
 }

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use windlass::{
     BoxError, Client, Message, NewTask, Runner, TaskContext, TaskId,
     runner::Runner as Node,
-    store::{Filter, Page, Store, What},
+    store::{ChangeKind, Filter, Page, Store},
 };
 
 use crate::{
@@ -79,7 +79,9 @@ async fn a_rolling_restart_under_load_loses_no_task_and_costs_no_attempt() {
         assert_eq!(done.state.attempts, 0, "{id}");
         assert_eq!(done.state.errors.total(), 0, "{id}");
         let history = client.history(id, 100).await.unwrap();
-        let lost = history.iter().any(|c| matches!(c.what, What::Lost { .. }));
+        let lost = history
+            .iter()
+            .any(|c| matches!(c.what, ChangeKind::Lost { .. }));
         assert!(!lost, "{id}: {history:?}");
     }
     assert!(moved(&client, &ids).await > 0, "no task was interrupted");
@@ -129,11 +131,11 @@ async fn the_tasks_of_a_node_that_leaves_are_claimed_at_once() {
             panic!("{id} was not handed over: {history:?}");
         };
         assert!(
-            matches!(dropped.what, What::Dropped { .. }),
+            matches!(dropped.what, ChangeKind::Dropped { .. }),
             "{id}: {history:?}"
         );
         assert!(
-            matches!(claimed.what, What::Claimed { .. }),
+            matches!(claimed.what, ChangeKind::Claimed { .. }),
             "{id}: {history:?}"
         );
         longest = longest.max(claimed.at.duration_since(dropped.at));

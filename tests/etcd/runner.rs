@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use windlass::{BoxError, Code, Command, Message, NewTask, Outcome, Runner, TaskContext};
+use windlass::{BoxError, Command, Message, NewTask, Outcome, Runner, StateKind, TaskContext};
 
 use crate::{
     server::Server,
@@ -71,15 +71,15 @@ async fn commands_reach_running_and_parked_tasks() {
     })
     .await;
     for (command, from, to) in [
-        (Command::Pause, Code::Runnable, Code::Paused),
-        (Command::Run, Code::Paused, Code::Runnable),
-        (Command::Kill, Code::Runnable, Code::Killed),
+        (Command::Pause, StateKind::Runnable, StateKind::Paused),
+        (Command::Run, StateKind::Paused, StateKind::Runnable),
+        (Command::Kill, StateKind::Runnable, StateKind::Killed),
     ] {
         let sent = client.command(&id, command).await.unwrap();
         let outcome = client.wait_outcome(&sent).await.unwrap();
         assert_eq!(outcome, Outcome::Applied { from, to });
     }
-    assert_eq!(client.wait(&id).await.unwrap().code(), Code::Killed);
+    assert_eq!(client.wait(&id).await.unwrap().code(), StateKind::Killed);
     node.shutdown().await;
 }
 
@@ -99,7 +99,7 @@ async fn a_sleeper_wakes_and_holds_no_claim_meanwhile() {
     let id = client.submit(NewTask::new("k")).await.unwrap().into_id();
     until("it sleeps", async || {
         let record = client.get(&id).await.unwrap();
-        record.node.is_none() && code(&client, &id).await == Some(Code::Sleeping)
+        record.node.is_none() && code(&client, &id).await == Some(StateKind::Sleeping)
     })
     .await;
     assert_eq!(client.nodes().await.unwrap()[0].claims, 0);

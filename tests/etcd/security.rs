@@ -5,7 +5,7 @@ use std::path::Path;
 use etcd_client::{Permission, PermissionType};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use windlass::{
-    Code, Message, NewTask, Runner, TaskContext,
+    Message, NewTask, Runner, StateKind, TaskContext,
     clock::SystemClock,
     store::{
         Error, Store,
@@ -95,7 +95,7 @@ async fn tls_with_client_certificates() {
     let node = Runner::builder(&store).node("n").handler("k", handler);
     let node = node.start().await.unwrap();
     let id = client.submit(NewTask::new("k")).await.unwrap();
-    assert_eq!(client.wait(&id).await.unwrap().code(), Code::Completed);
+    assert_eq!(client.wait(&id).await.unwrap().code(), StateKind::Completed);
     node.shutdown().await;
 
     let mut wrong_ca = options.clone();
@@ -169,7 +169,7 @@ async fn a_role_that_allows_the_namespace_is_enough() {
         ids.push(client.submit(NewTask::new("k")).await.unwrap());
     }
     for id in &ids {
-        assert_eq!(client.wait(id).await.unwrap().code(), Code::Completed);
+        assert_eq!(client.wait(id).await.unwrap().code(), StateKind::Completed);
     }
     assert_eq!(client.nodes().await.unwrap().len(), 1);
     node.shutdown().await;

@@ -14,7 +14,7 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
 };
 use windlass::{
-    Client, Code, NewTask, Runner,
+    Client, NewTask, Runner, StateKind,
     clock::{Clock, SystemClock},
     runner::StartError,
     store::{
@@ -192,7 +192,7 @@ async fn a_clock_that_jumps_costs_no_lease() {
     assert_eq!(running, 3, "the tasks still run after the jumps");
     for id in &ids {
         let done = client.wait(id).await.unwrap();
-        assert_eq!(done.code(), Code::Completed);
+        assert_eq!(done.code(), StateKind::Completed);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
     assert_eq!(client.nodes().await.unwrap()[0].lease, lease);

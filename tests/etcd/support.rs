@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windlass::{
-    BoxError, Client, Code, Message, Task, TaskContext, TaskId,
+    BoxError, Client, Message, StateKind, Task, TaskContext, TaskId,
     clock::SystemClock,
     store::{
         IfExists, NodeSpec, Store, Submit,
@@ -37,7 +37,7 @@ pub(crate) async fn raw(endpoint: &str) -> etcd_client::Client {
     etcd_client::Client::connect(endpoints, None).await.unwrap()
 }
 
-pub(crate) async fn code(client: &Client, id: &TaskId) -> Option<Code> {
+pub(crate) async fn code(client: &Client, id: &TaskId) -> Option<StateKind> {
     let record = client.get(id).await.ok()?;
     record.state.ok().map(|state| state.code())
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use windlass::{
     Message, NewTask, Runner, TaskContext,
     balancer::{Balancer, Cluster, Fair},
-    store::{NodeCommand, TaskView, What},
+    store::{ChangeKind, NodeCommand, TaskView},
     testing::Operation,
 };
 
@@ -155,7 +155,7 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     let moves = |changes: Vec<windlass::store::Change>| {
         changes
             .iter()
-            .filter(|c| matches!(c.what, What::Claimed { .. }))
+            .filter(|c| matches!(c.what, ChangeKind::Claimed { .. }))
             .count()
     };
     let mut before = 0;
@@ -304,7 +304,7 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, windlass::Code::Sleeping).await;
+    world.rest(&id, windlass::StateKind::Sleeping).await;
     let before = asked.load(Ordering::SeqCst);
     let node = "n";
     let order = world

@@ -4,7 +4,7 @@ use std::{future::pending, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use tokio::time::{Instant, sleep};
-use windlass::{Code, Command, KindConfig, Message, NewTask, TaskContext};
+use windlass::{Command, KindConfig, Message, NewTask, StateKind, TaskContext};
 
 use crate::support::{SettableClock, World, applied, secs};
 
@@ -37,7 +37,7 @@ async fn a_kill_takes_its_grace_however_the_clock_is_set() {
         sleep(Duration::from_millis(500)).await;
         clock.set_by(offset);
         let outcome = world.client.wait_outcome(&sent).await.unwrap();
-        assert_eq!(outcome, applied(Code::Runnable, Code::Killed));
+        assert_eq!(outcome, applied(StateKind::Runnable, StateKind::Killed));
         about_two_seconds(began.elapsed());
     }
 }
@@ -54,7 +54,7 @@ async fn a_shutdown_takes_its_grace_however_the_clock_is_set() {
         };
         tokio::join!(node.shutdown(), set);
         about_two_seconds(began.elapsed());
-        world.rest(&id, Code::Runnable).await;
+        world.rest(&id, StateKind::Runnable).await;
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_released_task_is_taken_again_though_the_clock_is_set_back() {
     // Set back once more while the task is left to others.
     sleep(Duration::from_millis(300)).await;
     clock.set_by(-HOUR);
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     assert!(began.elapsed() < secs(5), "{:?}", began.elapsed());
 }
 
@@ -113,11 +113,11 @@ async fn wake_ups_follow_the_clock() {
     let began = Instant::now();
     world
         .until("it naps", || async {
-            world.code(&id).await == Code::Sleeping
+            world.code(&id).await == StateKind::Sleeping
         })
         .await;
     clock.set_by(HOUR);
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     assert!(began.elapsed() < secs(3), "{:?}", began.elapsed());
 }
 
@@ -138,9 +138,9 @@ async fn a_sleeper_that_the_store_finds_asleep_is_claimed_later() {
     sleep(secs(10)).await;
     clock.set_by(HOUR);
     sleep(secs(10)).await;
-    assert_eq!(world.code(&id).await, Code::Sleeping);
+    assert_eq!(world.code(&id).await, StateKind::Sleeping);
     clock.set_by(-HOUR);
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     let took = began.elapsed();
     assert!(took >= secs(3600) && took < secs(3603), "{took:?}");
 }

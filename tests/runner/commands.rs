@@ -7,8 +7,8 @@ use std::sync::{
 
 use tokio::time::Instant;
 use windlass::{
-    ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Status, Stop,
-    StopReason, TaskContext,
+    ActionKind, BoxError, Command, KindConfig, Message, NewTask, Outcome, StateKind, Stop,
+    StopReason, TaskContext, TaskStatus,
     store::Error,
     testing::{Fault, Operation},
 };
@@ -35,20 +35,20 @@ async fn a_handler_that_obeys_pauses_resumes_and_is_killed() {
     let id = world.running("obeys").await;
     assert_eq!(
         world.command(&id, Command::Pause).await,
-        applied(Code::Runnable, Code::Paused)
+        applied(StateKind::Runnable, StateKind::Paused)
     );
-    world.rest(&id, Code::Paused).await;
+    world.rest(&id, StateKind::Paused).await;
     assert_eq!(
         world.command(&id, Command::Run).await,
-        applied(Code::Paused, Code::Runnable)
+        applied(StateKind::Paused, StateKind::Runnable)
     );
     let until = world.now() + jiff::SignedDuration::from_hours(1);
     let slept = world.command(&id, Command::Sleep { until }).await;
-    assert_eq!(slept, applied(Code::Runnable, Code::Sleeping));
-    world.rest(&id, Code::Sleeping).await;
+    assert_eq!(slept, applied(StateKind::Runnable, StateKind::Sleeping));
+    world.rest(&id, StateKind::Sleeping).await;
     assert_eq!(
         world.command(&id, Command::Kill).await,
-        applied(Code::Sleeping, Code::Killed)
+        applied(StateKind::Sleeping, StateKind::Killed)
     );
     let refused = world.client.command(&id, Command::Run).await;
     assert!(
@@ -71,7 +71,7 @@ async fn a_handler_that_ignores_a_command_is_aborted_after_its_grace() {
     let before = world.now();
     assert_eq!(
         world.command(&id, Command::Pause).await,
-        applied(Code::Runnable, Code::Paused)
+        applied(StateKind::Runnable, StateKind::Paused)
     );
     let took = world.now().duration_since(before).as_secs();
     assert!((29..33).contains(&took), "{took} s");
@@ -97,11 +97,11 @@ async fn what_a_handler_returns_instead_overrides_the_command_but_never_a_kill()
             by: ActionKind::Complete
         }
     );
-    assert_eq!(world.code(&id).await, Code::Completed);
+    assert_eq!(world.code(&id).await, StateKind::Completed);
     let id = world.running("completes").await;
     assert_eq!(
         world.command(&id, Command::Kill).await,
-        applied(Code::Runnable, Code::Killed)
+        applied(StateKind::Runnable, StateKind::Killed)
     );
 }
 
@@ -124,7 +124,7 @@ async fn a_checkpoint_command_does_not_stop_the_handler() {
         .start()
         .await
         .unwrap();
-    let still = applied(Code::Runnable, Code::Runnable);
+    let still = applied(StateKind::Runnable, StateKind::Runnable);
     let id = world.running("saves").await;
     assert_eq!(world.command(&id, Command::Checkpoint).await, still);
     let record = world.client.get(&id).await.unwrap();
@@ -175,14 +175,14 @@ async fn commands_wait_for_an_owner_and_are_applied_in_order() {
     assert_eq!(
         outcomes,
         [
-            applied(Code::Runnable, Code::Paused),
-            applied(Code::Paused, Code::Runnable),
-            applied(Code::Runnable, Code::Paused),
-            applied(Code::Paused, Code::Paused),
+            applied(StateKind::Runnable, StateKind::Paused),
+            applied(StateKind::Paused, StateKind::Runnable),
+            applied(StateKind::Runnable, StateKind::Paused),
+            applied(StateKind::Paused, StateKind::Paused),
         ]
     );
     assert_eq!(runs.load(Ordering::SeqCst), 0, "the handler never ran");
-    world.rest(&id, Code::Paused).await;
+    world.rest(&id, StateKind::Paused).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn a_command_completes_a_paused_task() {
         )
         .await;
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.state.status, Status::Completed { result });
+    assert_eq!(done.state.status, TaskStatus::Completed { result });
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,13 +241,13 @@ async fn a_kill_reaches_a_paused_task_though_every_slot_is_taken() {
         .unwrap();
     let paused = world.running("obeys").await;
     world.command(&paused, Command::Pause).await;
-    world.rest(&paused, Code::Paused).await;
+    world.rest(&paused, StateKind::Paused).await;
     let runs = world.running("obeys").await;
     assert_eq!(
         world.command(&paused, Command::Kill).await,
-        applied(Code::Paused, Code::Killed)
+        applied(StateKind::Paused, StateKind::Killed)
     );
-    assert_eq!(world.code(&runs).await, Code::Runnable);
+    assert_eq!(world.code(&runs).await, StateKind::Runnable);
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,9 +266,9 @@ async fn a_kill_whose_claim_failed_once_still_needs_no_slot() {
     let killed = tokio::time::timeout(secs(5), world.command(&waits, Command::Kill)).await;
     assert_eq!(
         killed.expect("it waits for a slot"),
-        applied(Code::Runnable, Code::Killed)
+        applied(StateKind::Runnable, StateKind::Killed)
     );
-    assert_eq!(world.code(&runs).await, Code::Runnable);
+    assert_eq!(world.code(&runs).await, StateKind::Runnable);
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,9 +286,9 @@ async fn one_that_is_resumed_beyond_the_limit_waits_its_turn() {
     let runs = world.running("obeys").await;
     assert_eq!(
         world.command(&paused, Command::Run).await,
-        applied(Code::Paused, Code::Runnable)
+        applied(StateKind::Paused, StateKind::Runnable)
     );
-    world.rest(&paused, Code::Runnable).await;
+    world.rest(&paused, StateKind::Runnable).await;
     let running = node.snapshot().await.unwrap().tasks;
     assert_eq!(running.iter().map(|t| &t.id).collect::<Vec<_>>(), [&runs]);
     world.command(&runs, Command::Kill).await;
@@ -349,7 +349,10 @@ async fn a_retry_runs_a_failed_task_again_with_its_data() {
         .await
         .unwrap()
         .into_id();
-    assert_eq!(world.client.wait(&id).await.unwrap().code(), Code::Failed);
+    assert_eq!(
+        world.client.wait(&id).await.unwrap().code(),
+        StateKind::Failed
+    );
     world.client.retry(&id).await.unwrap();
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.result::<String>().unwrap(), "found");

@@ -6,14 +6,14 @@ use std::sync::{
 };
 
 use windlass::{
-    BoxError, Client, Code, Command, KindConfig, Message, NewTask, Retry, TaskContext,
+    BoxError, Client, Command, KindConfig, Message, NewTask, Retry, StateKind, TaskContext,
     client::Waiting,
 };
 
 use crate::support::{World, secs};
 
 /// Submits a task and waits for its end; returns the reports and the state.
-async fn waited(client: &Client, task: NewTask) -> (Vec<String>, windlass::State) {
+async fn waited(client: &Client, task: NewTask) -> (Vec<String>, windlass::TaskState) {
     let id = client.submit(task).await.unwrap().into_id();
     let mut reports = Vec::new();
     let report = |waiting: Waiting| reports.push(waiting.to_string());
@@ -40,7 +40,7 @@ async fn by_default_a_task_that_fails_fails_for_good_within_minutes() {
         .unwrap();
     let begun = world.now();
     let (reports, state) = waited(&world.client, NewTask::new("fails")).await;
-    assert_eq!((state.code(), state.attempts), (Code::Failed, 8));
+    assert_eq!((state.code(), state.attempts), (StateKind::Failed, 8));
     let took = world.now().duration_since(begun);
     // The bounds of the waits are 1 s, 2 s, 4 s … 64 s.
     assert!(took < jiff::SignedDuration::from_secs(150), "{took}");
@@ -72,7 +72,7 @@ async fn strikes_sleeps_ten_minutes_after_each_error() {
         .await
         .unwrap();
     let (reports, state) = waited(&world.client, NewTask::new("flaky")).await;
-    assert_eq!(state.code(), Code::Completed);
+    assert_eq!(state.code(), StateKind::Completed);
     assert_eq!(
         reports,
         ["attempt 1 failed: timed out; next in 10 min (7 left)"]
@@ -114,7 +114,11 @@ async fn an_error_that_no_retry_fixes_is_not_retried() {
         ("large", "result: has 20971"),
     ] {
         let (reports, state) = waited(&world.client, NewTask::new(kind).props("text")).await;
-        assert_eq!((state.code(), state.attempts), (Code::Failed, 1), "{kind}");
+        assert_eq!(
+            (state.code(), state.attempts),
+            (StateKind::Failed, 1),
+            "{kind}"
+        );
         let [report] = reports.as_slice() else {
             panic!("{kind}: {reports:?}")
         };
@@ -149,7 +153,7 @@ async fn an_error_of_a_handler_that_goes_on_without_its_props_is_retried() {
         .unwrap();
     for kind in ["lenient", "second"] {
         let (reports, state) = waited(&world.client, NewTask::new(kind).props("text")).await;
-        assert_eq!(state.code(), Code::Completed, "{reports:?}");
+        assert_eq!(state.code(), StateKind::Completed, "{reports:?}");
         assert_eq!(reports.len(), 1, "{reports:?}");
     }
 }
@@ -235,7 +239,7 @@ async fn a_wait_reports_no_failure_from_before_the_task_made_progress() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, Code::Sleeping).await;
+    world.rest(&id, StateKind::Sleeping).await;
     let mut reports = Vec::new();
     let report = |waiting: Waiting| reports.push(waiting);
     let done = world.client.wait_with(&id, report).await.unwrap();
@@ -291,7 +295,7 @@ async fn the_log_reports_a_failed_attempt_when_it_is_durable_and_once() {
         .unwrap();
     let task = NewTask::new("flaky").id("t").retry(Retry::strikes());
     let (_, state) = waited(&world.client, task).await;
-    assert_eq!(state.code(), Code::Completed);
+    assert_eq!(state.code(), StateKind::Completed);
     let lines = log.lines_with("failed");
     let [line] = lines.as_slice() else {
         panic!("{lines:?}")
@@ -331,7 +335,7 @@ async fn a_handler_that_runs_again_and_again_without_effect_is_slowed_down_and_r
         .unwrap();
     let begun = world.now();
     let (_, state) = waited(&world.client, NewTask::new("steps")).await;
-    assert_eq!(state.code(), Code::Completed);
+    assert_eq!(state.code(), StateKind::Completed);
     let took = world.now().duration_since(begun);
     assert!(took < jiff::SignedDuration::from_secs(1), "{took}");
     assert_eq!(log.lines_with("again and again").len(), 0);
@@ -350,7 +354,10 @@ async fn a_handler_that_runs_again_and_again_without_effect_is_slowed_down_and_r
     // A command does not wait for the next run.
     let before = world.now();
     world.client.command(&id, Command::Kill).await.unwrap();
-    assert_eq!(world.client.wait(&id).await.unwrap().code(), Code::Killed);
+    assert_eq!(
+        world.client.wait(&id).await.unwrap().code(),
+        StateKind::Killed
+    );
     let took = world.now().duration_since(before);
     assert!(took < jiff::SignedDuration::from_millis(500), "{took}");
 }

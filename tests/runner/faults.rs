@@ -11,9 +11,9 @@ use std::{
 
 use tokio::time::Instant;
 use windlass::{
-    BoxError, Code, Command, Message, NewTask, Stop, StopReason, TaskContext,
+    BoxError, Command, Message, NewTask, StateKind, Stop, StopReason, TaskContext,
     runner::StartError,
-    store::{Error, Filter, Lease, What},
+    store::{ChangeKind, Error, Filter, Lease},
     testing::{Fault, Operation},
 };
 
@@ -98,10 +98,13 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
         let changes = world.client.history(&id, 100).await.unwrap();
         let moves = changes
             .iter()
-            .filter(|c| matches!(c.what, What::Moved { .. }))
+            .filter(|c| matches!(c.what, ChangeKind::Moved { .. }))
             .count();
         assert_eq!(moves, 1, "{fault:?}: {changes:#?}");
-        assert_eq!(world.code(&"child".parse().unwrap()).await, Code::Runnable);
+        assert_eq!(
+            world.code(&"child".parse().unwrap()).await,
+            StateKind::Runnable
+        );
     }
 }
 
@@ -187,7 +190,7 @@ async fn a_watch_that_breaks_misses_nothing() {
     let counts = world.client.counts().await.unwrap();
     assert_eq!(
         (counts.len(), counts[0].state, counts[0].tasks),
-        (1, Some(Code::Completed), 20)
+        (1, Some(StateKind::Completed), 20)
     );
 }
 
@@ -214,8 +217,8 @@ async fn a_command_survives_the_loss_of_its_owner() {
         .faults
         .lose_lease(node.snapshot().await.unwrap().lease.unwrap());
     let outcome = world.client.wait_outcome(&pause).await.unwrap();
-    assert_eq!(outcome, applied(Code::Runnable, Code::Paused));
-    world.rest(&id, Code::Paused).await;
+    assert_eq!(outcome, applied(StateKind::Runnable, StateKind::Paused));
+    world.rest(&id, StateKind::Paused).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +245,7 @@ async fn a_shutdown_while_the_store_is_down_ends_with_the_lease() {
             world.client.get(&id).await.unwrap().node.is_none()
         })
         .await;
-    assert_eq!(world.code(&id).await, Code::Runnable);
+    assert_eq!(world.code(&id).await, StateKind::Runnable);
 }
 
 /// A second signal is for those who do not want to wait: not for a lease of an hour either.
@@ -348,7 +351,7 @@ async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     running.shutdown().await;
 }
 
@@ -368,7 +371,7 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     assert!(world.now().duration_since(began).as_secs() < 1);
     assert_eq!(world.faults.calls(Operation::Join), 1);
     node.shutdown().await;
@@ -384,7 +387,7 @@ async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, Code::Completed).await;
+    world.rest(&id, StateKind::Completed).await;
     assert_eq!(world.faults.calls(Operation::Join), 3);
     node.shutdown().await;
 }
@@ -454,16 +457,16 @@ async fn a_fault_of_the_machine_costs_no_attempt_and_slows_only_its_kind() {
         "{tried} runs in 10 minutes"
     );
     let other = world.client.submit(NewTask::new("other")).await.unwrap();
-    world.rest(other.id(), Code::Completed).await;
+    world.rest(other.id(), StateKind::Completed).await;
     for id in &tasks {
         let state = world.client.get(id).await.unwrap().state.unwrap();
-        assert_eq!(state.code(), Code::Runnable);
+        assert_eq!(state.code(), StateKind::Runnable);
         assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
     }
     broken.store(false, Ordering::SeqCst);
     let fixed = Instant::now();
     for id in &tasks {
-        world.rest(id.id(), Code::Completed).await;
+        world.rest(id.id(), StateKind::Completed).await;
         let state = world.client.get(id).await.unwrap().state.unwrap();
         assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
     }
@@ -485,6 +488,6 @@ async fn another_node_takes_what_a_machine_with_a_fault_cannot_run() {
     let well = |_: TaskContext| async { Message::complete() };
     let _well = world.node("well").handler("k", well).start().await.unwrap();
     let began = Instant::now();
-    world.rest(id.id(), Code::Completed).await;
+    world.rest(id.id(), StateKind::Completed).await;
     assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
 }

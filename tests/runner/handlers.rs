@@ -7,8 +7,9 @@ use std::sync::{
 
 use serde_json::json;
 use windlass::{
-    BoxError, Code, Command, Json, KindConfig, Message, NewTask, Retry, Status, TaskContext,
-    store::{Error, What},
+    BoxError, Command, Json, KindConfig, Message, NewTask, Retry, StateKind, TaskContext,
+    TaskStatus,
+    store::{ChangeKind, Error},
 };
 
 use crate::support::{World, secs};
@@ -62,7 +63,7 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&id, Code::Sleeping).await;
+    world.rest(&id, StateKind::Sleeping).await;
     let record = world.client.get(&id).await.unwrap();
     assert!(record.node.is_none(), "a parked task belongs to nobody");
     let done = world.client.wait(&id).await.unwrap();
@@ -80,7 +81,7 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
         .unwrap()
         .iter()
         .filter_map(|change| match &change.what {
-            What::Moved { message, .. } => Some(message.to_string()),
+            ChangeKind::Moved { message, .. } => Some(message.to_string()),
             _ => None,
         })
         .collect();
@@ -147,7 +148,7 @@ async fn a_panic_is_an_error_with_its_text_and_place() {
         .unwrap()
         .into_id();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     let error = done.error().unwrap();
     assert!(
         error.contains("handlers.rs:") && error.contains("no more fuel"),
@@ -220,7 +221,7 @@ async fn data_that_is_too_large_is_refused_and_nothing_is_lost() {
         .unwrap()
         .into_id();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     assert!(
         done.error().unwrap().starts_with("result: has 20971"),
         "{:?}",
@@ -259,7 +260,10 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         .unwrap()
         .into_id();
     assert!(world.client.wait(&id).await.unwrap().is_completed());
-    assert_eq!(world.code(&"c1".parse().unwrap()).await, Code::Runnable);
+    assert_eq!(
+        world.code(&"c1".parse().unwrap()).await,
+        StateKind::Runnable
+    );
     // The second parent's child exists already: it fails as a whole, and says why.
     let id = world
         .client
@@ -268,7 +272,7 @@ async fn effects_are_done_with_the_transition_or_not_at_all() {
         .unwrap()
         .into_id();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     assert!(
         done.error().unwrap().contains("task 'c1' exists already"),
         "{:?}",
@@ -299,12 +303,12 @@ async fn a_command_that_a_handler_sends_reaches_the_other_task() {
         .await
         .unwrap()
         .into_id();
-    world.rest(&other, Code::Paused).await;
+    world.rest(&other, StateKind::Paused).await;
     world.client.submit(NewTask::new("frees")).await.unwrap();
     let done = world.client.wait(&other).await.unwrap();
     assert_eq!(
         done.state.status,
-        Status::Completed {
+        TaskStatus::Completed {
             result: Some(json!(7).into())
         }
     );

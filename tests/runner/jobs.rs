@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use windlass::{
-    BoxError, Code, Command, Job, JobContext, JobMessage, Message, NewTask, TaskContext,
+    BoxError, Command, Job, JobContext, JobMessage, Message, NewTask, StateKind, TaskContext,
     client::{TaskFailed, WaitError},
 };
 
@@ -55,7 +55,7 @@ async fn a_handle_returns_the_output_or_why_there_is_none() {
         panic!("a failed task has no output");
     };
     assert_eq!(failed.to_string(), "task 'bad' failed: -2 is negative");
-    assert_eq!(failed.code, Code::Failed);
+    assert_eq!(failed.code, StateKind::Failed);
 
     let killed = numbers(&[1]).id("killed").start_in(Duration::from_secs(60));
     let killed = world.client.submit(killed).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_handle_returns_the_output_or_why_there_is_none() {
     let Err(WaitError::Failed(TaskFailed { code, .. })) = killed.wait().await else {
         panic!("a killed task has no output");
     };
-    assert_eq!(code, Code::Killed);
+    assert_eq!(code, StateKind::Killed);
     node.shutdown().await;
 }
 
@@ -82,7 +82,7 @@ async fn props_and_results_of_another_type_fail_by_name() {
     let props = NewTask::new("sum").props(&"one, two");
     let untyped = world.client.submit(props).await.unwrap();
     let done = untyped.wait().await.unwrap();
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     assert_eq!(done.state.attempts, 1, "a retry cannot fix it");
     assert!(done.error().unwrap().starts_with("props: "), "{done:?}");
 
@@ -146,7 +146,7 @@ async fn what_has_no_json_form_fails_the_task_with_the_field() {
     ] {
         let task = world.client.submit(NewTask::new(kind)).await.unwrap();
         let done = task.wait().await.unwrap();
-        assert_eq!(done.code(), Code::Failed, "{kind}");
+        assert_eq!(done.code(), StateKind::Failed, "{kind}");
         let error = done.error().unwrap();
         assert!(error.contains(field), "{kind}: {error}");
         assert_eq!(done.state.attempts, 1, "{kind}: a retry cannot fix it");
@@ -160,7 +160,7 @@ async fn submits_of_one_and_of_many_report_what_was_new() {
     let task = || numbers(&[1]).id("same").idempotent();
     assert!(world.client.submit(task()).await.unwrap().is_new());
     let again = world.client.submit(task()).await.unwrap();
-    assert_eq!(again.existing(), Some(Code::Runnable));
+    assert_eq!(again.existing(), Some(StateKind::Runnable));
     let many = [task(), numbers(&[2]).id("other"), numbers(&[2]).id("a/b")];
     let many = world.client.submit_many(many).await;
     assert!(!many[0].as_ref().unwrap().is_new());

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use windlass::{Code, KindConfig, Message, NewTask, TaskContext, store::Filter};
+use windlass::{KindConfig, Message, NewTask, StateKind, TaskContext, store::Filter};
 
 use crate::support::{World, secs};
 
@@ -58,7 +58,7 @@ async fn no_more_run_at_once_than_the_node_and_the_kind_allow() {
     assert_eq!(of_a.most.load(Ordering::SeqCst), 3);
     let counts = world.client.counts().await.unwrap();
     assert!(
-        counts.iter().all(|c| c.state == Some(Code::Completed)),
+        counts.iter().all(|c| c.state == Some(StateKind::Completed)),
         "{counts:?}"
     );
 }
@@ -152,8 +152,8 @@ async fn a_node_takes_only_its_kinds_and_labels() {
         .into_id();
     world.client.wait(&mine).await.unwrap();
     tokio::time::sleep(secs(60)).await;
-    assert_eq!(world.code(&far).await, Code::Runnable);
-    assert_eq!(world.code(&other).await, Code::Runnable);
+    assert_eq!(world.code(&far).await, StateKind::Runnable);
+    assert_eq!(world.code(&other).await, StateKind::Runnable);
     let _any = world
         .node("any")
         .default_handler(KindConfig::default(), |_: TaskContext| async {
@@ -187,7 +187,7 @@ async fn a_task_with_a_start_is_not_early() {
         .await
         .unwrap()
         .into_id();
-    assert_eq!(world.code(&id).await, Code::Sleeping);
+    assert_eq!(world.code(&id).await, StateKind::Sleeping);
     world.client.wait(&id).await.unwrap();
     let started = started.lock().unwrap().unwrap();
     let late = started.duration_since(at);

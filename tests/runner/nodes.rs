@@ -10,8 +10,8 @@ use std::{
 };
 
 use windlass::{
-    BoxError, Code, KindConfig, Message, NewTask, Retry, Stop, StopReason, TaskContext,
-    store::{Error, NodeCommand, NodeStatus, What},
+    BoxError, KindConfig, Message, NewTask, Retry, StateKind, Stop, StopReason, TaskContext,
+    store::{ChangeKind, Error, NodeCommand, NodeStatus},
     testing::Operation,
 };
 
@@ -56,7 +56,7 @@ async fn a_shutdown_gives_everything_back_and_costs_no_attempt() {
         let changes = world.client.history(id, 100).await.unwrap();
         let claimed = changes
             .iter()
-            .rfind(|c| matches!(c.what, What::Claimed { .. }));
+            .rfind(|c| matches!(c.what, ChangeKind::Claimed { .. }));
         let after = claimed.unwrap().at.duration_since(before);
         assert!(after.as_millis() <= 1000, "claimed again after {after}");
     }
@@ -94,7 +94,7 @@ async fn a_shutdown_waits_for_the_grace_and_an_abort_does_not() {
         let record = world.client.get(&id).await.unwrap();
         assert_eq!(
             (record.node, record.state.unwrap().code()),
-            (None, Code::Runnable)
+            (None, StateKind::Runnable)
         );
         world.client.delete(&id).await.unwrap();
     }
@@ -307,7 +307,7 @@ async fn a_task_that_takes_its_node_along_each_time_fails_in_the_end() {
         .await
         .unwrap();
     let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     assert_eq!(
         ran.load(Ordering::SeqCst),
         0,

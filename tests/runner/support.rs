@@ -9,7 +9,7 @@ use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use windlass::{
-    Client, Code, Command, Message, NewTask, Outcome, Runner, Stop, TaskContext, TaskId,
+    Client, Command, Message, NewTask, Outcome, Runner, StateKind, Stop, TaskContext, TaskId,
     clock::Clock,
     runner::Builder,
     store::Store,
@@ -78,12 +78,12 @@ impl World {
         self.store.clock().now()
     }
 
-    pub(crate) async fn code(&self, id: &TaskId) -> Code {
+    pub(crate) async fn code(&self, id: &TaskId) -> StateKind {
         self.client.get(id).await.unwrap().state.unwrap().code()
     }
 
     /// Waits until the task is in this state and nobody has it.
-    pub(crate) async fn rest(&self, id: &TaskId, code: Code) {
+    pub(crate) async fn rest(&self, id: &TaskId, code: StateKind) {
         self.until(&format!("{id} rests {code}"), || async {
             let record = self.client.get(id).await.unwrap();
             record.state.unwrap().code() == code && record.node.is_none()
@@ -181,6 +181,6 @@ pub(crate) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-pub(crate) fn applied(from: Code, to: Code) -> Outcome {
+pub(crate) fn applied(from: StateKind, to: StateKind) -> Outcome {
     Outcome::Applied { from, to }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
-use windlass::{Code, Message, NewTask, TaskContext, store::Filter, testing::Operation};
+use windlass::{Message, NewTask, StateKind, TaskContext, store::Filter, testing::Operation};
 
 use crate::support::{World, secs};
 
@@ -54,7 +54,7 @@ async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
     let (world, end, _node) = world().await;
     let all = Filter::default();
     let of_states = Filter {
-        states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
+        states: vec![StateKind::Runnable, StateKind::Fault, StateKind::Sleeping],
         ..Filter::default()
     };
     for idle in [true, false] {
@@ -66,7 +66,9 @@ async fn only_the_task_that_is_waited_for_makes_a_wait_look_again() {
         // The changes are followed, and one task is looked for.
         assert!(reads <= 3, "{reads} reads while 300 tasks ended");
         let counts = world.client.counts().await.unwrap();
-        let done = counts.iter().filter(|c| c.state == Some(Code::Completed));
+        let done = counts
+            .iter()
+            .filter(|c| c.state == Some(StateKind::Completed));
         assert!(done.map(|c| c.tasks).sum::<u64>() >= 300, "{counts:?}");
         for n in 0..300 {
             let quick = format!("q{n}");
@@ -91,7 +93,7 @@ async fn parked_tasks_are_idle_and_match() {
     let id = world.client.submit(parked).await.unwrap().into_id();
     world.client.wait_idle(&Filter::default()).await.unwrap();
     let asleep = Filter {
-        states: vec![Code::Sleeping],
+        states: vec![StateKind::Sleeping],
         ..Filter::default()
     };
     let before = world.faults.calls(Operation::Read);
@@ -99,5 +101,5 @@ async fn parked_tasks_are_idle_and_match() {
     // It looks again now and then should a change be missed: every five seconds.
     let reads = world.faults.calls(Operation::Read) - before;
     assert!((2..=3600 / 5 + 3).contains(&reads), "{reads} reads");
-    assert_eq!(world.code(&id).await, Code::Completed);
+    assert_eq!(world.code(&id).await, StateKind::Completed);
 }

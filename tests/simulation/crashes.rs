@@ -9,7 +9,7 @@ use std::{
 };
 
 use windlass::{
-    BoxError, Code, Message, NewTask, Retry, Task, TaskContext,
+    BoxError, Message, NewTask, Retry, StateKind, Task, TaskContext,
     testing::{self, CrashError, CrashPoint, Simulation},
 };
 
@@ -45,7 +45,7 @@ async fn a_task_resumes_after_every_write() {
         crashes.points[..2],
         [CrashPoint::Before(1), CrashPoint::After(1)]
     );
-    assert_eq!(crashes.ends, [Code::Completed; 11]);
+    assert_eq!(crashes.ends, [StateKind::Completed; 11]);
 }
 
 /// The claim of the lost node is lost at each point but the end, and the attempts say so.
@@ -132,7 +132,7 @@ async fn a_lost_node_is_a_failed_attempt() {
     let crashes = testing::crash_everywhere(handler, task, |_| ())
         .await
         .unwrap();
-    use Code::{Completed, Failed};
+    use StateKind::{Completed, Failed};
     assert_eq!(crashes.ends, [Completed, Failed, Failed, Failed, Completed]);
 }
 

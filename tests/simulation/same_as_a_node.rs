@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use windlass::{
     BoxError, Client, Command, KindConfig, Message, NewTask, Retry, Runner, Task, TaskContext,
     TaskId,
-    store::{Store, What},
+    store::{ChangeKind, Store},
     testing::{History, Simulation, TokioClock},
 };
 
@@ -51,13 +51,13 @@ async fn story(client: &Client, id: &TaskId) -> Vec<String> {
     let history = History::read(client, id).await.unwrap();
     let changes = history.changes().iter();
     let lines = changes.map(|change| match &change.what {
-        What::Moved {
+        ChangeKind::Moved {
             message, from, to, ..
         } => format!("{message}: {from} to {to}"),
-        What::Claimed { abandoned, .. } => format!("claimed, abandoned: {abandoned}"),
-        What::Checkpointed { .. } => "checkpoint".to_owned(),
-        What::Dropped { .. } => "dropped".to_owned(),
-        What::Commanded { .. } => "commanded".to_owned(),
+        ChangeKind::Claimed { abandoned, .. } => format!("claimed, abandoned: {abandoned}"),
+        ChangeKind::Checkpointed { .. } => "checkpoint".to_owned(),
+        ChangeKind::Dropped { .. } => "dropped".to_owned(),
+        ChangeKind::Commanded { .. } => "commanded".to_owned(),
         other => format!("{other:?}"),
     });
     lines.collect()

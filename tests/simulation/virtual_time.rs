@@ -10,7 +10,8 @@ use std::{
 };
 
 use windlass::{
-    ActionKind, BoxError, Code, Command, KindConfig, Message, NewTask, Outcome, Retry, TaskContext,
+    ActionKind, BoxError, Command, KindConfig, Message, NewTask, Outcome, Retry, StateKind,
+    TaskContext,
     testing::{Simulation, simulation::Error},
 };
 
@@ -110,13 +111,22 @@ async fn a_task_starts_a_while_after_its_submit_in_virtual_time() {
     };
     let almost = HOUR - Duration::from_millis(1);
     simulation.advance(almost).await.unwrap();
-    assert_eq!(state(&simulation, "parent").await, Some(Code::Sleeping));
+    assert_eq!(
+        state(&simulation, "parent").await,
+        Some(StateKind::Sleeping)
+    );
     simulation.advance(Duration::from_millis(1)).await.unwrap();
-    assert_eq!(state(&simulation, "parent").await, Some(Code::Completed));
+    assert_eq!(
+        state(&simulation, "parent").await,
+        Some(StateKind::Completed)
+    );
     simulation.advance(almost).await.unwrap();
-    assert_eq!(state(&simulation, "child").await, Some(Code::Sleeping));
+    assert_eq!(state(&simulation, "child").await, Some(StateKind::Sleeping));
     simulation.advance(Duration::from_millis(1)).await.unwrap();
-    assert_eq!(state(&simulation, "child").await, Some(Code::Completed));
+    assert_eq!(
+        state(&simulation, "child").await,
+        Some(StateKind::Completed)
+    );
 }
 
 #[tokio::test]
@@ -131,7 +141,7 @@ async fn a_start_beyond_the_year_9999_fails_the_task() {
     let done = simulation.run(&id).await.unwrap();
     let error = "start_in: is beyond the year 9999; start the task sooner";
     assert_eq!(done.error(), Some(error));
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
 }
 
 #[tokio::test]
@@ -172,15 +182,15 @@ async fn commands_reach_parked_tasks_and_running_handlers() {
         3,
         "it does not wait"
     );
-    for (id, from) in [(held, Code::Runnable), (asleep, Code::Sleeping)] {
+    for (id, from) in [(held, StateKind::Runnable), (asleep, StateKind::Sleeping)] {
         let outcome = simulation.command(&id, Command::Pause).await.unwrap();
-        let to = Code::Paused;
+        let to = StateKind::Paused;
         assert_eq!(outcome, Outcome::Applied { from, to });
         let outcome = simulation.command(&id, Command::Kill).await.unwrap();
-        let (from, to) = (Code::Paused, Code::Killed);
+        let (from, to) = (StateKind::Paused, StateKind::Killed);
         assert_eq!(outcome, Outcome::Applied { from, to });
         let history = simulation.history(&id).await.unwrap();
-        assert_eq!(history.states().last(), Some(&Code::Killed));
+        assert_eq!(history.states().last(), Some(&StateKind::Killed));
     }
 }
 
@@ -195,7 +205,7 @@ async fn a_handler_that_ignores_a_command_is_aborted() {
     simulation.advance(Duration::ZERO).await.unwrap();
     let began = tokio::time::Instant::now();
     let outcome = simulation.command(&id, Command::Kill).await.unwrap();
-    let (from, to) = (Code::Runnable, Code::Killed);
+    let (from, to) = (StateKind::Runnable, StateKind::Killed);
     assert_eq!(outcome, Outcome::Applied { from, to });
     assert_eq!(began.elapsed().as_secs(), 30);
 }

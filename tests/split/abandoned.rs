@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use windlass::{
-    Code, Message, State,
+    Message, StateKind, TaskState,
     store::Claimed,
     testing::{Fault, Operation},
 };
@@ -27,7 +27,7 @@ async fn outage(kit: &Kit, name: &str) {
     kit.store.coordinator().leave(&node).await.unwrap();
 }
 
-fn abandonments(state: &State) -> usize {
+fn abandonments(state: &TaskState) -> usize {
     let errors = state.errors.entries().iter();
     errors.filter(|e| e.error.contains("abandoned")).count()
 }
@@ -80,7 +80,7 @@ async fn catching_up_keeps_every_lost_attempt() {
         assert!(claimed.abandoned, "outages: {outages}");
         assert_eq!(claimed.state.attempts, 2, "outages: {outages}");
         assert_eq!(abandonments(&claimed.state), 2, "outages: {outages}");
-        assert_eq!(claimed.state.code(), Code::Runnable);
+        assert_eq!(claimed.state.code(), StateKind::Runnable);
         assert_eq!(claimed.state.data.unwrap().as_str(), r#""kept""#);
     }
 }

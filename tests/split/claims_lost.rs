@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass::{
-    Code, Message, Status,
+    Message, StateKind, TaskStatus,
     store::{Claimed, Error, Lease},
 };
 
@@ -36,9 +36,9 @@ async fn overtaken(
 async fn assert_kept(kit: &Kit) {
     let state = kit.state("a").await;
     let result = Some(windlass::Json::new("result", "done").unwrap());
-    assert_eq!(state.status, Status::Completed { result });
+    assert_eq!(state.status, TaskStatus::Completed { result });
     assert_eq!(state.data.unwrap().as_str(), r#""kept""#);
-    assert_eq!(kit.stored("a").await.unwrap().code(), Code::Completed);
+    assert_eq!(kit.stored("a").await.unwrap().code(), StateKind::Completed);
 }
 
 #[tokio::test]
@@ -108,8 +108,8 @@ async fn a_write_after_the_delete_is_not_read_by_the_next_task() {
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
     assert!(kit.stored("a").await.is_some());
     kit.submit("a").await;
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
     let claimed = kit.claim(&new, "a").await.unwrap().unwrap();
-    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.code(), StateKind::Runnable);
     assert_eq!(kit.stored("a").await.unwrap(), claimed.state);
 }

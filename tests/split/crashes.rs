@@ -1,7 +1,7 @@
 //! The process dies after the state store has the write and before the coordinator has.
 
 use windlass::{
-    Code, Command, Message, Outcome,
+    Command, Message, Outcome, StateKind,
     statemachine::state::LastCommand,
     testing::{Fault, Operation},
 };
@@ -34,13 +34,13 @@ async fn a_transition_is_not_lost() {
     kit.send("a", "c2", Command::Run).await;
     let node = kit.node("second").await;
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    assert_eq!(claimed.state.code(), Code::Paused);
+    assert_eq!(claimed.state.code(), StateKind::Paused);
     assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), "2");
     let waiting: Vec<_> = claimed.commands.iter().map(|c| c.id.as_str()).collect();
     assert_eq!(waiting, ["c2"], "the first has had its effect");
     let applied = Outcome::Applied {
-        from: Code::Runnable,
-        to: Code::Paused,
+        from: StateKind::Runnable,
+        to: StateKind::Paused,
     };
     assert_eq!(kit.outcome("c1").await, Some(applied));
     assert_eq!(kit.outcome("c2").await, None);
@@ -51,8 +51,8 @@ async fn a_transition_is_not_lost() {
     assert_eq!(
         kit.moves("a").await[1..],
         [
-            (Code::Runnable, Code::Paused, Some(order)),
-            (Code::Paused, Code::Runnable, Some(second)),
+            (StateKind::Runnable, StateKind::Paused, Some(order)),
+            (StateKind::Paused, StateKind::Runnable, Some(second)),
         ]
     );
 }
@@ -64,7 +64,7 @@ async fn an_end_is_not_lost() {
     kit.send("a", "late", Command::Pause).await;
     assert_eq!(
         kit.state("a").await.code(),
-        Code::Runnable,
+        StateKind::Runnable,
         "nobody was told of it"
     );
     let node = kit.node("second").await;
@@ -72,14 +72,14 @@ async fn an_end_is_not_lost() {
     assert!(claimed.is_none(), "it has ended: {claimed:?}");
     let state = kit.state("a").await;
     let result = Some(windlass::Json::new("result", "done").unwrap());
-    assert_eq!(state.status, windlass::Status::Completed { result });
+    assert_eq!(state.status, windlass::TaskStatus::Completed { result });
     assert!(kit.outcome("c1").await.unwrap().is_applied());
     let late = kit.outcome("late").await;
     assert!(matches!(late, Some(Outcome::Rejected { .. })), "{late:?}");
     let moves = kit.moves("a").await;
     assert_eq!(
         moves.last(),
-        Some(&(Code::Runnable, Code::Completed, Some(order)))
+        Some(&(StateKind::Runnable, StateKind::Completed, Some(order)))
     );
     assert_eq!(kit.inner.registry().nodes().await.unwrap()[0].claims, 0);
 }
@@ -89,11 +89,11 @@ async fn a_failure_is_not_lost() {
     let (kit, _) = half_written(Message::error("disk full"), None).await;
     let node = kit.node("second").await;
     let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    assert_eq!(claimed.state.code(), Code::Fault);
+    assert_eq!(claimed.state.code(), StateKind::Fault);
     assert_eq!(claimed.state.errors.last().unwrap().error, "disk full");
     assert_eq!(
         kit.moves("a").await.last(),
-        Some(&(Code::Runnable, Code::Fault, None))
+        Some(&(StateKind::Runnable, StateKind::Fault, None))
     );
 }
 
@@ -127,7 +127,7 @@ async fn nothing_is_lost_by_many_crashes() {
     }
     let node = kit.node("last").await;
     let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
-    assert_eq!(claimed.state.code(), Code::Paused);
+    assert_eq!(claimed.state.code(), StateKind::Paused);
     assert_eq!(claimed.state.data.unwrap().as_str(), "2");
     assert!(claimed.commands.is_empty());
     assert_eq!(
@@ -182,13 +182,13 @@ async fn commands_of_one_missed_write_have_outcomes_of_their_own() {
     assert!(claimed.is_none(), "it has ended: {claimed:?}");
     let applied = |from, to| Some(Outcome::Applied { from, to });
     let (c1, c2) = (kit.outcome("c1").await, kit.outcome("c2").await);
-    assert_eq!(c1, applied(Code::Runnable, Code::Paused));
-    assert_eq!(c2, applied(Code::Paused, Code::Completed));
+    assert_eq!(c1, applied(StateKind::Runnable, StateKind::Paused));
+    assert_eq!(c2, applied(StateKind::Paused, StateKind::Completed));
     assert_eq!(
         kit.moves("a").await[1..],
         [
-            (Code::Runnable, Code::Paused, Some(pause)),
-            (Code::Paused, Code::Completed, Some(complete)),
+            (StateKind::Runnable, StateKind::Paused, Some(pause)),
+            (StateKind::Paused, StateKind::Completed, Some(complete)),
         ]
     );
 }
@@ -221,7 +221,7 @@ async fn a_command_before_a_rejected_one_of_a_missed_write_keeps_its_effect() {
     let node = kit.node("second").await;
     let claimed = kit.claim(&node, "a").await.unwrap();
     assert!(claimed.is_none(), "it has ended: {claimed:?}");
-    let (from, to) = (Code::Runnable, Code::Completed);
+    let (from, to) = (StateKind::Runnable, StateKind::Completed);
     assert_eq!(kit.outcome("c1").await, Some(Outcome::Applied { from, to }));
     assert_eq!(kit.outcome("c2").await, Some(rejected));
     assert_eq!(kit.moves("a").await[1..], [(from, to, Some(complete))]);

@@ -14,7 +14,7 @@ async fn a_state_of_an_earlier_task_is_not_read() {
     let mut claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     assert_eq!(
         (claimed.state.data.clone(), claimed.state.code()),
-        (None, windlass::Code::Runnable)
+        (None, windlass::StateKind::Runnable)
     );
     assert_eq!(kit.stored("a").await.unwrap().fence, claimed.claim.fence);
     let checkpoint = Message::checkpoint().with_data(&1);
@@ -38,7 +38,7 @@ async fn a_crashed_first_claim_does_not_make_it_ours() {
     let node = kit.node("last").await;
     let claimed = kit.claim(&node, "a").await.unwrap().unwrap();
     assert_eq!(claimed.state.data, None);
-    assert_eq!(claimed.state.code(), windlass::Code::Runnable);
+    assert_eq!(claimed.state.code(), windlass::StateKind::Runnable);
 }
 
 /// A late write of a replaced task's owner is refused as soon as the new task is claimed.
@@ -87,7 +87,9 @@ async fn what_goes_takes_its_state_along() {
         .remove(0)
         .unwrap();
     let soon = kit.store.clock().now() + jiff::SignedDuration::from_secs(1);
-    let purged = registry.purge(&[windlass::Code::Killed], soon, 10).await;
+    let purged = registry
+        .purge(&[windlass::StateKind::Killed], soon, 10)
+        .await;
     assert_eq!(purged.unwrap(), 1);
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     let millisecond = std::time::Duration::from_millis(1);

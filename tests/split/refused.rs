@@ -1,7 +1,7 @@
 //! The coordinator refuses a write that the state store has taken.
 
 use windlass::{
-    Code, Json, Message, Status,
+    Json, Message, StateKind, TaskStatus,
     store::Error,
     testing::{Fault, Operation},
 };
@@ -28,7 +28,7 @@ async fn what_follows_a_refused_write_is_stored() {
     kit.commit(&mut claimed, taken, None).await.unwrap();
     let state = kit.state("a").await;
     let result = Some(Json::new("result", "taken").unwrap());
-    assert_eq!(state.status, Status::Completed { result });
+    assert_eq!(state.status, TaskStatus::Completed { result });
     assert_eq!(state.data.unwrap().as_str(), r#""taken""#);
 }
 
@@ -54,7 +54,7 @@ async fn a_catch_up_that_is_refused_fails_the_task() {
         "{refused:?}"
     );
     let state = kit.state("a").await;
-    assert_eq!(state.code(), Code::Failed);
+    assert_eq!(state.code(), StateKind::Failed);
     assert!(state.errors.last().unwrap().error.contains("at most"));
     let inner = kit.inner.registry().get(&id("a")).await.unwrap();
     assert_eq!(inner.state.unwrap().data, None, "data stays in its store");

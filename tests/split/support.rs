@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::oneshot;
 use windlass::{
-    Action, Code, Command, Fence, Message, Outcome, State, Task, TaskId, async_trait,
+    Action, Command, Fence, Message, Outcome, StateKind, Task, TaskId, TaskState, async_trait,
     statemachine::{
         machine::{Step, Write},
         state::LastCommand,
@@ -18,8 +18,8 @@ use windlass::{
         transition::TABLE,
     },
     store::{
-        Claimed, Commit, Error, Lease, NodeSpec, SendCommand, StateRemoval, StateStore, StateWrite,
-        Store, Submit, What, memory::MemoryStates,
+        ChangeKind, Claimed, Commit, Error, Lease, NodeSpec, SendCommand, StateRemoval, StateStore,
+        StateWrite, Store, Submit, memory::MemoryStates,
     },
     testing::{Fault, FaultyStore, Operation},
 };
@@ -83,7 +83,7 @@ impl Flaky {
 
 #[async_trait]
 impl StateStore for Flaky {
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         self.pass(Call::Load).await;
         match self.check() {
             Ok(()) => self.states.load(tasks).await,
@@ -165,11 +165,11 @@ impl Kit {
 
     /// Puts a state of an earlier task with a great fence into the state store.
     pub(crate) async fn leave_behind(&self, name: &str) {
-        let mut state = State::new(self.store.clock().now());
+        let mut state = TaskState::new(self.store.clock().now());
         (state.fence, state.version) = (Fence(1_000), 1_000);
         (state.claims, state.incarnation) = (1, 7);
         state.data = Some(windlass::Json::new("data", "of another task").unwrap());
-        state.status = windlass::Status::Killed;
+        state.status = windlass::TaskStatus::Killed;
         let task = id(name);
         let stored = self.states.states.store(vec![StateWrite { task, state }]);
         stored.await.into_iter().for_each(Result::unwrap);
@@ -232,7 +232,7 @@ impl Kit {
         Write {
             steps: vec![step],
             outcomes,
-            drop_claim: release || state.code() != Code::Runnable,
+            drop_claim: release || state.code() != StateKind::Runnable,
             effects: Default::default(),
             state,
         }
@@ -271,12 +271,12 @@ impl Kit {
         answer
     }
 
-    pub(crate) async fn state(&self, name: &str) -> State {
+    pub(crate) async fn state(&self, name: &str) -> TaskState {
         let record = self.store.registry().get(&id(name)).await.unwrap();
         record.state.unwrap()
     }
 
-    pub(crate) async fn stored(&self, name: &str) -> Option<State> {
+    pub(crate) async fn stored(&self, name: &str) -> Option<TaskState> {
         self.states
             .states
             .load(&[id(name)])
@@ -293,7 +293,7 @@ impl Kit {
 
     /// The moves of a task's history, each checked to be one of the table and to go on from the one
     /// before.
-    pub(crate) async fn moves(&self, name: &str) -> Vec<(Code, Code, Option<u64>)> {
+    pub(crate) async fn moves(&self, name: &str) -> Vec<(StateKind, StateKind, Option<u64>)> {
         let history = self
             .store
             .registry()
@@ -304,9 +304,9 @@ impl Kit {
         let mut at = None;
         for change in history {
             match change.what {
-                What::Submitted { state } => at = Some(state),
-                What::Retried => at = Some(Code::Runnable),
-                What::Moved {
+                ChangeKind::Submitted { state } => at = Some(state),
+                ChangeKind::Retried => at = Some(StateKind::Runnable),
+                ChangeKind::Moved {
                     message,
                     from,
                     to,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use windlass::{Code, Message};
+use windlass::{Message, StateKind};
 
 use crate::support::*;
 
@@ -57,7 +57,7 @@ async fn giving_back_does_not_hide_what_is_ahead() {
         kit.states.failing.store(0, Ordering::SeqCst);
     }
     assert!(kit.claim(&node, "a").await.unwrap().is_none());
-    assert_eq!(kit.state("a").await.code(), Code::Completed);
+    assert_eq!(kit.state("a").await.code(), StateKind::Completed);
     kit.moves("a").await;
 }
 
@@ -71,7 +71,7 @@ async fn a_commit_without_its_state_changes_nothing() {
     kit.states.failing.store(1, Ordering::SeqCst);
     let refused = kit.commit(&mut claimed, Message::complete(), None).await;
     assert!(refused.unwrap_err().is_retryable());
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
     assert!(kit.moves("a").await.is_empty());
     kit.commit(&mut claimed, Message::complete(), None)
         .await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use windlass::{
     Message,
-    store::{Coordinator, Error, Event, NodeStatus, Registry, What},
+    store::{ChangeKind, Coordinator, Error, Event, NodeStatus, Registry},
 };
 
 use crate::support::*;
@@ -72,7 +72,7 @@ async fn another_node_is_told_of_the_loss_though_nobody_writes() {
     .await;
     let history = b.history(&id("t"), 10).await.unwrap();
     let fence = held.claim.fence;
-    assert_eq!(history.last().unwrap().what, What::Lost { fence });
+    assert_eq!(history.last().unwrap().what, ChangeKind::Lost { fence });
     let rest = async { while own.next().await.is_some() {} };
     let ended = tokio::time::timeout(Duration::from_secs(20), rest).await;
     assert!(

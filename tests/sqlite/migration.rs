@@ -1,7 +1,7 @@
 //! Files of earlier versions. `v1.sql` makes one as the first version did; it is never changed.
 
 use windlass::{
-    Code,
+    StateKind,
     store::{Filter, Page, Registry},
 };
 
@@ -28,9 +28,9 @@ async fn a_file_of_version_1_is_brought_up_to_date_and_keeps_everything() {
         })
         .collect();
     let expected = [
-        ("first".to_owned(), Code::Completed),
-        ("second".to_owned(), Code::Sleeping),
-        ("third".to_owned(), Code::Runnable),
+        ("first".to_owned(), StateKind::Completed),
+        ("second".to_owned(), StateKind::Sleeping),
+        ("third".to_owned(), StateKind::Runnable),
     ];
     assert_eq!(codes, expected);
     assert_eq!(all[1].task.props.as_str(), r#"{"n":9007199254740993}"#);
@@ -52,7 +52,7 @@ async fn two_processes_may_bring_it_up_to_date_at_once() {
     file.raw().execute_batch(include_str!("v1.sql")).unwrap();
     let (a, b) = tokio::join!(file.try_open(), file.try_open());
     submit(&a.unwrap(), "new").await;
-    assert_eq!(code(&b.unwrap(), "new").await, Code::Runnable);
+    assert_eq!(code(&b.unwrap(), "new").await, StateKind::Runnable);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use windlass::{
-    Code, Command, Message,
+    Command, Message, StateKind,
     clock::SystemClock,
     store::{
         Coordinator, Error, Filter, Page, Registry, SendCommand, Store,
@@ -73,7 +73,7 @@ async fn reopening_keeps_everything() {
     assert_eq!(history, store.history(&id("done"), 100).await.unwrap());
     let lease = join(&store, "a").await;
     assert!(claim(&store, &lease, "held").await.claim.fence > fence);
-    assert_eq!(code(&store, "done").await, Code::Completed);
+    assert_eq!(code(&store, "done").await, StateKind::Completed);
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn normal_synchronisation_is_an_option() {
     let mut file = file();
     file.options.synchronous = Synchronous::Normal;
     submit(&file.open().await, "t").await;
-    assert_eq!(code(&file.open().await, "t").await, Code::Runnable);
+    assert_eq!(code(&file.open().await, "t").await, StateKind::Runnable);
 }
 
 #[tokio::test]

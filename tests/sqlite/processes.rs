@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use windlass::{
-    Code, Command, Message,
-    store::{Change, Coordinator, Error, Event, NodeCommand, Registry, SendCommand, What},
+    Command, Message, StateKind,
+    store::{Change, ChangeKind, Coordinator, Error, Event, NodeCommand, Registry, SendCommand},
 };
 
 use crate::support::*;
@@ -114,8 +114,8 @@ async fn many_writers_of_both_lose_nothing_and_the_feed_has_no_gap() {
         seen.extend(next.unwrap().unwrap().unwrap());
     }
     assert!(seen.windows(2).all(|w| w[0].seq + 1 == w[1].seq));
-    let submitted = What::Submitted {
-        state: Code::Runnable,
+    let submitted = ChangeKind::Submitted {
+        state: StateKind::Runnable,
     };
     assert!(seen.iter().all(|change| change.what == submitted));
 }

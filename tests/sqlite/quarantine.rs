@@ -1,7 +1,7 @@
 //! Records that were damaged in the file: set aside, told, and brought back by a retry.
 
 use windlass::{
-    Code, Command,
+    Command, StateKind,
     store::{Coordinator, Error, Event, Filter, Page, Registry, SendCommand},
 };
 
@@ -80,7 +80,7 @@ async fn a_record_that_was_repaired_goes_on_where_it_was() {
             .entries()
             .is_empty()
     );
-    assert_eq!(code(&store, "t").await, Code::Runnable);
+    assert_eq!(code(&store, "t").await, StateKind::Runnable);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! States alone, beside another coordinator.
 
 use windlass::{
-    Fence, Json, State,
+    Fence, Json, TaskState,
     store::{
         Error, StateRemoval, StateStore, StateWrite,
         sqlite::{Options, SqliteStates},
@@ -10,15 +10,15 @@ use windlass::{
 
 use crate::support::*;
 
-fn state(incarnation: u32, fence: u64, version: u64) -> State {
-    let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
+fn state(incarnation: u32, fence: u64, version: u64) -> TaskState {
+    let mut state = TaskState::new(jiff::Timestamp::UNIX_EPOCH);
     state.incarnation = incarnation;
     state.fence = Fence(fence);
     state.version = version;
     state
 }
 
-async fn store(states: &SqliteStates, state: State) -> Result<(), Error> {
+async fn store(states: &SqliteStates, state: TaskState) -> Result<(), Error> {
     let write = StateWrite {
         task: id("t"),
         state,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use futures::StreamExt;
 use windlass::{
-    Action, Code, Effects, Message, NodeName, State, Task, TaskId,
+    Action, Effects, Message, NodeName, StateKind, Task, TaskId, TaskState,
     clock::SystemClock,
     statemachine::{
         machine::{Step, Write},
@@ -105,7 +105,7 @@ pub(crate) async fn claim(store: &SqliteStore, lease: &Lease, text: &str) -> Cla
 }
 
 /// The write that a message makes of a claimed task's state.
-pub(crate) fn write(state: &State, message: impl Into<Message>) -> Write {
+pub(crate) fn write(state: &TaskState, message: impl Into<Message>) -> Write {
     let message = message.into();
     let mut next = transition(state, &message, jiff::Timestamp::now()).unwrap();
     next.version += 1;
@@ -116,7 +116,7 @@ pub(crate) fn write(state: &State, message: impl Into<Message>) -> Write {
         command: None,
     };
     Write {
-        drop_claim: !matches!(next.code(), Code::Runnable)
+        drop_claim: !matches!(next.code(), StateKind::Runnable)
             || message.kind() == Action::Release.kind(),
         state: next,
         steps: vec![step],
@@ -143,7 +143,7 @@ pub(crate) async fn commit(
         .remove(0)
 }
 
-pub(crate) async fn code(store: &SqliteStore, text: &str) -> Code {
+pub(crate) async fn code(store: &SqliteStore, text: &str) -> StateKind {
     store.get(&id(text)).await.unwrap().state.unwrap().code()
 }
 

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use tokio::time::sleep;
 use windlass::store::{
     Error, Store,
-    copy::{Copier, Left, Report},
+    copy::{Copier, Problem, Report},
     sqlite::SqliteStore,
 };
 
@@ -141,7 +141,7 @@ async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(),
     }
 }
 
-fn name(out: &Output, left: &[Left], what: &str) {
+fn name(out: &Output, left: &[Problem], what: &str) {
     for one in left.iter().take(NAMED) {
         out.complain(format!("{}: {}", one.id, one.reason));
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use windlass::{
     TaskId,
-    client::Waits,
+    client::WaitReason,
     store::{Change, CommandRecord, TaskRecord},
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let record = client.get(&args.id).await?;
     let commands = client.commands(&args.id).await?;
     let now = client.store().clock().now();
-    let waits = Waits::of(&record, &client.nodes().await?, now);
+    let waits = WaitReason::of(&record, &client.nodes().await?, now);
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -78,7 +78,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 fn show(
     out: &Output,
     record: &TaskRecord,
-    waits: Option<&Waits>,
+    waits: Option<&WaitReason>,
     now: jiff::Timestamp,
 ) -> Result<(), Failure> {
     let view = View::from(record);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{Client, Code, store::Filter};
+use windlass::{Client, StateKind, store::Filter};
 
 use crate::{
     args::duration,
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
     /// Ended in this state (completed, failed, killed); several, with commas, for any of them
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ended)]
-    states: Vec<Code>,
+    states: Vec<StateKind>,
 
     /// Show which tasks are meant, and touch none
     #[arg(long)]
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-fn ended(text: &str) -> Result<Code, String> {
-    match text.parse::<Code>() {
+fn ended(text: &str) -> Result<StateKind, String> {
+    match text.parse::<StateKind>() {
         Ok(code) if code.is_terminal() => Ok(code),
         _ => Err(format!("'{text}' is none of completed, failed, killed")),
     }
@@ -61,7 +61,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .ok()
         .and_then(|age| now.checked_sub(age).ok())
         .unwrap_or(Timestamp::MIN);
-    let all = vec![Code::Completed, Code::Failed, Code::Killed];
+    let all = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
     let states = if args.states.is_empty() {
         all
     } else {

@@ -9,8 +9,8 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Client, Code, Invalid, NewTask, TaskId,
-    client::{Done, Waiting, Waits},
+    Client, Invalid, NewTask, StateKind, TaskId,
+    client::{Done, WaitReason, Waiting},
     store::Submit,
 };
 
@@ -194,7 +194,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if !out.is_json() {
         out.line(&id)?;
     }
-    let is_over = answer.existing().is_some_and(Code::is_terminal);
+    let is_over = answer.existing().is_some_and(StateKind::is_terminal);
     if !is_over {
         note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
     }
@@ -255,7 +255,7 @@ pub(crate) async fn ended(
 pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
         Waiting::Failed(failed) if failed.is_last() => None,
-        Waiting::Waits(Waits::NoNode) => None,
+        Waiting::WaitReason(WaitReason::NoNode) => None,
         waiting => Some(one_line(&waiting.to_string())),
     }
 }

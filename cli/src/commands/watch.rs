@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use windlass::{
-    Client, Code, FailedAttempt, TaskId,
-    store::{Change, Error, What},
+    Client, FailedAttempt, StateKind, TaskId,
+    store::{Change, ChangeKind, Error},
 };
 
 use crate::{
@@ -63,7 +63,7 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     if let Some(id) = &args.id {
         // After the stream has begun, so that its end is seen here or there.
         let record = client.get(id).await?;
-        let code = record.state.as_ref().map(windlass::State::code);
+        let code = record.state.as_ref().map(windlass::TaskState::code);
         if args.until_ended && code.as_ref().map_or(true, |c| c.is_terminal()) {
             return Ok(ended(code.ok()));
         }
@@ -105,8 +105,8 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
 async fn error_of(client: &Client, change: &Change) -> Option<String> {
     if !matches!(
         &change.what,
-        What::Moved {
-            to: Code::Fault | Code::Failed,
+        ChangeKind::Moved {
+            to: StateKind::Fault | StateKind::Failed,
             ..
         }
     ) {
@@ -117,8 +117,9 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     // Nothing when it has gone on meanwhile.
     let failed = FailedAttempt::last_of(&state).filter(|_| state.since <= change.at)?;
     Some(match change.what {
-        What::Moved {
-            to: Code::Failed, ..
+        ChangeKind::Moved {
+            to: StateKind::Failed,
+            ..
         } => failed.error,
         _ => failed.to_string(),
     })
@@ -127,14 +128,14 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
 /// How the task ended with this change, if it did.
 fn end(change: &Change) -> Option<Exit> {
     match &change.what {
-        What::Moved { to, .. } if to.is_terminal() => Some(ended(Some(*to))),
-        What::Deleted | What::Quarantined => Some(Exit::No),
+        ChangeKind::Moved { to, .. } if to.is_terminal() => Some(ended(Some(*to))),
+        ChangeKind::Deleted | ChangeKind::Quarantined => Some(Exit::No),
         _ => None,
     }
 }
 
-fn ended(code: Option<Code>) -> Exit {
-    if code == Some(Code::Completed) {
+fn ended(code: Option<StateKind>) -> Exit {
+    if code == Some(StateKind::Completed) {
         Exit::Ok
     } else {
         Exit::No

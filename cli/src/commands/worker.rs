@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::info;
 use windlass::{
-    Client, Code, KindConfig, Retry, Runner,
+    Client, KindConfig, Retry, Runner, StateKind,
     runner::{self, StartError},
     store::Filter,
 };
@@ -205,7 +205,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let store = windlass::store::without_password(&global.store_url()?);
     info!(node = %runner.node(), slots = args.slots, store, "working");
     let filter = Filter {
-        states: vec![Code::Runnable, Code::Fault, Code::Sleeping],
+        states: vec![StateKind::Runnable, StateKind::Fault, StateKind::Sleeping],
         kind: Some(exec::KIND.parse()?),
         labels: (args.select.into_iter())
             .map(|(name, value)| (name, Some(value)))

@@ -1,7 +1,7 @@
 //! [`Fate`]: the outcome of the task that a folder of this machine belongs to.
 
 use windlass::{
-    Client, Code, TaskId,
+    Client, StateKind, TaskId,
     store::{Error, Filter, Page, TaskRecord},
 };
 
@@ -24,7 +24,7 @@ impl Fate {
         match record.filter(|record| record.order == order) {
             None => Self::Gone,
             Some(record) => match &record.state {
-                Ok(state) if state.code() == Code::Completed => Self::Completed,
+                Ok(state) if state.code() == StateKind::Completed => Self::Completed,
                 _ => Self::Kept,
             },
         }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Client, Code, Command, KindConfig, NewTask, Retry, Runner, TaskId, client::Done, store::Store,
+    Client, Command, KindConfig, NewTask, Retry, Runner, StateKind, TaskId, client::Done,
+    store::Store,
 };
 
 use nix::sys::signal::Signal;
@@ -98,12 +99,12 @@ async fn gone(pids: &[i32]) {
 }
 
 fn result(done: &Done) -> Output {
-    assert_eq!(done.code(), Code::Completed, "{:?}", done.error());
+    assert_eq!(done.code(), StateKind::Completed, "{:?}", done.error());
     done.result().unwrap()
 }
 
 fn data(done: &Done) -> Output {
-    assert_eq!(done.code(), Code::Failed);
+    assert_eq!(done.code(), StateKind::Failed);
     done.state.data.as_ref().unwrap().get("data").unwrap()
 }
 
@@ -272,7 +273,7 @@ async fn a_pause_ends_the_command_and_it_goes_on_from_its_own_progress() {
         .unwrap();
     assert!(outcome.is_applied(), "{outcome}");
     let state = node.client.get(&id).await.unwrap().state.unwrap();
-    assert_eq!((state.code(), state.attempts), (Code::Paused, 0));
+    assert_eq!((state.code(), state.attempts), (StateKind::Paused, 0));
     let output: Output = state.data.unwrap().get("data").unwrap();
     assert_eq!(output.signal, Some(15));
 
@@ -292,7 +293,7 @@ async fn kill_reaches_the_whole_group() {
     let pids = node.pids().await;
     node.client.command(&id, Command::Kill).await.unwrap();
     let done = timeout(LONG, node.client.wait(&id)).await.unwrap().unwrap();
-    assert_eq!(done.code(), Code::Killed);
+    assert_eq!(done.code(), StateKind::Killed);
     gone(&pids).await;
 }
 
@@ -324,7 +325,7 @@ async fn a_shutdown_gives_the_task_back() {
     let record = node.client.get(&id).await.unwrap();
     assert_eq!(
         (record.state.unwrap().code(), record.node),
-        (Code::Runnable, None)
+        (StateKind::Runnable, None)
     );
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, State, TaskId,
+    Kind, Machine, TaskId, TaskState,
     machine::{Input, StopReason, Write},
 };
 
@@ -285,7 +285,7 @@ impl Engine {
 
     /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
     /// claims, and a task may have been deleted and submitted anew as another one.
-    fn give_back(&mut self, claim: Claim, order: u64, mut state: State) {
+    fn give_back(&mut self, claim: Claim, order: u64, mut state: TaskState) {
         // The watch may yet tell of this claim; it is none whose answer was lost.
         let until = Instant::now() + LEFT_ALONE;
         self.ignored.insert(claim.task.clone(), (order, until));

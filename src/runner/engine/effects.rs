@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use windlass_statemachine::{
-    Code, Status, TaskId,
+    StateKind, TaskId, TaskStatus,
     machine::{Effect, End, Env, Input, Signal, StopReason, Timer, Write},
 };
 
@@ -296,7 +296,8 @@ impl Engine {
             return;
         };
         let state = slot.machine.state();
-        if end == End::Dropped(Code::Runnable) && matches!(state.status, Status::Runnable) {
+        if end == End::Dropped(StateKind::Runnable) && matches!(state.status, TaskStatus::Runnable)
+        {
             // It was given back while it could run: others go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);

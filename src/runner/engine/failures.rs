@@ -5,7 +5,7 @@ use std::{fmt, io::Write as _, time::Duration};
 
 use tokio::time::Instant;
 use tracing::{debug, dispatcher, warn};
-use windlass_statemachine::{Code, FailedAttempt, Kind, Message, machine::Write};
+use windlass_statemachine::{FailedAttempt, Kind, Message, StateKind, machine::Write};
 
 use super::{Engine, SlotId, slot::Run};
 use crate::runner::REPORTS;
@@ -15,7 +15,7 @@ const REPORT_EVERY: u32 = 100;
 
 /// The failed attempt that a write stores, if it stores one.
 pub(super) fn of_write(write: &Write) -> Option<FailedAttempt> {
-    let failed = |code| matches!(code, Code::Fault | Code::Failed);
+    let failed = |code| matches!(code, StateKind::Fault | StateKind::Failed);
     let fails = write.steps.iter().any(|step| failed(step.to));
     fails
         .then(|| FailedAttempt::last_of(&write.state))

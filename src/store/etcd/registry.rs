@@ -2,15 +2,16 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
     store::{Components, EtcdStore},
     write::in_order,
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter, Limits,
-    NodeCommand, NodeRecord, Operation, Page, Registry, TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
+    NodeCommand, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord, Transaction,
+    Transfer,
     examine::{Examination, Finding},
 };
 
@@ -59,11 +60,16 @@ impl Registry for EtcdStore {
         self.0.queries.list(filter, page).await
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.0.queries.counts().await
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
         self.0.purges.purge(states, before, limit).await
     }
 

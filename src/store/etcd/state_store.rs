@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use super::{
     read::Access,
@@ -40,7 +40,7 @@ impl fmt::Debug for EtcdStates {
 }
 
 /// A state, or why it cannot be read, and the revision that wrote it.
-type Found = (Result<Option<State>, Error>, i64);
+type Found = (Result<Option<TaskState>, Error>, i64);
 
 impl EtcdStates {
     /// The states of this namespace. It must not be the one of the coordinator that they are used
@@ -58,7 +58,7 @@ impl EtcdStates {
             .get_key(&self.access.keys().state(id))
             .await;
         let kv = kv.map_err(|fault| fault.into_error("load a state"))?;
-        let state = kv.as_ref().map(json::parse::<State>).transpose();
+        let state = kv.as_ref().map(json::parse::<TaskState>).transpose();
         let corrupt = |reason| Error::corrupt_state(id, reason);
         Ok((state.map_err(corrupt), revision(kv.as_ref())))
     }
@@ -96,7 +96,7 @@ impl Change for Storing<'_> {
 
     async fn build(&mut self, (stored, found_at): Found) -> Result<Step<()>, Error> {
         let Self(states, StateWrite { task, state }) = self;
-        let place = |s: &State| (s.fence, s.version);
+        let place = |s: &TaskState| (s.fence, s.version);
         if stored?.is_some_and(|stored| place(state) < place(&stored)) {
             return Err(Error::fenced(task));
         }
@@ -143,7 +143,7 @@ impl Change for Removing<'_> {
 
 #[async_trait]
 impl StateStore for EtcdStates {
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let loads = tasks.iter().map(|id| async { self.read(id).await?.0 });
         join_all(loads).await
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::{row::Owner, world::World};
-use crate::store::{Claim, Claimed, Error, Lease, What, rules};
+use crate::store::{ChangeKind, Claim, Claimed, Error, Lease, rules};
 
 impl World {
     pub(super) fn claim(
@@ -37,7 +37,7 @@ impl World {
         }
         let lost_by = row.abandoned.clone();
         let fence = self.next_fence();
-        let what = What::Claimed {
+        let what = ChangeKind::Claimed {
             node: lease.node.clone(),
             fence,
             abandoned,

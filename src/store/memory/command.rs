@@ -1,10 +1,10 @@
 //! The commands of tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, Outcome, TaskId, message::SendCommand};
+use windlass_statemachine::{CommandId, Outcome, StateKind, TaskId, message::SendCommand};
 
 use super::world::World;
-use crate::store::{CommandRecord, Error, What, rules};
+use crate::store::{ChangeKind, CommandRecord, Error, rules};
 
 impl World {
     pub(super) fn send(&mut self, send: SendCommand, now: Timestamp) -> Result<u64, Error> {
@@ -30,7 +30,7 @@ impl World {
         if let Some((_, order)) = self.commands.get(&send.id) {
             return *order;
         }
-        let what = What::Commanded {
+        let what = ChangeKind::Commanded {
             command: self.next_seq(),
         };
         let order = self.record(&send.task, what, now);
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Rejects every command that waits for a task which has ended.
-    pub(super) fn reject_waiting(&mut self, id: &TaskId, code: Code) {
+    pub(super) fn reject_waiting(&mut self, id: &TaskId, code: StateKind) {
         let waiting = self.tasks.get(id).map(|row| row.waiting.clone());
         for order in waiting.unwrap_or_default() {
             self.settle(id, order, rules::command::ended(code));

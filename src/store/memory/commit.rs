@@ -1,7 +1,7 @@
 //! Commits: everything is checked first, then nothing of it can fail.
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, State, TaskId, machine::Write, size::Size};
+use windlass_statemachine::{CommandId, TaskId, TaskState, machine::Write, size::Size};
 
 use super::{row::Saved, world::World};
 use crate::store::{
@@ -64,9 +64,9 @@ impl World {
     }
 
     /// Whether this very write was applied before, and only its answer was lost.
-    fn was_applied(&self, claim: &Claim, state: &State) -> bool {
+    fn was_applied(&self, claim: &Claim, state: &TaskState) -> bool {
         match self.tasks.get(&claim.task).map(|row| &row.saved) {
-            Some(Saved::State(stored)) => {
+            Some(Saved::TaskState(stored)) => {
                 stored.fence == claim.fence && stored.version == state.version
             }
             _ => false,

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::world::World;
-use crate::store::{Error, What};
+use crate::store::{ChangeKind, Error};
 
 impl World {
     pub(super) fn delete(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
         // Its watchers are notified while its kind is still known.
         self.touch(id);
         self.remove(id).ok_or_else(|| Error::no_task(id))?;
-        self.record(id, What::Deleted, now);
+        self.record(id, ChangeKind::Deleted, now);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{row::LeaseRow, world::World};
-use crate::store::{Error, Lease, NodeSpec, NodeStatus, What};
+use crate::store::{ChangeKind, Error, Lease, NodeSpec, NodeStatus};
 
 fn after(now: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
@@ -41,9 +41,9 @@ impl World {
                 if let Some(row) = self.tasks.get_mut(&task) {
                     row.abandoned = Some(lease.spec.name.clone());
                 }
-                What::Lost { fence }
+                ChangeKind::Lost { fence }
             } else {
-                What::Dropped { fence }
+                ChangeKind::Dropped { fence }
             };
             self.record(&task, what, now);
             self.touch(&task);

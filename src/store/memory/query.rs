@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use windlass_statemachine::{Code, Kind, TaskId};
+use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use super::{row::Row, world::World};
-use crate::store::{CommandRecord, Count, Error, Filter, Page, TaskRecord};
+use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
 
 impl World {
     pub(super) fn row(&self, id: &TaskId) -> Result<&Row, Error> {
@@ -36,8 +36,8 @@ impl World {
         Ok(meant.take(page.limit as usize).collect())
     }
 
-    pub(super) fn counts(&self) -> Vec<Count> {
-        let mut counts = BTreeMap::<(&Kind, Option<Code>), (u64, u64)>::new();
+    pub(super) fn counts(&self) -> Vec<TaskCount> {
+        let mut counts = BTreeMap::<(&Kind, Option<StateKind>), (u64, u64)>::new();
         for row in self.tasks.values() {
             let state = row.state().ok().map(|state| state.code());
             let (tasks, claimed) = counts.entry((&row.task.kind, state)).or_default();
@@ -46,7 +46,7 @@ impl World {
         }
         let counts = counts.into_iter();
         counts
-            .map(|((kind, state), (tasks, claimed))| Count {
+            .map(|((kind, state), (tasks, claimed))| TaskCount {
                 kind: kind.clone(),
                 state,
                 tasks,

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Count, Error, Filter, Limits, NodeCommand,
-    NodeRecord, Operation, Page, Registry, TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Error, Filter, Limits, NodeCommand, NodeRecord,
+    Operation, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -57,11 +57,16 @@ impl Registry for MemoryStore {
         self.shared.lock().0.list(filter, page)
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         Ok(self.shared.lock().0.counts())
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
         let (mut world, now) = self.shared.lock();
         Ok(world.purge(states, before, limit, now))
     }

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, TaskId};
+use windlass_statemachine::{StateKind, TaskId};
 
 use super::world::World;
-use crate::store::{What, retention};
+use crate::store::{ChangeKind, retention};
 
 /// How many tasks one call of `maintain` removes at most.
 const TASKS_PER_STEP: u32 = 1000;
@@ -16,7 +16,7 @@ const CHANGES_PER_STEP: usize = 10_000;
 impl World {
     pub(super) fn purge(
         &mut self,
-        states: &[Code],
+        states: &[StateKind],
         before: Timestamp,
         limit: u32,
         now: Timestamp,
@@ -30,7 +30,7 @@ impl World {
         let old: Vec<TaskId> = old.take(limit as usize).cloned().collect();
         for id in &old {
             self.remove(id);
-            self.record(id, What::Deleted, now);
+            self.record(id, ChangeKind::Deleted, now);
         }
         old.len() as u64
     }
@@ -41,7 +41,7 @@ impl World {
         (before, latest): (Timestamp, Timestamp),
         now: Timestamp,
     ) -> u64 {
-        let all = [Code::Completed, Code::Failed, Code::Killed];
+        let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
         let gone = self.purge(&all, before, TASKS_PER_STEP, now);
         let ats = self.log.iter().map(|change| Ok::<_, Infallible>(change.at));
         let Ok(old) = retention::oldest(ats, (before, latest), CHANGES_PER_STEP);

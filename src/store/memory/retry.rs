@@ -5,7 +5,7 @@ use windlass_statemachine::TaskId;
 
 use super::world::World;
 use crate::store::{
-    Error, What,
+    ChangeKind, Error,
     rules::{
         self,
         retry::{Counted, Record},
@@ -31,7 +31,7 @@ impl World {
             (row.set_aside, row.abandoned) = (None, None);
         }
         self.set_state(id, state);
-        self.record(id, What::Retried, now);
+        self.record(id, ChangeKind::Retried, now);
         self.touch(id);
         Ok(())
     }

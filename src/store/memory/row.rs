@@ -8,29 +8,31 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
-use windlass_statemachine::{Code, Fence, Kind, NodeName, QueuedCommand, State, Task, TaskId};
+use windlass_statemachine::{
+    Fence, Kind, NodeName, QueuedCommand, StateKind, Task, TaskId, TaskState,
+};
 
 use crate::store::{CommandRecord, Error, NodeCommand, NodeSpec, NodeStatus, TaskView};
 
 /// A state as it is kept: text that was damaged stays text until it is read.
 pub(super) enum Saved {
-    State(Box<State>),
+    TaskState(Box<TaskState>),
     Text(String),
 }
 
 impl Saved {
     /// The state, or why it cannot be read.
-    pub(super) fn read(&self) -> Result<State, String> {
+    pub(super) fn read(&self) -> Result<TaskState, String> {
         match self {
-            Self::State(state) => Ok(State::clone(state)),
+            Self::TaskState(state) => Ok(TaskState::clone(state)),
             Self::Text(text) => serde_json::from_str(text).map_err(|e| e.to_string()),
         }
     }
 }
 
-impl From<State> for Saved {
-    fn from(state: State) -> Self {
-        Self::State(Box::new(state))
+impl From<TaskState> for Saved {
+    fn from(state: TaskState) -> Self {
+        Self::TaskState(Box::new(state))
     }
 }
 
@@ -50,7 +52,7 @@ pub(super) struct Row {
     /// The version of the last write, which outlives a state that cannot be read.
     pub(super) version: u64,
     /// In which state it has ended, and when, which outlive that state too.
-    pub(super) ended: Option<(Code, Timestamp)>,
+    pub(super) ended: Option<(StateKind, Timestamp)>,
     /// Why it was quarantined, if it was.
     pub(super) set_aside: Option<String>,
     pub(super) order: u64,
@@ -74,7 +76,7 @@ impl Row {
     }
 
     /// The state, or the reason why there is none to be had.
-    pub(super) fn state(&self) -> Result<State, Error> {
+    pub(super) fn state(&self) -> Result<TaskState, Error> {
         let reason = match &self.set_aside {
             Some(reason) => reason.clone(),
             None => match self.saved.read() {
@@ -98,7 +100,7 @@ impl Row {
 
     /// How nodes see it; `None` for one that is not live, or cannot be read.
     pub(super) fn view(&self) -> Option<TaskView> {
-        let Saved::State(state) = &self.saved else {
+        let Saved::TaskState(state) = &self.saved else {
             return None;
         };
         if self.set_aside.is_some() || state.code().is_terminal() {
@@ -112,7 +114,7 @@ impl Row {
             priority: task.priority,
             order: self.order,
             due: state.due(),
-            sleeping: state.code() == Code::Sleeping,
+            sleeping: state.code() == StateKind::Sleeping,
             claimed_by: self.owner.map(|o| o.lease),
             commanded: !self.waiting.is_empty(),
         })

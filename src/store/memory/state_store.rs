@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use super::row::Saved;
 use crate::store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules};
@@ -44,7 +44,7 @@ impl fmt::Debug for MemoryStates {
     }
 }
 
-fn read(task: &TaskId, saved: &Saved) -> Result<State, Error> {
+fn read(task: &TaskId, saved: &Saved) -> Result<TaskState, Error> {
     let read = saved.read();
     read.map_err(|reason| Error::corrupt_state(task, reason))
 }
@@ -55,7 +55,7 @@ fn store(
     write: StateWrite,
 ) -> Result<(), Error> {
     let StateWrite { task, state } = write;
-    let key = |s: &State| (s.fence, s.version);
+    let key = |s: &TaskState| (s.fence, s.version);
     if let Some(saved) = states.get(&task) {
         let stored = read(&task, saved)?;
         if key(&state) < key(&stored) {
@@ -69,7 +69,7 @@ fn store(
 
 #[async_trait]
 impl StateStore for MemoryStates {
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let states = self.lock();
         let load = |id: &TaskId| states.get(id).map(|saved| read(id, saved)).transpose();
         tasks.iter().map(load).collect()

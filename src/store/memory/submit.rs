@@ -6,11 +6,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, State, Task};
+use windlass_statemachine::{Fence, Task, TaskState};
 
 use super::{row::Row, world::World};
 use crate::store::{
-    Error, Submit, Submitted, What,
+    ChangeKind, Error, Submit, Submitted,
     rules::{
         self,
         submit::{Taken, Verdict},
@@ -46,8 +46,8 @@ impl World {
     /// Adds a task that was checked and whose id is free.
     pub(super) fn insert(&mut self, task: Task, now: Timestamp) {
         let id = task.id.clone();
-        let state = State::submitted(task.start_at, now);
-        let what = What::Submitted {
+        let state = TaskState::submitted(task.start_at, now);
+        let what = ChangeKind::Submitted {
             state: state.code(),
         };
         let order = self.record(&id, what, now);

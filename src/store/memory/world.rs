@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_statemachine::{CommandId, Fence, State, TaskId};
+use windlass_statemachine::{CommandId, Fence, TaskId, TaskState};
 
 use super::row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher};
-use crate::store::{Change, Error, Limits, What};
+use crate::store::{Change, ChangeKind, Error, Limits};
 
 /// A namespace.
 pub(super) struct World {
@@ -78,7 +78,7 @@ impl World {
     }
 
     /// Adds a change to the history and answers its place.
-    pub(super) fn record(&mut self, task: &TaskId, what: What, at: Timestamp) -> u64 {
+    pub(super) fn record(&mut self, task: &TaskId, what: ChangeKind, at: Timestamp) -> u64 {
         let seq = self.next_seq();
         if let Some(row) = self.tasks.get_mut(task) {
             while row.history.front().is_some_and(|s| *s < self.first_seq) {
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// Puts a state in the place of the task's, with the index of those that have ended.
-    pub(super) fn set_state(&mut self, id: &TaskId, state: State) {
+    pub(super) fn set_state(&mut self, id: &TaskId, state: TaskState) {
         let Some(row) = self.tasks.get_mut(id) else {
             return;
         };
@@ -145,7 +145,7 @@ impl World {
                     row.set_aside = Some(reason);
                     row.abandoned = None;
                     self.unclaim(id);
-                    self.record(id, What::Quarantined, now);
+                    self.record(id, ChangeKind::Quarantined, now);
                     self.touch(id);
                 }
                 Err(error)

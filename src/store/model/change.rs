@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{ActionKind, Code, Fence, NodeName, TaskId};
+use windlass_statemachine::{ActionKind, Fence, NodeName, StateKind, TaskId};
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,20 +15,20 @@ pub struct Change {
     pub task: TaskId,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: ChangeKind,
 }
 
-impl What {
+impl ChangeKind {
     /// Returns the fence of the claim that the change was made by, or made; `None` for a change without
     /// a claim.
     ///
     /// # Example
     ///
     /// ```
-    /// use windlass::{Fence, store::What};
+    /// use windlass::{Fence, store::ChangeKind};
     ///
-    /// assert_eq!(What::Checkpointed { fence: Fence(7) }.fence(), Some(Fence(7)));
-    /// assert_eq!(What::Deleted.fence(), None);
+    /// assert_eq!(ChangeKind::Checkpointed { fence: Fence(7) }.fence(), Some(Fence(7)));
+    /// assert_eq!(ChangeKind::Deleted.fence(), None);
     /// ```
     pub fn fence(&self) -> Option<Fence> {
         match self {
@@ -46,11 +46,11 @@ impl What {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum What {
+pub enum ChangeKind {
     /// It was submitted.
     Submitted {
         /// The state it began in.
-        state: Code,
+        state: StateKind,
     },
     /// A node claimed it.
     Claimed {
@@ -66,9 +66,9 @@ pub enum What {
         /// By this message.
         message: ActionKind,
         /// From this state.
-        from: Code,
+        from: StateKind,
         /// To this state.
-        to: Code,
+        to: StateKind,
         /// By this claim.
         fence: Fence,
         /// By the command of this order, if it was one.

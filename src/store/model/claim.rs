@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{Fence, QueuedCommand, State, Task, TaskId, machine::Write};
+use windlass_statemachine::{Fence, QueuedCommand, Task, TaskId, TaskState, machine::Write};
 
 /// A claim of a task: what proves, in every write, that the writer is the live owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Claimed {
     /// Its place among all submits, as in [`TaskRecord::order`](super::TaskRecord::order). A task that is deleted and
     /// submitted again under the same id has another one.
     pub order: u64,
-    /// Its state, after [`State::claimed`].
-    pub state: State,
+    /// Its state, after [`TaskState::claimed`].
+    pub state: TaskState,
     /// The commands that wait for it, in order.
     pub commands: Vec<QueuedCommand>,
     /// The claim before this one was lost, not released.

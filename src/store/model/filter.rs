@@ -1,6 +1,6 @@
 //! [`Filter`] and [`Page`]: which tasks a list returns.
 
-use windlass_statemachine::{Code, Invalid, Kind, NodeName};
+use windlass_statemachine::{Invalid, Kind, NodeName, StateKind};
 
 use super::record::TaskRecord;
 use crate::store::Error;
@@ -14,15 +14,15 @@ const MAX_PAGE: u32 = 10_000;
 ///
 /// ```
 /// use windlass::store::Filter;
-/// use windlass::Code;
+/// use windlass::StateKind;
 ///
-/// let dead_letters = Filter { states: vec![Code::Failed], ..Filter::default() };
+/// let dead_letters = Filter { states: vec![StateKind::Failed], ..Filter::default() };
 /// assert!(!dead_letters.is_all());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// In one of these states; empty for any.
-    pub states: Vec<Code>,
+    pub states: Vec<StateKind>,
     /// Only those that are quarantined because their record cannot be read.
     pub quarantined: bool,
     /// Of this kind.

@@ -9,11 +9,11 @@ mod node;
 mod operation;
 mod record;
 
-pub use change::{Change, What};
+pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page};
 pub use limits::Limits;
 pub use node::{Lease, NodeCommand, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand};
 pub use operation::{Applied, IfExists, Operation, Submit, Submitted, Transaction};
-pub use record::{CommandRecord, Count, TaskRecord};
+pub use record::{CommandRecord, TaskCount, TaskRecord};

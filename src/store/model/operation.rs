@@ -1,7 +1,7 @@
 //! [`Transaction`]: the changes that a client asks for.
 
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Code, Task, TaskId, message::SendCommand};
+use windlass_statemachine::{StateKind, Task, TaskId, message::SendCommand};
 
 use crate::store::Error;
 
@@ -34,7 +34,7 @@ pub enum Submitted {
     /// The task is there now.
     New,
     /// It was there already ([`IfExists::Same`]); this is its state.
-    Existing(Code),
+    Existing(StateKind),
 }
 
 /// One change of one task.
@@ -42,7 +42,7 @@ pub enum Submitted {
 #[non_exhaustive]
 pub enum Operation {
     /// Submits a task. A new one has the state
-    /// [`State::submitted`](windlass_statemachine::State::submitted). One that replaces an ended task
+    /// [`TaskState::submitted`](windlass_statemachine::TaskState::submitted). One that replaces an ended task
     /// has nothing of it but a fence that continues to grow.
     Submit(Submit),
     /// Sends a command. If its id is known for this task, the command keeps its order, whatever the
@@ -51,7 +51,7 @@ pub enum Operation {
     /// Deletes a task with everything that belongs to it. The node that runs it gets
     /// [`Event::Gone`](crate::store::Event::Gone), and its claim ends.
     Delete(TaskId),
-    /// Starts an ended task again ([`State::retried`](windlass_statemachine::State::retried)). The
+    /// Starts an ended task again ([`TaskState::retried`](windlass_statemachine::TaskState::retried)). The
     /// record of a quarantined task is read again. If it still cannot be read, the task starts from
     /// its props in a new incarnation, and its error log keeps the reason. Version and fence continue
     /// from those of the last write.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Code, Command, CommandId, Fence, Kind, NodeName, Outcome, State, Task, TaskId,
+    Command, CommandId, Fence, Kind, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
 };
 
 use crate::store::Error;
@@ -31,7 +31,7 @@ pub struct TaskRecord {
     /// The task.
     pub task: Task,
     /// Its state, or why that cannot be read ([`Error::Corrupt`]: the task is quarantined).
-    pub state: Result<State, Error>,
+    pub state: Result<TaskState, Error>,
     /// Its place among all submits.
     pub order: u64,
     /// When it was submitted.
@@ -46,11 +46,11 @@ pub struct TaskRecord {
 
 /// How many tasks of a kind are in a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Count {
+pub struct TaskCount {
     /// The kind.
     pub kind: Kind,
     /// The state; `None` for those that are quarantined.
-    pub state: Option<Code>,
+    pub state: Option<StateKind>,
     /// How many.
     pub tasks: u64,
     /// How many of them are claimed.

@@ -1,18 +1,18 @@
 //! Whether a task can be claimed.
 
 use jiff::Timestamp;
-use windlass_statemachine::State;
+use windlass_statemachine::TaskState;
 
 /// Returns whether a task without an owner can be claimed at `now`: it is live, and due or commanded.
 /// An index of due times may find tasks that are not; this decides.
-pub(crate) fn is_claimable(state: &State, is_commanded: bool, now: Timestamp) -> bool {
+pub(crate) fn is_claimable(state: &TaskState, is_commanded: bool, now: Timestamp) -> bool {
     !state.code().is_terminal() && (is_commanded || state.is_due(now))
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use windlass_statemachine::Status;
+    use windlass_statemachine::TaskStatus;
 
     use super::*;
 
@@ -21,18 +21,18 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let soon = now + SignedDuration::from_nanos(1);
         for (status, due, commanded) in [
-            (Status::Runnable, true, true),
-            (Status::Fault, true, true),
-            (Status::Sleeping { until: now }, true, true),
-            (Status::Sleeping { until: soon }, false, true),
-            (Status::Paused, false, true),
-            (Status::Completed { result: None }, false, false),
-            (Status::Failed, false, false),
-            (Status::Killed, false, false),
+            (TaskStatus::Runnable, true, true),
+            (TaskStatus::Fault, true, true),
+            (TaskStatus::Sleeping { until: now }, true, true),
+            (TaskStatus::Sleeping { until: soon }, false, true),
+            (TaskStatus::Paused, false, true),
+            (TaskStatus::Completed { result: None }, false, false),
+            (TaskStatus::Failed, false, false),
+            (TaskStatus::Killed, false, false),
         ] {
-            let state = State {
+            let state = TaskState {
                 status,
-                ..State::new(soon)
+                ..TaskState::new(soon)
             };
             assert_eq!(is_claimable(&state, false, now), due, "{}", state.code());
             let reported = is_claimable(&state, true, now);

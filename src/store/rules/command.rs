@@ -1,7 +1,7 @@
 //! Whether a command can be sent, and the outcomes that stores record themselves.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Command, Outcome, size::Size};
+use windlass_statemachine::{Command, Outcome, StateKind, size::Size};
 
 use crate::store::Error;
 
@@ -25,7 +25,7 @@ pub(crate) fn check(
 }
 
 /// The outcome of a command that waited when its task ended.
-pub(crate) fn ended(code: Code) -> Outcome {
+pub(crate) fn ended(code: StateKind) -> Outcome {
     let reason = format!("the task has ended: it is {code}");
     Outcome::Rejected { reason }
 }
@@ -75,7 +75,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            reason(ended(Code::Killed)),
+            reason(ended(StateKind::Killed)),
             "the task has ended: it is killed"
         );
         assert_eq!(

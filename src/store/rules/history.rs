@@ -2,7 +2,7 @@
 
 use windlass_statemachine::{Fence, machine::Write};
 
-use crate::store::What;
+use crate::store::ChangeKind;
 
 /// Returns whether a write ends the claim: on request, or with the task.
 pub(crate) fn ends_claim(write: &Write) -> bool {
@@ -11,20 +11,20 @@ pub(crate) fn ends_claim(write: &Write) -> bool {
 
 /// Returns the lines of a write, in their order: its transitions, or the checkpoint of a handler that
 /// runs on, and the end of a claim whose task lives on.
-pub(crate) fn lines(fence: Fence, write: &Write) -> Vec<What> {
-    let steps = write.steps.iter().map(|step| What::Moved {
+pub(crate) fn lines(fence: Fence, write: &Write) -> Vec<ChangeKind> {
+    let steps = write.steps.iter().map(|step| ChangeKind::Moved {
         message: step.message,
         from: step.from,
         to: step.to,
         fence,
         command: step.command,
     });
-    let mut lines: Vec<What> = steps.collect();
+    let mut lines: Vec<ChangeKind> = steps.collect();
     if lines.is_empty() && !ends_claim(write) {
-        lines.push(What::Checkpointed { fence });
+        lines.push(ChangeKind::Checkpointed { fence });
     }
     if write.drop_claim && !write.state.code().is_terminal() {
-        lines.push(What::Dropped { fence });
+        lines.push(ChangeKind::Dropped { fence });
     }
     lines
 }
@@ -32,26 +32,28 @@ pub(crate) fn lines(fence: Fence, write: &Write) -> Vec<What> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use windlass_statemachine::{ActionKind, Code, Effects, State, Status, machine::Step};
+    use windlass_statemachine::{
+        ActionKind, Effects, StateKind, TaskState, TaskStatus, machine::Step,
+    };
 
     use super::*;
 
     const FENCE: Fence = Fence(7);
 
-    fn step(to: Code) -> Step {
+    fn step(to: StateKind) -> Step {
         Step {
             message: ActionKind::Run,
-            from: Code::Runnable,
+            from: StateKind::Runnable,
             to,
             command: Some(3),
         }
     }
 
-    fn write(steps: Vec<Step>, status: Status, drop_claim: bool) -> Write {
+    fn write(steps: Vec<Step>, status: TaskStatus, drop_claim: bool) -> Write {
         Write {
-            state: State {
+            state: TaskState {
                 status,
-                ..State::new(Timestamp::UNIX_EPOCH)
+                ..TaskState::new(Timestamp::UNIX_EPOCH)
             },
             steps,
             outcomes: Vec::new(),
@@ -60,10 +62,10 @@ mod tests {
         }
     }
 
-    fn moved(to: Code) -> What {
-        What::Moved {
+    fn moved(to: StateKind) -> ChangeKind {
+        ChangeKind::Moved {
             message: ActionKind::Run,
-            from: Code::Runnable,
+            from: StateKind::Runnable,
             to,
             fence: FENCE,
             command: Some(3),
@@ -72,30 +74,40 @@ mod tests {
 
     #[test]
     fn each_write_has_its_lines() {
-        let ended = || Status::Completed { result: None };
+        let ended = || TaskStatus::Completed { result: None };
         let (dropped, checkpointed) = (
-            What::Dropped { fence: FENCE },
-            What::Checkpointed { fence: FENCE },
+            ChangeKind::Dropped { fence: FENCE },
+            ChangeKind::Checkpointed { fence: FENCE },
         );
         for (write, expected) in [
-            (write(vec![], Status::Runnable, false), vec![checkpointed]),
-            (write(vec![], Status::Runnable, true), vec![dropped.clone()]),
+            (
+                write(vec![], TaskStatus::Runnable, false),
+                vec![checkpointed],
+            ),
+            (
+                write(vec![], TaskStatus::Runnable, true),
+                vec![dropped.clone()],
+            ),
             (write(vec![], ended(), false), vec![]),
             (
-                write(vec![step(Code::Runnable)], Status::Runnable, false),
-                vec![moved(Code::Runnable)],
+                write(vec![step(StateKind::Runnable)], TaskStatus::Runnable, false),
+                vec![moved(StateKind::Runnable)],
             ),
             (
                 write(
-                    vec![step(Code::Runnable), step(Code::Paused)],
-                    Status::Paused,
+                    vec![step(StateKind::Runnable), step(StateKind::Paused)],
+                    TaskStatus::Paused,
                     true,
                 ),
-                vec![moved(Code::Runnable), moved(Code::Paused), dropped],
+                vec![
+                    moved(StateKind::Runnable),
+                    moved(StateKind::Paused),
+                    dropped,
+                ],
             ),
             (
-                write(vec![step(Code::Completed)], ended(), true),
-                vec![moved(Code::Completed)],
+                write(vec![step(StateKind::Completed)], ended(), true),
+                vec![moved(StateKind::Completed)],
             ),
         ] {
             assert_eq!(lines(FENCE, &write), expected);
@@ -104,8 +116,8 @@ mod tests {
 
     #[test]
     fn the_end_of_the_task_ends_the_claim() {
-        assert!(ends_claim(&write(vec![], Status::Killed, false)));
-        assert!(ends_claim(&write(vec![], Status::Runnable, true)));
-        assert!(!ends_claim(&write(vec![], Status::Runnable, false)));
+        assert!(ends_claim(&write(vec![], TaskStatus::Killed, false)));
+        assert!(ends_claim(&write(vec![], TaskStatus::Runnable, true)));
+        assert!(!ends_claim(&write(vec![], TaskStatus::Runnable, false)));
     }
 }

@@ -1,7 +1,7 @@
 //! The state that a retry starts a task with.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, State, TaskId, errors::MAX_KEPT};
+use windlass_statemachine::{Fence, TaskId, TaskState, errors::MAX_KEPT};
 
 use crate::store::Error;
 
@@ -11,7 +11,7 @@ pub(crate) struct Record<'a> {
     /// The task.
     pub(crate) id: &'a TaskId,
     /// Its state, or why that cannot be read.
-    pub(crate) state: Result<State, String>,
+    pub(crate) state: Result<TaskState, String>,
     /// Why its envelope cannot be read; `None` when it can.
     pub(crate) envelope: Option<String>,
     /// Whether the task is quarantined.
@@ -39,7 +39,7 @@ pub(crate) struct Counted {
 /// # Errors
 ///
 /// [`Error::Invalid`] (field `state`) for a live task that can be read.
-pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<State, Error> {
+pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Error> {
     let Record {
         id,
         state,
@@ -50,10 +50,10 @@ pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<State, Error> 
     let (mut state, unreadable) = match state {
         Ok(state) => (state, envelope),
         Err(reason) => {
-            let state = State {
+            let state = TaskState {
                 version: last.version,
                 fence: last.fence,
-                ..State::new(now)
+                ..TaskState::new(now)
             };
             (state, Some(reason))
         }
@@ -79,29 +79,29 @@ fn restarted(id: &TaskId, reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{Code, Status};
+    use windlass_statemachine::{StateKind, TaskStatus};
 
     use super::*;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn stored(status: Status) -> State {
-        State {
+    fn stored(status: TaskStatus) -> TaskState {
+        TaskState {
             status,
             version: 7,
             incarnation: 2,
             attempts: 3,
             fence: Fence(40),
             data: Some(serde_json::json!(1).into()),
-            ..State::new(NOW)
+            ..TaskState::new(NOW)
         }
     }
 
     fn retried(
-        state: Result<State, &str>,
+        state: Result<TaskState, &str>,
         envelope: Option<&str>,
         is_quarantined: bool,
-    ) -> Result<State, Error> {
+    ) -> Result<TaskState, Error> {
         let record = Record {
             id: &"a".parse().unwrap(),
             state: state.map_err(str::to_owned),
@@ -115,15 +115,15 @@ mod tests {
         super::state(record, NOW)
     }
 
-    fn last_error(state: &State) -> &str {
+    fn last_error(state: &TaskState) -> &str {
         &state.errors.last().expect("a reason").error
     }
 
     #[test]
     fn an_ended_task_starts_a_new_incarnation() {
         for quarantined in [false, true] {
-            let state = retried(Ok(stored(Status::Failed)), None, quarantined).unwrap();
-            assert_eq!(state.code(), Code::Runnable);
+            let state = retried(Ok(stored(TaskStatus::Failed)), None, quarantined).unwrap();
+            assert_eq!(state.code(), StateKind::Runnable);
             assert_eq!((state.incarnation, state.version), (3, 8));
             assert_eq!((state.attempts, state.fence), (0, Fence(40)));
             assert!(state.data.is_some() && state.errors.entries().is_empty());
@@ -134,7 +134,7 @@ mod tests {
     fn a_state_that_cannot_be_read_starts_again_and_goes_on_counting() {
         for quarantined in [false, true] {
             let state = retried(Err("no JSON"), None, quarantined).unwrap();
-            assert_eq!(state.code(), Code::Runnable);
+            assert_eq!(state.code(), StateKind::Runnable);
             assert_eq!((state.incarnation, state.version), (1, 10));
             assert_eq!((state.fence, state.data.clone()), (Fence(50), None));
             assert_eq!(
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn an_envelope_that_cannot_be_read_leaves_the_state_its_data() {
-        for status in [Status::Paused, Status::Failed] {
+        for status in [TaskStatus::Paused, TaskStatus::Failed] {
             let state = retried(Ok(stored(status)), Some("kind: is empty"), true).unwrap();
-            assert_eq!(state.code(), Code::Runnable);
+            assert_eq!(state.code(), StateKind::Runnable);
             assert_eq!((state.incarnation, state.version), (3, 8));
             assert!(state.data.is_some());
             assert!(last_error(&state).contains("kind: is empty"));
@@ -157,17 +157,17 @@ mod tests {
 
     #[test]
     fn a_record_that_can_be_read_again_goes_on() {
-        let state = retried(Ok(stored(Status::Paused)), None, true).unwrap();
-        let expected = State {
+        let state = retried(Ok(stored(TaskStatus::Paused)), None, true).unwrap();
+        let expected = TaskState {
             version: 8,
-            ..stored(Status::Paused)
+            ..stored(TaskStatus::Paused)
         };
         assert_eq!(state, expected);
     }
 
     #[test]
     fn a_live_task_is_not_retried() {
-        let refused = retried(Ok(stored(Status::Paused)), None, false).unwrap_err();
+        let refused = retried(Ok(stored(TaskStatus::Paused)), None, false).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "state: is paused; retry starts only tasks that have ended or are quarantined; resume it to run it now"

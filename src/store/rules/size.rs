@@ -1,6 +1,6 @@
 //! How many bytes a task may have.
 
-use windlass_statemachine::{State, Task, size::Size};
+use windlass_statemachine::{Task, TaskState, size::Size};
 
 use crate::store::Error;
 
@@ -37,7 +37,7 @@ pub(crate) fn check(size: Size, props: usize, limit: usize) -> Result<(), Error>
 /// # Errors
 ///
 /// As [`check`].
-pub(crate) fn check_state(state: &State, limit: usize) -> Result<(), Error> {
+pub(crate) fn check_state(state: &TaskState, limit: usize) -> Result<(), Error> {
     check(Size::of(state), 0, limit)
 }
 

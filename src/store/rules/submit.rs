@@ -1,6 +1,6 @@
 //! What a submit does when its id is taken.
 
-use windlass_statemachine::{Code, Task, TaskId};
+use windlass_statemachine::{StateKind, Task, TaskId};
 
 use crate::store::{Error, IfExists, Submit};
 
@@ -13,14 +13,14 @@ pub(crate) struct Taken<'a> {
     /// The task; `None` when its envelope cannot be read, and for a rule that does not compare.
     pub(crate) task: Option<&'a Task>,
     /// Its state, or why that cannot be read.
-    pub(crate) code: Result<Code, Error>,
+    pub(crate) code: Result<StateKind, Error>,
 }
 
 /// What a submit does with the task that has its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The task counts as submitted; it is in this state.
-    Existing(Code),
+    Existing(StateKind),
     /// The new task takes the place of the ended one.
     Replace,
 }
@@ -62,11 +62,11 @@ mod tests {
         Task::new("a".parse().unwrap(), kind.parse().unwrap())
     }
 
-    fn decided(if_exists: IfExists, kind: &str, code: Option<Code>) -> String {
+    fn decided(if_exists: IfExists, kind: &str, code: Option<StateKind>) -> String {
         let (there, task) = (task("k"), task(kind));
         let unreadable = || Error::corrupt_task(&there.id, "no JSON");
         let taken = Taken {
-            has_ended: code.is_some_and(Code::is_terminal),
+            has_ended: code.is_some_and(StateKind::is_terminal),
             task: Some(&there),
             code: code.ok_or_else(unreadable),
         };
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn every_rule_meets_every_task() {
         use IfExists::{Refuse, ReplaceFinished, Same};
-        let (live, ended) = (Some(Code::Runnable), Some(Code::Failed));
+        let (live, ended) = (Some(StateKind::Runnable), Some(StateKind::Failed));
         for (if_exists, kind, code, expected) in [
             (Refuse, "k", live, "exists"),
             (Refuse, "k", ended, "finished"),
@@ -108,7 +108,7 @@ mod tests {
         let taken = Taken {
             has_ended: false,
             task: None,
-            code: Ok(Code::Runnable),
+            code: Ok(StateKind::Runnable),
         };
         let (task, if_exists) = (task("k"), IfExists::Same);
         let refused = decide(&Submit { task, if_exists }, taken).unwrap_err();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::sleep;
 use windlass_statemachine::{
-    Code, Effects, Invalid, Kind, State, Status, TaskId, errors::MAX_KEPT, machine::Write,
+    Effects, Invalid, Kind, StateKind, TaskId, TaskState, TaskStatus, errors::MAX_KEPT,
+    machine::Write,
 };
 
 use super::{
@@ -22,9 +23,9 @@ use crate::store::{
 const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 
 /// The state without what the state store keeps.
-pub(super) fn stripped(mut state: State) -> State {
+pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state.data = None;
-    if let Status::Completed { result } = &mut state.status {
+    if let TaskStatus::Completed { result } = &mut state.status {
         *result = None;
     }
     state
@@ -40,7 +41,7 @@ fn check(write: &Write, limit: usize) -> Result<(), Error> {
     // The coordinator sees neither data nor result: its limit is kept here.
     let data = write.state.data.as_ref().map_or(0, |d| d.len());
     let result = match &write.state.status {
-        Status::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
+        TaskStatus::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
         _ => 0,
     };
     let bytes = data.saturating_add(result);
@@ -66,7 +67,7 @@ pub(super) fn only<T>(
 
 impl Split {
     /// Loads states; those that are unavailable are tried again for a while.
-    async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let mut answers = self.load(ids).await;
         for wait in WAITS_MS {
             let again = answers.iter().enumerate();
@@ -103,11 +104,11 @@ impl Split {
             claim, mut state, ..
         } = claimed;
         let now = self.clock.now();
-        let steps = path(state.code(), Code::Failed);
+        let steps = path(state.code(), StateKind::Failed);
         state = stripped(state);
         state.version = state.version.saturating_add(1);
         state.errors.push(now, error.to_string(), MAX_KEPT);
-        state.status = Status::Failed;
+        state.status = TaskStatus::Failed;
         state.since = now;
         let write = Write {
             state,
@@ -124,7 +125,7 @@ impl Split {
     async fn complete(
         &self,
         claimed: Claimed,
-        loaded: Result<Option<State>, Error>,
+        loaded: Result<Option<TaskState>, Error>,
     ) -> Result<Option<Claimed>, Error> {
         let fresh = is_fresh(&claimed.state);
         let leftover = match fresh {

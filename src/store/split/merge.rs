@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use windlass_statemachine::{
-    ActionKind, Code, Outcome, QueuedCommand, State, TransitionError,
+    ActionKind, Outcome, QueuedCommand, StateKind, TaskState, TransitionError,
     errors::{ErrorEntry, MAX_KEPT},
     machine::{Step, Write},
     state::LastCommand,
@@ -22,7 +22,7 @@ use crate::store::Claimed;
 /// A claim that is handed out is in the state store first, with the error of each abandoned claim
 /// before it. So the errors of abandoned claims that only the coordinator has, after all others, are
 /// those of claims that were lost or released before any reader saw them.
-fn unreported(inner: &State, stored: Option<&State>) -> usize {
+fn unreported(inner: &TaskState, stored: Option<&TaskState>) -> usize {
     let known =
         |entry: &ErrorEntry| stored.is_some_and(|stored| stored.errors.entries().contains(entry));
     let newest_first = inner.errors.entries().iter().rev();
@@ -32,7 +32,7 @@ fn unreported(inner: &State, stored: Option<&State>) -> usize {
 }
 
 /// How often a state was written, claims and new incarnations not counted.
-fn writes(state: &State) -> u64 {
+fn writes(state: &TaskState) -> u64 {
     let others = state.claims.saturating_add(u64::from(state.incarnation));
     state.version.saturating_sub(others)
 }
@@ -40,7 +40,7 @@ fn writes(state: &State) -> u64 {
 /// Whether the coordinator has never received a write to this state. What the state store has
 /// under its name is then left over from an earlier task: the first claim of a task is handed out
 /// only after a write of its own.
-pub(super) fn is_fresh(state: &State) -> bool {
+pub(super) fn is_fresh(state: &TaskState) -> bool {
     state.incarnation == 0 && writes(state) == 0
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Merged {
 }
 
 /// Puts a claim and the stored state of its task together.
-pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
+pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
     let inner = &claimed.state;
     let stored = stored.filter(|_| !is_fresh(inner));
     let unreported = unreported(inner, stored.as_ref());
@@ -100,7 +100,7 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<State>) -> Merged {
 }
 
 /// The stored state, which the coordinator has not heard of, as the new claim has it.
-fn catch_up(inner: &State, stored: State, unreported: usize) -> State {
+fn catch_up(inner: &TaskState, stored: TaskState, unreported: usize) -> TaskState {
     let missed = writes(&stored) - writes(inner);
     let mut state = stored;
     state.fence = inner.fence;
@@ -116,7 +116,7 @@ fn catch_up(inner: &State, stored: State, unreported: usize) -> State {
     state
 }
 
-fn recovery(state: State, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Write {
+fn recovery(state: TaskState, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Write {
     Write {
         state,
         steps,
@@ -130,8 +130,8 @@ fn recovery(state: State, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -> Wr
 /// to the other, through the commands that had their effect. The state has the outcome of the last one;
 /// those before it were applied in their order, where the table has a way from them to the last one.
 fn replay(
-    from: Code,
-    to: Code,
+    from: StateKind,
+    to: StateKind,
     settled: &[QueuedCommand],
     last: &LastCommand,
 ) -> (Vec<Step>, Vec<(u64, Outcome)>) {
@@ -177,14 +177,14 @@ fn replay(
 /// The same where the last command was rejected. The commands before it made the steps, if they lead to
 /// the state; otherwise the return of the handler did, and they met the state that it led to.
 fn rejected(
-    from: Code,
-    to: Code,
+    from: StateKind,
+    to: StateKind,
     settled: &[QueuedCommand],
     last: &LastCommand,
 ) -> (Vec<Step>, Vec<(u64, Outcome)>) {
     let before = || settled.iter().filter(|c| c.order != last.order);
     let kinds = || before().map(|c| c.command.kind());
-    let next = |at: Code, message: ActionKind| TABLE[at as usize][message as usize];
+    let next = |at: StateKind, message: ActionKind| TABLE[at as usize][message as usize];
     let by_commands = kinds().fold(from, |at, message| next(at, message).unwrap_or(at)) == to;
     let (mut at, mut steps) = match by_commands {
         true => (from, Vec::new()),
@@ -220,12 +220,12 @@ fn rejected(
 }
 
 /// Returns whether the table has a way from one state to the other.
-fn leads(from: Code, to: Code) -> bool {
+fn leads(from: StateKind, to: StateKind) -> bool {
     from == to || !path(from, to).is_empty()
 }
 
 /// The shortest path of the table from one state to the other.
-pub(super) fn path(from: Code, to: Code) -> Vec<Step> {
+pub(super) fn path(from: StateKind, to: StateKind) -> Vec<Step> {
     let mut queue = VecDeque::from([(from, Vec::new())]);
     let mut seen = vec![from];
     while let Some((at, steps)) = queue.pop_front() {
@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn every_path_is_one_of_the_table() {
-        for from in Code::ALL {
-            for to in Code::ALL {
+        for from in StateKind::ALL {
+            for to in StateKind::ALL {
                 let steps = path(from, to);
                 if from == to || from.is_terminal() {
                     assert!(steps.is_empty(), "{from} to {to}: {steps:?}");

@@ -12,10 +12,10 @@ use futures::{FutureExt, StreamExt};
 use merge::is_fresh;
 use tokio::time::timeout;
 use tracing::warn;
-use windlass_statemachine::{State, Status, TaskId};
+use windlass_statemachine::{TaskId, TaskState, TaskStatus};
 
 use super::{
-    ChangeStream, Coordinator, Error, Registry, StateRemoval, StateStore, TaskRecord, What,
+    ChangeKind, ChangeStream, Coordinator, Error, Registry, StateRemoval, StateStore, TaskRecord,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -120,7 +120,7 @@ impl Split {
     }
 
     /// Loads one state per id. A state store that answers too few has answered nothing for the rest.
-    async fn load(&self, ids: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         if ids.is_empty() {
             return Vec::new();
         }
@@ -129,7 +129,7 @@ impl Split {
     }
 
     /// Adds the state store's part to the coordinator's part of a task.
-    fn overlay(mut record: TaskRecord, loaded: Result<Option<State>, Error>) -> TaskRecord {
+    fn overlay(mut record: TaskRecord, loaded: Result<Option<TaskState>, Error>) -> TaskRecord {
         let Ok(state) = &mut record.state else {
             return record;
         };
@@ -209,7 +209,7 @@ impl Split {
                     changes.next().now_or_never().flatten()
                 };
                 let Some(Ok(batch)) = batch else { break };
-                let deleted = batch.into_iter().filter(|c| c.what == What::Deleted);
+                let deleted = batch.into_iter().filter(|c| c.what == ChangeKind::Deleted);
                 ids.extend(deleted.map(|c| c.task));
             }
         };
@@ -221,13 +221,13 @@ impl Split {
 }
 
 /// Takes data and result from the stored state, where the coordinator has none of its own.
-fn add_content(state: &mut State, stored: &State) {
+fn add_content(state: &mut TaskState, stored: &TaskState) {
     if state.data.is_none() {
         state.data.clone_from(&stored.data);
     }
-    if let Status::Completed { result } = &mut state.status
+    if let TaskStatus::Completed { result } = &mut state.status
         && result.is_none()
-        && let Status::Completed { result: kept } = &stored.status
+        && let TaskStatus::Completed { result: kept } = &stored.status
         && state.incarnation == stored.incarnation
     {
         result.clone_from(kept);

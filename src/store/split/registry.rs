@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::Split;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Filter, Limits,
-    NodeCommand, NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskRecord,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
+    NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskCount, TaskRecord,
     Transaction, Transfer,
 };
 
@@ -136,11 +136,16 @@ impl Registry for Split {
         self.overlay_all(records).await
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.registry.counts().await
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
         let changes = self.registry.changes(None).await?;
         let gone = self.registry.purge(states, before, limit).await?;
         self.forget_deleted(gone, changes).await;

@@ -1,7 +1,7 @@
 //! [`Transfer`] for [`Split`].
 
 use async_trait::async_trait;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use super::{
     Split, add_content,
@@ -19,7 +19,7 @@ impl Split {
         })
     }
 
-    async fn load_one(&self, id: &TaskId) -> Result<Option<State>, Error> {
+    async fn load_one(&self, id: &TaskId) -> Result<Option<TaskState>, Error> {
         let loaded = self.load(std::slice::from_ref(id)).await;
         only(loaded, "load a state")
     }
@@ -40,7 +40,7 @@ impl Split {
             Err(error) => return Err(error),
         }
         task.check_size(self.registry.limits().max_bytes)?;
-        let state = std::mem::replace(&mut task.state, State::new(task.submitted_at));
+        let state = std::mem::replace(&mut task.state, TaskState::new(task.submitted_at));
         task.state = stripped(state.clone());
         let loaded = self.load_one(&id).await;
         if let Some(leftover) = StateRemoval::of(&id, &loaded) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use windlass_statemachine::{Fence, State, Task, TaskId};
+use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use super::{
     batch::{Batch, Sql},
@@ -24,7 +24,7 @@ struct Found {
     lost_by: Option<String>,
     claimed: bool,
     fence: i64,
-    record: Result<(Task, State), String>,
+    record: Result<(Task, TaskState), String>,
 }
 
 fn found(row: &Row<'_>) -> Sql<Found> {

@@ -2,17 +2,17 @@
 //! number is never given another meaning.
 
 use jiff::Timestamp;
-use windlass_statemachine::{ActionKind, Code, Fence, NodeName, machine::Step};
+use windlass_statemachine::{ActionKind, Fence, NodeName, StateKind, machine::Step};
 
-use crate::store::What;
+use crate::store::ChangeKind;
 
 /// The number of a state: its place in the transition table.
-pub(super) fn from_code(code: Code) -> i64 {
+pub(super) fn from_code(code: StateKind) -> i64 {
     code as i64
 }
 
-pub(super) fn to_code(number: i64) -> Option<Code> {
-    Code::ALL.get(usize::try_from(number).ok()?).copied()
+pub(super) fn to_code(number: i64) -> Option<StateKind> {
+    StateKind::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
 /// Times are whole microseconds since 1970.
@@ -77,7 +77,7 @@ impl Log {
         Self::detailed(NODE, lease)
     }
 
-    pub(super) fn submitted(code: Code) -> Self {
+    pub(super) fn submitted(code: StateKind) -> Self {
         Self::detailed(SUBMITTED, from_code(code))
     }
 
@@ -129,13 +129,13 @@ impl Log {
     }
 
     /// What stands for these words; `lease` is one of the node of a claim.
-    pub(super) fn of(what: &What, seq: i64, lease: i64) -> Self {
+    pub(super) fn of(what: &ChangeKind, seq: i64, lease: i64) -> Self {
         match what {
-            What::Submitted { state } => Self::submitted(*state),
-            What::Claimed {
+            ChangeKind::Submitted { state } => Self::submitted(*state),
+            ChangeKind::Claimed {
                 fence, abandoned, ..
             } => Self::claimed(lease, fence.0 as i64, *abandoned),
-            What::Moved {
+            ChangeKind::Moved {
                 message,
                 from,
                 to,
@@ -150,45 +150,45 @@ impl Log {
                 };
                 Self::moved(&step, fence.0 as i64)
             }
-            What::Checkpointed { fence } => Self::checkpointed(fence.0 as i64),
-            What::Dropped { fence } => Self::dropped(fence.0 as i64),
-            What::Lost { fence } => Self::lost(fence.0 as i64),
-            What::Commanded { .. } => Self::commanded(seq),
-            What::Retried => Self::retried(),
-            What::Quarantined => Self::quarantined(),
-            What::Deleted => Self::deleted(),
+            ChangeKind::Checkpointed { fence } => Self::checkpointed(fence.0 as i64),
+            ChangeKind::Dropped { fence } => Self::dropped(fence.0 as i64),
+            ChangeKind::Lost { fence } => Self::lost(fence.0 as i64),
+            ChangeKind::Commanded { .. } => Self::commanded(seq),
+            ChangeKind::Retried => Self::retried(),
+            ChangeKind::Quarantined => Self::quarantined(),
+            ChangeKind::Deleted => Self::deleted(),
         }
     }
 
     /// What it says in words; `None` for a row that is no task's change, or of a newer program.
     /// `node` is the name of the lease that a claim is on.
-    pub(super) fn read(self, node: Option<NodeName>) -> Option<What> {
+    pub(super) fn read(self, node: Option<NodeName>) -> Option<ChangeKind> {
         let fence = Fence(self.fence as u64);
         Some(match self.what {
-            SUBMITTED => What::Submitted {
+            SUBMITTED => ChangeKind::Submitted {
                 state: to_code(self.detail)?,
             },
-            CLAIMED => What::Claimed {
+            CLAIMED => ChangeKind::Claimed {
                 node: node?,
                 fence,
                 abandoned: self.detail & 1 == 1,
             },
-            MOVED => What::Moved {
+            MOVED => ChangeKind::Moved {
                 message: *ActionKind::ALL.get(usize::try_from(self.detail >> 8).ok()?)?,
                 from: to_code(self.detail >> 4 & 15)?,
                 to: to_code(self.detail & 15)?,
                 fence,
                 command: (self.command != 0).then_some(self.command as u64),
             },
-            CHECKPOINTED => What::Checkpointed { fence },
-            DROPPED => What::Dropped { fence },
-            LOST => What::Lost { fence },
-            COMMANDED => What::Commanded {
+            CHECKPOINTED => ChangeKind::Checkpointed { fence },
+            DROPPED => ChangeKind::Dropped { fence },
+            LOST => ChangeKind::Lost { fence },
+            COMMANDED => ChangeKind::Commanded {
                 command: self.command as u64,
             },
-            RETRIED => What::Retried,
-            QUARANTINED => What::Quarantined,
-            DELETED => What::Deleted,
+            RETRIED => ChangeKind::Retried,
+            QUARANTINED => ChangeKind::Quarantined,
+            DELETED => ChangeKind::Deleted,
             _ => return None,
         })
     }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_numbers_of_states_and_messages_are_their_places() {
-        for (n, code) in Code::ALL.into_iter().enumerate() {
+        for (n, code) in StateKind::ALL.into_iter().enumerate() {
             assert_eq!(from_code(code), n as i64);
             assert_eq!(to_code(n as i64), Some(code));
         }
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn every_move_comes_out_as_it_went_in() {
         for message in ActionKind::ALL {
-            for from in Code::ALL {
-                for to in Code::ALL {
+            for from in StateKind::ALL {
+                for to in StateKind::ALL {
                     let step = Step {
                         message,
                         from,
@@ -222,7 +222,7 @@ mod tests {
                         command: Some(7),
                     };
                     let what = Log::moved(&step, 9).read(None);
-                    let expected = What::Moved {
+                    let expected = ChangeKind::Moved {
                         message,
                         from,
                         to,

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use windlass_statemachine::{
-    Code, Command, CommandId, Outcome, QueuedCommand, TaskId, message::SendCommand,
+    Command, CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
 };
 
 use super::{
@@ -62,7 +62,7 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
         },
     )?;
     let (n, last, props, code) = task.ok_or_else(|| Error::no_task(&send.task))?;
-    if code.is_some_and(Code::is_terminal) {
+    if code.is_some_and(StateKind::is_terminal) {
         return Err(Stop::Refused(Error::AlreadyFinished(send.task.clone())));
     }
     let limit = batch.limits.max_bytes;
@@ -135,7 +135,7 @@ pub(super) fn reject_unreadable(
 }
 
 /// Rejects whatever waits for a task that has ended.
-pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: Code) -> Result<(), Stop> {
+pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: StateKind) -> Result<(), Stop> {
     batch.run(
         "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
         (n, outcome_text(&rules::command::ended(code))?),

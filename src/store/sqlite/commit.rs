@@ -1,6 +1,6 @@
 //! Writing transitions: the hot path.
 
-use windlass_statemachine::{Code, Fence, Task, machine::Write, size::Size};
+use windlass_statemachine::{Fence, StateKind, Task, machine::Write, size::Size};
 
 use super::{
     batch::Batch,
@@ -19,7 +19,7 @@ pub(super) struct Prepared {
 }
 
 struct Texts {
-    code: Code,
+    code: StateKind,
     version: i64,
     since: i64,
     due: Option<i64>,

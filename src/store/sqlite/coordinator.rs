@@ -138,7 +138,7 @@ impl Inner {
         let before = micros(before);
         let step = retention::STEP;
         let pruned = self.writer.run("prune", step as usize, move |batch| {
-            let ended = windlass_statemachine::Code::ALL;
+            let ended = windlass_statemachine::StateKind::ALL;
             let tasks = retention::purge(batch, &ended, before, step)?;
             let changes = retention::history(batch, times, step)?;
             retention::names(batch, before)?;

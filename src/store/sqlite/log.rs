@@ -1,7 +1,7 @@
 //! Reading the log of changes: as history, as the clients' feed, and as what watches resume from.
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::Code;
+use windlass_statemachine::StateKind;
 
 use super::{
     batch::{Sql, first},
@@ -92,7 +92,7 @@ pub(super) struct Touched {
 impl Touched {
     /// For a move: whether the task has ended with it.
     pub(super) fn ends(&self) -> bool {
-        to_code(self.detail & 15).is_some_and(Code::is_terminal)
+        to_code(self.detail & 15).is_some_and(StateKind::is_terminal)
     }
 }
 

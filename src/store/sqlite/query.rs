@@ -9,7 +9,7 @@ use super::{
     errors::Stop,
     rows,
 };
-use crate::store::{CommandRecord, Count, Error, Filter, Page, TaskRecord};
+use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
 
 /// The row of a task.
 pub(super) fn row_of(conn: &Connection, id: &TaskId) -> Result<i64, Stop> {
@@ -127,7 +127,7 @@ pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
     Ok(read.query_row((), |row| row.get(0))?)
 }
 
-pub(super) fn counts(conn: &Connection) -> Result<Vec<Count>, Stop> {
+pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)
          FROM states s JOIN tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
@@ -135,7 +135,7 @@ pub(super) fn counts(conn: &Connection) -> Result<Vec<Count>, Stop> {
     let rows = counts.query_map((), |row| {
         let code: Option<i64> = row.get(1)?;
         Ok(Kind::new(row.get::<_, String>(0)?).ok().map(|kind| {
-            Ok(Count {
+            Ok(TaskCount {
                 kind,
                 state: code.and_then(to_code),
                 tasks: row.get::<_, i64>(2)? as u64,
@@ -182,7 +182,7 @@ pub(super) fn commands(conn: &Connection, id: &TaskId) -> Result<Vec<CommandReco
 #[cfg(test)]
 mod tests {
     use rusqlite::StatementStatus;
-    use windlass_statemachine::Code;
+    use windlass_statemachine::StateKind;
 
     use super::*;
     use crate::store::sqlite::schema;
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_list_of_what_lives_reads_nothing_that_has_ended() {
         let live = Filter {
-            states: vec![Code::Runnable, Code::Sleeping],
+            states: vec![StateKind::Runnable, StateKind::Sleeping],
             ..Filter::default()
         };
         let of_kind = Filter {

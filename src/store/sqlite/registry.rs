@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, batch::newest, codes, errors::item, feed::Feed, history,
     hub::Message, json, log, node, progress::QUEUE, query, retention, stream,
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Filter, Limits,
-    NodeCommand, NodeRecord, Page, Registry, TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
+    NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -78,11 +78,16 @@ impl Registry for SqliteStore {
         self.0.readers.run("list tasks", read).await
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.0.readers.run("count tasks", query::counts).await
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
         let before = codes::micros(before);
         let mut left = limit;
         while left > 0 {

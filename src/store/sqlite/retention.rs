@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use windlass_statemachine::{Code, TaskId};
+use windlass_statemachine::{StateKind, TaskId};
 
 use super::{
     batch::{Batch, Sql, first, newest},
@@ -15,7 +15,12 @@ use crate::store::retention;
 pub(super) const STEP: u32 = 1000;
 
 /// Deletes the oldest tasks that ended in one of `states` before `before`; answers how many.
-pub(super) fn purge(batch: &mut Batch<'_>, states: &[Code], before: i64, limit: u32) -> Sql<u64> {
+pub(super) fn purge(
+    batch: &mut Batch<'_>,
+    states: &[StateKind],
+    before: i64,
+    limit: u32,
+) -> Sql<u64> {
     let mut found: Vec<(i64, i64, i64, String)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
         // One state at a time: so the index tells the oldest without sorting.

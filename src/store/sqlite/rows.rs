@@ -3,7 +3,7 @@
 
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
-use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, State, Task, TaskId};
+use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, Task, TaskId, TaskState};
 
 use super::{batch::Sql, codes::time};
 use crate::store::{CommandRecord, Error, TaskRecord};
@@ -44,7 +44,7 @@ fn json<T: DeserializeOwned>(
 }
 
 /// The state in a column.
-pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<State, String>> {
+pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<TaskState, String>> {
     let state = json(row, column, "state")?;
     Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
 }

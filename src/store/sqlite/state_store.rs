@@ -4,7 +4,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use super::{
     Options, all_failed,
@@ -74,7 +74,7 @@ impl SqliteStates {
 
 #[async_trait]
 impl StateStore for SqliteStates {
-    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<State>, Error>> {
+    async fn load(&self, tasks: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let (ids, count) = (tasks.to_vec(), tasks.len());
         let loaded = self.0.readers.run("load states", move |conn| {
             Ok(ids.iter().map(|id| load(conn, id)).collect::<Sql<_>>()?)
@@ -113,12 +113,12 @@ impl StateStore for SqliteStates {
     }
 }
 
-fn text(state: &State, limit: usize) -> Result<String, Error> {
+fn text(state: &TaskState, limit: usize) -> Result<String, Error> {
     rules::size::check_state(state, limit)?;
     super::json("state", state)
 }
 
-fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<State>, Error>> {
+fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<TaskState>, Error>> {
     let mut load = conn.prepare_cached("SELECT state FROM states_alone WHERE task = ?1")?;
     let state = first(&mut load, [id.as_str()], |row| rows::state(row, 0))?;
     Ok(state

@@ -1,6 +1,6 @@
 //! Submitting tasks.
 
-use windlass_statemachine::{Code, State};
+use windlass_statemachine::{StateKind, TaskState};
 
 use super::{
     batch::Batch,
@@ -35,7 +35,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
         |row| {
             Ok(Existing {
                 n: row.get(0)?,
-                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                has_ended: to_code(row.get(1)?).is_some_and(StateKind::is_terminal),
                 fence: row.get(2)?,
             })
         },
@@ -50,7 +50,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
             }
         }
     }
-    let state = State::submitted(task.start_at, batch.now);
+    let state = TaskState::submitted(task.start_at, batch.now);
     let text = to_json(&state)?;
     let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
     let retry = task.retry.as_ref().map(|retry| json("retry", retry));

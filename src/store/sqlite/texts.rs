@@ -1,6 +1,6 @@
 //! The JSON texts that rows hold.
 
-use windlass_statemachine::{State, size::Size};
+use windlass_statemachine::{TaskState, size::Size};
 
 use super::errors::Stop;
 
@@ -8,7 +8,7 @@ use super::errors::Stop;
 const FRAME: usize = 192;
 
 /// A state as its row holds it.
-pub(super) fn to_json(state: &State) -> Result<String, Stop> {
+pub(super) fn to_json(state: &TaskState) -> Result<String, Stop> {
     let invalid = |e: &dyn std::fmt::Display| {
         let reason = format!("cannot be written as JSON: {e}");
         windlass_statemachine::Invalid::new("state", reason)

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use windlass_statemachine::{Code, NodeName, TaskId};
+use windlass_statemachine::{NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed,
@@ -13,7 +13,7 @@ use super::{
     history, json, query, rows,
     texts::to_json,
 };
-use crate::store::{CommandRecord, Error, Exported, Transfer, What, export::There};
+use crate::store::{ChangeKind, CommandRecord, Error, Exported, Transfer, export::There};
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
     let mut all = conn.prepare_cached("SELECT id FROM tasks ORDER BY n")?;
@@ -44,7 +44,7 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         |row| {
             let there = There {
                 order: row.get::<_, i64>(0)? as u64,
-                has_ended: to_code(row.get(1)?).is_some_and(Code::is_terminal),
+                has_ended: to_code(row.get(1)?).is_some_and(StateKind::is_terminal),
                 is_claimed: row.get(2)?,
             };
             Ok((there, row.get(3)?))
@@ -73,7 +73,7 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
     let mut last = 0;
     for change in &exported.history {
         let lease = match &change.what {
-            What::Claimed { node, .. } => lease_of(batch, node)?,
+            ChangeKind::Claimed { node, .. } => lease_of(batch, node)?,
             _ => 0,
         };
         let log = Log::of(&change.what, batch.next(), lease);

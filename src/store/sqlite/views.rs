@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, Row, Statement};
-use windlass_statemachine::{Code, Fence, Kind, QueuedCommand, TaskId, task::Labels};
+use windlass_statemachine::{Fence, Kind, QueuedCommand, StateKind, TaskId, task::Labels};
 
 use super::{
     batch::{Sql, first},
@@ -78,7 +78,7 @@ impl Views {
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
             due: row.get::<_, Option<i64>>(5)?.map(time),
-            sleeping: row.get::<_, i64>(10)? == from_code(Code::Sleeping),
+            sleeping: row.get::<_, i64>(10)? == from_code(StateKind::Sleeping),
             claimed_by: row.get::<_, Option<i64>>(6)?.map(|lease| lease as u64),
             commanded: row.get::<_, i64>(7)? > 0,
         })))

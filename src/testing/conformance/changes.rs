@@ -3,14 +3,14 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures::StreamExt;
-use windlass_statemachine::{ActionKind, Code, Command, Message};
+use windlass_statemachine::{ActionKind, Command, Message, StateKind};
 
 use super::{
     Harness,
     kit::{DEADLINE, Kit, field, id, one, settle},
     wait::eventually,
 };
-use crate::store::{Change, ChangeStream, What};
+use crate::store::{Change, ChangeKind, ChangeStream};
 
 /// Changes that are read one by one.
 struct Reader {
@@ -49,7 +49,7 @@ pub async fn the_history_of_a_task(harness: &dyn Harness) {
     let fence = claimed.claim.fence;
     let mut write = kit.write(&claimed, &Message::pause());
     write.steps[0].command = Some(command);
-    let (from, to) = (Code::Runnable, Code::Paused);
+    let (from, to) = (StateKind::Runnable, StateKind::Paused);
     let applied = windlass_statemachine::Outcome::Applied { from, to };
     settle(&mut write, command, applied);
     claimed.state = write.state.clone();
@@ -58,23 +58,23 @@ pub async fn the_history_of_a_task(harness: &dyn Harness) {
 
     let history = kit.history("a").await;
     let expected = [
-        What::Submitted {
-            state: Code::Runnable,
+        ChangeKind::Submitted {
+            state: StateKind::Runnable,
         },
-        What::Claimed {
+        ChangeKind::Claimed {
             node: "n".parse().unwrap(),
             fence,
             abandoned: false,
         },
-        What::Commanded { command },
-        What::Moved {
+        ChangeKind::Commanded { command },
+        ChangeKind::Moved {
             message: ActionKind::Pause,
             from,
             to,
             fence,
             command: Some(command),
         },
-        What::Dropped { fence },
+        ChangeKind::Dropped { fence },
     ];
     assert_eq!(kit.events("a").await, expected);
     assert!(history.is_sorted_by(|a, b| a.seq < b.seq && a.at <= b.at));
@@ -113,17 +113,20 @@ pub async fn changes_from_now_on(harness: &dyn Harness) {
         assert!(change.seq > last, "{change:?} comes after {last}");
         assert_ne!(change.task, id("before"), "{change:?}");
         last = change.seq;
-        let is_last = change.what == What::Deleted;
+        let is_last = change.what == ChangeKind::Deleted;
         seen.push((change.task.to_string(), change.what));
         if is_last {
             break;
         }
     }
-    let state = Code::Runnable;
-    assert_eq!(seen[0], ("a".into(), What::Submitted { state }));
-    assert_eq!(seen.last(), Some(&("a".into(), What::Deleted)));
-    assert!(seen.contains(&("b".into(), What::Retried)), "{seen:?}");
-    let moved = |what: &What| matches!(what, What::Moved { to, .. } if *to == Code::Completed);
+    let state = StateKind::Runnable;
+    assert_eq!(seen[0], ("a".into(), ChangeKind::Submitted { state }));
+    assert_eq!(seen.last(), Some(&("a".into(), ChangeKind::Deleted)));
+    assert!(
+        seen.contains(&("b".into(), ChangeKind::Retried)),
+        "{seen:?}"
+    );
+    let moved = |what: &ChangeKind| matches!(what, ChangeKind::Moved { to, .. } if *to == StateKind::Completed);
     assert!(seen.iter().any(|(_, what)| moved(what)), "{seen:?}");
 }
 

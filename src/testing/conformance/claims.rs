@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use windlass_statemachine::{Code, Command, Fence, Message, Status};
+use windlass_statemachine::{Command, Fence, Message, StateKind, TaskStatus};
 
 use super::{
     Harness,
@@ -12,7 +12,7 @@ use super::{
     wait::eventually,
 };
 use crate::{
-    store::{Error, What},
+    store::{ChangeKind, Error},
     testing::ManualClock,
 };
 
@@ -27,7 +27,7 @@ pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
     assert_eq!(claimed.claim.lease, node.id);
     assert!(claimed.claim.fence > Fence(0));
     assert_eq!(claimed.state.fence, claimed.claim.fence);
-    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.code(), StateKind::Runnable);
     assert_eq!((claimed.state.claims, claimed.state.attempts), (1, 0));
     assert!(claimed.commands.is_empty() && !claimed.abandoned);
 
@@ -36,7 +36,7 @@ pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
     assert_eq!(record.fence, claimed.claim.fence);
     assert_eq!(record.order, claimed.order);
     assert_eq!(record.state.unwrap().fence, claimed.claim.fence);
-    let reported = What::Claimed {
+    let reported = ChangeKind::Claimed {
         node: "n".parse().unwrap(),
         fence: claimed.claim.fence,
         abandoned: false,
@@ -97,8 +97,8 @@ pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
         claimed
     })
     .await;
-    assert_eq!(claimed.state.code(), Code::Runnable);
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(claimed.state.code(), StateKind::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
 /// A sleeper is not claimed before it is due, also when its time is nearer than a store's index keeps.
@@ -116,7 +116,7 @@ pub async fn a_sleeper_is_not_claimed_early(harness: &dyn Harness) {
     assert!(early.is_none(), "{early:?}");
     clock.set(until);
     let claimed = kit.claim(&node, "a").await;
-    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.code(), StateKind::Runnable);
 }
 
 /// A paused task waits for a command.
@@ -130,7 +130,7 @@ pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness
     let claimed = kit.claim(&node, "a").await;
     assert_eq!(
         claimed.state.code(),
-        Code::Paused,
+        StateKind::Paused,
         "the command changes it, not the claim"
     );
     assert_eq!(claimed.commands.len(), 1);
@@ -148,7 +148,7 @@ pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
     let claimed = kit.claim(&node, "a").await;
     assert_eq!(
         claimed.state.status,
-        Status::Sleeping { until },
+        TaskStatus::Sleeping { until },
         "it sleeps on until then"
     );
 }
@@ -183,13 +183,13 @@ pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) 
     for name in ["new", "released", "retried"] {
         eventually(name, async || {
             let code = kit.state(name).await.code();
-            (code == Code::Completed).then_some(())
+            (code == StateKind::Completed).then_some(())
         })
         .await;
     }
     assert_eq!(
         kit.state("asleep").await.code(),
-        Code::Sleeping,
+        StateKind::Sleeping,
         "a wake-up is waited for"
     );
     runner.shutdown().await;
@@ -233,7 +233,7 @@ pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
         refused => assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}"),
     }
     kit.try_commit(second, &Message::complete()).await.unwrap();
-    assert_eq!(kit.state("a").await.code(), Code::Completed);
+    assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
 /// A claim whose answer was lost is claimed anew by the same lease, with a new fence.
@@ -248,7 +248,7 @@ pub async fn claiming_anew_answers_a_lost_claim(harness: &dyn Harness) {
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
     assert_eq!(found.state.attempts, 0, "nothing was abandoned");
     kit.commit(&mut found, &Message::complete()).await;
-    assert_eq!(kit.state("a").await.code(), Code::Completed);
+    assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
 /// Of many nodes that want one task, one gets it.

@@ -3,20 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
-use windlass_statemachine::{Code, Command, Message, Outcome};
+use windlass_statemachine::{Command, Message, Outcome, StateKind};
 
 use super::{
     Harness,
     kit::{Kit, command_of, field, id, one, settle, task},
 };
 use crate::{
-    store::{Error, IfExists, SendCommand, Submit, Submitted, What},
+    store::{ChangeKind, Error, IfExists, SendCommand, Submit, Submitted},
     testing::ManualClock,
 };
 
 const APPLIED: Outcome = Outcome::Applied {
-    from: Code::Runnable,
-    to: Code::Runnable,
+    from: StateKind::Runnable,
+    to: StateKind::Runnable,
 };
 
 /// Commands wait in the order sent; none takes the place of another.
@@ -57,7 +57,7 @@ pub async fn commands_queue_in_order(harness: &dyn Harness) {
             .all(|r| r.outcome.is_none() && r.task == id("a"))
     );
     let reported = kit.events("a").await.into_iter();
-    let reported = reported.filter(|what| matches!(what, What::Commanded { .. }));
+    let reported = reported.filter(|what| matches!(what, ChangeKind::Commanded { .. }));
     assert_eq!(reported.count(), 5, "each is reported in the history");
 }
 
@@ -153,7 +153,7 @@ pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
         if_exists: IfExists::Same,
     };
     let known = kit.try_submit(same).await.unwrap();
-    assert_eq!(known, Submitted::Existing(Code::Sleeping));
+    assert_eq!(known, Submitted::Existing(StateKind::Sleeping));
 
     // Also when it has its outcome, and its task has ended.
     let node = kit.node("n").await;
@@ -309,8 +309,8 @@ pub async fn the_end_rejects_what_waits(harness: &dyn Harness) {
     kit.send("a", "c3", Command::Kill).await;
     let mut write = kit.write(&claimed, &Message::complete());
     let applied = Outcome::Applied {
-        from: Code::Runnable,
-        to: Code::Completed,
+        from: StateKind::Runnable,
+        to: StateKind::Completed,
     };
     settle(&mut write, order, applied.clone());
     kit.try_write(&claimed, write).await.unwrap();

@@ -1,13 +1,13 @@
 //! Commits: what is written is there, whole, and nothing else is.
 
 use serde_json::json;
-use windlass_statemachine::{Code, Json, Message, Progress, Status};
+use windlass_statemachine::{Json, Message, Progress, StateKind, TaskStatus};
 
 use super::{
     Harness,
     kit::{Kit, field, with_data},
 };
-use crate::store::{Commit, Error, What};
+use crate::store::{ChangeKind, Commit, Error};
 
 /// A transition is stored with all that belongs to it, and reported in the history.
 pub async fn a_transition_is_stored(harness: &dyn Harness) {
@@ -18,19 +18,19 @@ pub async fn a_transition_is_stored(harness: &dyn Harness) {
     kit.commit(&mut claimed, &with_data(Message::sleep_until(until), 1))
         .await;
     let state = kit.state("a").await;
-    assert_eq!(state.status, Status::Sleeping { until });
+    assert_eq!(state.status, TaskStatus::Sleeping { until });
     assert_eq!(state, claimed.state);
     let reported = kit.events("a").await;
-    let moved = What::Moved {
+    let moved = ChangeKind::Moved {
         message: windlass_statemachine::ActionKind::Sleep,
-        from: Code::Runnable,
-        to: Code::Sleeping,
+        from: StateKind::Runnable,
+        to: StateKind::Sleeping,
         fence: claimed.claim.fence,
         command: None,
     };
     assert!(reported.contains(&moved), "{reported:?}");
     let fence = claimed.claim.fence;
-    assert_eq!(reported.last(), Some(&What::Dropped { fence }));
+    assert_eq!(reported.last(), Some(&ChangeKind::Dropped { fence }));
 }
 
 /// Data and result come back as they went in: large ones, large numbers, any text.
@@ -52,7 +52,7 @@ pub async fn data_and_result_survive(harness: &dyn Harness) {
     let state = kit.state("a").await;
     assert_eq!(state.data, Some(data), "the data stays");
     let result = Some(result);
-    assert_eq!(state.status, Status::Completed { result });
+    assert_eq!(state.status, TaskStatus::Completed { result });
 }
 
 /// New data takes the place of the old; a message without data keeps it.
@@ -90,7 +90,7 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
     let next = kit.claim(&node, "a").await.state;
     assert_eq!((next.attempts, next.progress), (3, stored.progress));
     assert_eq!(next.errors, stored.errors);
-    assert_eq!(next.status, Status::Fault);
+    assert_eq!(next.status, TaskStatus::Fault);
 }
 
 /// A commit that does not drop the claim keeps it.
@@ -107,7 +107,10 @@ pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
     }
     let fence = claimed.claim.fence;
     let reported = kit.history("a").await;
-    assert_eq!(reported.last().unwrap().what, What::Checkpointed { fence });
+    assert_eq!(
+        reported.last().unwrap().what,
+        ChangeKind::Checkpointed { fence }
+    );
 }
 
 /// A terminal state removes the claim, whether the write says so or not.
@@ -115,8 +118,8 @@ pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("n").await;
     for (name, message, code) in [
-        ("done", Message::complete(), Code::Completed),
-        ("killed", Message::kill(), Code::Killed),
+        ("done", Message::complete(), StateKind::Completed),
+        ("killed", Message::kill(), StateKind::Killed),
     ] {
         let claimed = kit.claimed(&node, name).await;
         let mut write = kit.write(&claimed, &message);
@@ -167,11 +170,11 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         "{answers:?}"
     );
     for (name, code) in [
-        ("a", Code::Completed),
-        ("stale", Code::Runnable),
-        ("b", Code::Completed),
-        ("large", Code::Runnable),
-        ("c", Code::Completed),
+        ("a", StateKind::Completed),
+        ("stale", StateKind::Runnable),
+        ("b", StateKind::Completed),
+        ("large", StateKind::Runnable),
+        ("c", StateKind::Completed),
     ] {
         assert_eq!(kit.state(name).await.code(), code, "{name}");
     }

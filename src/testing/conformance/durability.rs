@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use windlass_statemachine::{Code, Message};
+use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
@@ -116,7 +116,7 @@ pub async fn retries_are_durable(harness: &dyn Harness) {
     one(kit.registry().retry(vec![id("a")]).await).unwrap();
     let kit = kit.reopened(harness).await;
     let state = kit.state("a").await;
-    assert_eq!((state.code(), state.incarnation), (Code::Runnable, 1));
+    assert_eq!((state.code(), state.incarnation), (StateKind::Runnable, 1));
 }
 
 /// A task that was purged stays away.
@@ -127,7 +127,7 @@ pub async fn purges_are_durable(harness: &dyn Harness) {
     kit.submit("b").await;
     let purged = kit
         .registry()
-        .purge(&[Code::Completed], kit.in_an_hour(), 10);
+        .purge(&[StateKind::Completed], kit.in_an_hour(), 10);
     assert_eq!(purged.await.unwrap(), 1);
     let kit = kit.reopened(harness).await;
     assert_eq!(kit.list(Default::default()).await, ["b"]);

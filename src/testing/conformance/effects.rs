@@ -1,6 +1,6 @@
 //! Effects: tasks and commands that come with a transition, or not at all.
 
-use windlass_statemachine::{Code, Command, CommandId, Message};
+use windlass_statemachine::{Command, CommandId, Message, StateKind};
 
 use super::{
     Capability, Harness,
@@ -38,7 +38,7 @@ pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
     let answer = kit.try_commit(&claimed, &message).await;
     if harness.takes_effects() {
         answer.unwrap();
-        assert_eq!(kit.state("new").await.code(), Code::Runnable);
+        assert_eq!(kit.state("new").await.code(), StateKind::Runnable);
         return;
     }
     let error = answer.unwrap_err();
@@ -59,11 +59,11 @@ pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
         .and_send(id("b"), command_of("c1"), Command::Pause)
         .and_send(id("b"), command_of("c2"), Command::Kill);
     kit.commit(&mut claimed, &message).await;
-    assert_eq!(kit.state("a").await.code(), Code::Completed);
-    assert_eq!(kit.state("new").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Completed);
+    assert_eq!(kit.state("new").await.code(), StateKind::Runnable);
     let record = kit.get("later").await;
     assert_eq!(record.task, later);
-    assert_eq!(record.state.unwrap().code(), Code::Sleeping);
+    assert_eq!(record.state.unwrap().code(), StateKind::Sleeping);
     let sent = kit.registry().commands(&id("b")).await.unwrap();
     let sent: Vec<CommandId> = sent.into_iter().map(|c| c.id).collect();
     assert_eq!(sent, ["c1", "c2"].map(command_of));

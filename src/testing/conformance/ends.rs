@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Code, Fence, Message, State};
+use windlass_statemachine::{Fence, Message, StateKind, TaskState};
 
 use super::{
     Harness,
     kit::{Kit, field, id, one, task, with_data},
     wait::eventually,
 };
-use crate::store::{Error, What};
+use crate::store::{ChangeKind, Error};
 
-const ENDED: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
 /// Deleting a task leaves those whose names are like its own.
 pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
@@ -67,9 +67,9 @@ pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
     let record = kit.get("a").await;
     assert!(record.order > old.order);
     let state = record.state.unwrap();
-    assert_eq!(state, State::new(state.since));
-    let state = Code::Runnable;
-    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+    assert_eq!(state, TaskState::new(state.since));
+    let state = StateKind::Runnable;
+    assert_eq!(kit.events("a").await, [ChangeKind::Submitted { state }]);
     assert_eq!(kit.claim(&node, "a").await.state.data, None);
 }
 
@@ -111,11 +111,11 @@ pub async fn a_retry_starts_anew(harness: &dyn Harness) {
         let record = kit.get("a").await;
         assert_eq!(record.order, before.order, "it keeps its place");
         let state = record.state.unwrap();
-        assert_eq!(state.code(), Code::Runnable);
+        assert_eq!(state.code(), StateKind::Runnable);
         assert_eq!((state.attempts, state.incarnation), (0, incarnation));
         assert_eq!(state.data.unwrap().as_str(), r#"{"n":1}"#);
         assert_eq!(state.errors.last().unwrap().error, "disk full");
-        assert_eq!(kit.events("a").await.last(), Some(&What::Retried));
+        assert_eq!(kit.events("a").await.last(), Some(&ChangeKind::Retried));
         let mut claimed = kit.claim(&node, "a").await;
         assert!(claimed.claim.fence > before.fence && !claimed.abandoned);
         assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), r#"{"n":1}"#);
@@ -133,7 +133,10 @@ pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
     let result = None;
     let status = kit.state("a").await.status;
-    assert_eq!(status, windlass_statemachine::Status::Completed { result });
+    assert_eq!(
+        status,
+        windlass_statemachine::TaskStatus::Completed { result }
+    );
 }
 
 /// Only what has ended is retried; each answer is that of its own task.
@@ -170,7 +173,10 @@ pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
     );
     assert_eq!(kit.state("a").await.incarnation, 1);
     let retries = kit.events("a").await.into_iter();
-    assert_eq!(retries.filter(|what| *what == What::Retried).count(), 1);
+    assert_eq!(
+        retries.filter(|what| *what == ChangeKind::Retried).count(),
+        1
+    );
 }
 
 /// Purging takes what ended in one of the states before the time, the oldest first, and no more
@@ -192,21 +198,29 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
         kit.ended(&node, name, &message).await;
     }
     let soon = kit.in_an_hour();
-    let purge = async |states: &[Code], before, limit| {
+    let purge = async |states: &[StateKind], before, limit| {
         kit.registry().purge(states, before, limit).await.unwrap()
     };
     assert_eq!(purge(&ENDED, long_ago, 10).await, 0, "nothing is that old");
-    let live = [Code::Runnable, Code::Sleeping, Code::Paused, Code::Fault];
+    let live = [
+        StateKind::Runnable,
+        StateKind::Sleeping,
+        StateKind::Paused,
+        StateKind::Fault,
+    ];
     assert_eq!(
         purge(&live, soon, 10).await,
         0,
         "what lives is not looked at"
     );
     assert_eq!(purge(&[], soon, 10).await, 0);
-    assert_eq!(purge(&[Code::Completed], soon, 2).await, 2);
+    assert_eq!(purge(&[StateKind::Completed], soon, 2).await, 2);
     let left = kit.list(Default::default()).await;
     assert_eq!(left, ["live", "failed", "killed", "done-3"]);
-    assert_eq!(purge(&[Code::Failed, Code::Killed], soon, 10).await, 2);
+    assert_eq!(
+        purge(&[StateKind::Failed, StateKind::Killed], soon, 10).await,
+        2
+    );
     assert_eq!(purge(&ENDED, soon, 10).await, 1);
     assert_eq!(kit.list(Default::default()).await, ["live"]);
     let gone = kit.registry().get(&id("failed")).await;

@@ -1,12 +1,12 @@
 //! Fences: nothing is accepted from a claim that is not the live one.
 
-use windlass_statemachine::{Code, Command, Fence, Message, Outcome};
+use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind};
 
 use super::{
     Harness,
     kit::{Kit, fresh, id, one, settle, task, with_data},
 };
-use crate::store::{Claim, Commit, Error, IfExists, Submit, What};
+use crate::store::{ChangeKind, Claim, Commit, Error, IfExists, Submit};
 
 fn is_fenced(answer: &Result<(), Error>) -> bool {
     matches!(answer, Err(e @ Error::Fenced(_)) if !e.is_retryable())
@@ -72,8 +72,8 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     ] {
         let mut write = kit.write(&stale, &message);
         let applied = Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Runnable,
+            from: StateKind::Runnable,
+            to: StateKind::Runnable,
         };
         settle(&mut write, order, applied);
         let answer = kit.try_write(&stale, write).await;
@@ -106,7 +106,7 @@ pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
     kit.coordinator().leave(&second).await.unwrap();
     let third = kit.node("n3").await;
     let claimed = kit.claim(&third, "a").await;
-    assert_eq!(claimed.state.code(), Code::Runnable);
+    assert_eq!(claimed.state.code(), StateKind::Runnable);
     assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":1}"#);
 }
 
@@ -125,7 +125,7 @@ pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
     kit.submit("a").await;
     let answer = kit.try_commit(&stale, &Message::complete()).await;
     assert!(is_fenced(&answer), "{answer:?}");
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 
     let mut owner = kit.claim(&second, "a").await;
     let answer = kit.try_commit(&stale, &Message::complete()).await;
@@ -156,8 +156,8 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
     ] {
         let mut write = kit.write(&stale, &message);
         let applied = Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Runnable,
+            from: StateKind::Runnable,
+            to: StateKind::Runnable,
         };
         settle(&mut write, order, applied);
         let answer = kit.try_write(&stale, write).await;
@@ -166,7 +166,7 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
     let record = kit.get("a").await;
     assert_eq!((record.order, record.commands), (owner.order, 1));
     let state = record.state.unwrap();
-    assert_eq!((state.code(), state.data), (Code::Runnable, None));
+    assert_eq!((state.code(), state.data), (StateKind::Runnable, None));
     assert_eq!(kit.outcome("c").await, None);
     kit.commit(&mut owner, &with_data(Message::complete(), 2))
         .await;
@@ -199,7 +199,7 @@ pub async fn a_claim_ends_with_its_lease(harness: &dyn Harness) {
     kit.coordinator().leave(&node).await.unwrap();
     let answer = kit.try_commit(&claimed, &Message::complete()).await;
     assert!(is_fenced(&answer), "{answer:?}");
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
 /// The fence of one claim is of no use with another lease, and the other way round.
@@ -225,7 +225,7 @@ pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
             .await);
         assert!(is_fenced(&answer), "{answer:?}");
     }
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
     kit.try_write(&claimed, write).await.unwrap();
 }
 
@@ -253,7 +253,7 @@ pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
         assert_eq!(kit.state(name).await, stored);
         assert_eq!(kit.outcome(name).await, Some(overridden));
         let moved = kit.events(name).await.into_iter();
-        let moved = moved.filter(|what| matches!(what, What::Moved { .. }));
+        let moved = moved.filter(|what| matches!(what, ChangeKind::Moved { .. }));
         assert_eq!(moved.count(), 1, "{name}: one line of history");
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::json;
 use windlass_statemachine::{
-    ActionKind, Code, Command, CommandId, Message, Outcome, State, Task, TaskId,
+    ActionKind, Command, CommandId, Message, Outcome, StateKind, Task, TaskId, TaskState,
     machine::{Step, Write},
     state::LastCommand,
     transition,
@@ -14,8 +14,8 @@ use windlass_statemachine::{
 use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
-    Change, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec, NodeStatus,
-    Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord, Transfer, What,
+    Change, ChangeKind, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec,
+    NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord, Transfer,
 };
 
 /// How long a case waits for what must come.
@@ -141,7 +141,7 @@ impl Kit {
         record.unwrap_or_else(|e| panic!("'{text}' cannot be read: {e}"))
     }
 
-    pub(super) async fn state(&self, text: &str) -> State {
+    pub(super) async fn state(&self, text: &str) -> TaskState {
         self.get(text).await.state.expect("a readable state")
     }
 
@@ -176,7 +176,8 @@ impl Kit {
             command: None,
         };
         Write {
-            drop_claim: message.kind() == ActionKind::Release || state.code() != Code::Runnable,
+            drop_claim: message.kind() == ActionKind::Release
+                || state.code() != StateKind::Runnable,
             steps: vec![step],
             outcomes: Vec::new(),
             effects: message.effects().clone(),
@@ -221,7 +222,7 @@ impl Kit {
             };
             let failed = self.write(&fault, &Message::error(""));
             write.steps.extend(failed.steps);
-            write.state = State {
+            write.state = TaskState {
                 version: write.state.version,
                 ..failed.state
             };
@@ -268,9 +269,9 @@ impl Kit {
     }
 
     /// The history without checkpoints: a store may make one of its own.
-    pub(super) async fn events(&self, text: &str) -> Vec<What> {
+    pub(super) async fn events(&self, text: &str) -> Vec<ChangeKind> {
         let changes = self.history(text).await.into_iter().map(|c| c.what);
-        let is_checkpoint = |what: &What| matches!(what, What::Checkpointed { .. });
+        let is_checkpoint = |what: &ChangeKind| matches!(what, ChangeKind::Checkpointed { .. });
         changes.filter(|what| !is_checkpoint(what)).collect()
     }
 

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_statemachine::{Code, Message};
+use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
     kit::{Kit, LONG, SHORT, with_data},
     wait::eventually,
 };
-use crate::store::{Error, Event, NodeCommand, NodeStatus, TaskView, What};
+use crate::store::{ChangeKind, Error, Event, NodeCommand, NodeStatus, TaskView};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -120,7 +120,7 @@ pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
     let record = kit.get("a").await;
     assert_eq!(
         (record.node, record.state.unwrap().code()),
-        (None, Code::Runnable)
+        (None, StateKind::Runnable)
     );
     kit.coordinator().leave(&node).await.unwrap();
 }
@@ -158,9 +158,9 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     assert_eq!(next.state.data.clone().unwrap().as_str(), r#"{"n":1}"#);
     let fence = claimed.claim.fence;
     let reported = kit.events("a").await;
-    let place = |what: &What| reported.iter().position(|w| w == what);
-    let lost = place(&What::Lost { fence });
-    let again = place(&What::Claimed {
+    let place = |what: &ChangeKind| reported.iter().position(|w| w == what);
+    let lost = place(&ChangeKind::Lost { fence });
+    let again = place(&ChangeKind::Claimed {
         node: "survivor".parse().unwrap(),
         fence: next.claim.fence,
         abandoned: true,
@@ -199,7 +199,10 @@ pub async fn leaving_gives_the_tasks_back(harness: &dyn Harness) {
     kit.coordinator().leave(&first).await.unwrap();
     watch.task("a", "a task", |v| v.claimed_by.is_none()).await;
     let fence = claimed.claim.fence;
-    assert_eq!(kit.events("a").await.last(), Some(&What::Dropped { fence }));
+    assert_eq!(
+        kit.events("a").await.last(),
+        Some(&ChangeKind::Dropped { fence })
+    );
     let next = kit.claim(&second, "a").await;
     assert!(!next.abandoned);
     assert_eq!((next.state.attempts, next.state.errors.total()), (0, 0));

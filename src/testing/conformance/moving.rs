@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{Code, Command, Fence, Message, Outcome, TaskId};
+use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind, TaskId};
 
 use super::{
     Harness,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clock::{Clock, SystemClock},
-    store::{Error, Exported, IfExists, Store, Submit, Submitted, What},
+    store::{ChangeKind, Error, Exported, IfExists, Store, Submit, Submitted},
 };
 
 /// A store of another kind.
@@ -49,7 +49,7 @@ async fn fill(kit: &Kit) -> Vec<TaskId> {
     let mut paused = kit.claimed(&node, "paused").await;
     let order = kit.send("paused", "done", Command::Pause).await;
     let mut write = kit.write(&paused, &with_data(Message::pause(), 1));
-    let (from, to) = (Code::Runnable, Code::Paused);
+    let (from, to) = (StateKind::Runnable, StateKind::Paused);
     settle(&mut write, order, Outcome::Applied { from, to });
     write.steps[0].command = Some(order);
     paused.state = write.state.clone();
@@ -113,7 +113,7 @@ async fn arrive_whole(from: &Kit, to: &Kit) {
     let came = export(to, &ids).await;
     for (sent, came) in sent.iter().zip(&came) {
         assert_eq!(sent.difference(came), None, "{sent:#?} became {came:#?}");
-        let reported = |e: &Exported| -> Vec<What> {
+        let reported = |e: &Exported| -> Vec<ChangeKind> {
             let history = e.clone().renumbered(1).history;
             history.into_iter().map(|c| c.what).collect()
         };
@@ -181,7 +181,7 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
     assert!(again.claim.fence > fence);
     let reported = kit.events("a").await;
     let claims = reported.iter().filter_map(|what| match what {
-        What::Claimed { fence, .. } => Some(*fence),
+        ChangeKind::Claimed { fence, .. } => Some(*fence),
         _ => None,
     });
     assert_eq!(claims.collect::<Vec<_>>(), [fence, again.claim.fence]);
@@ -256,7 +256,9 @@ pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
         let view = listed.iter().find(|v| v.id == *id).expect("it is listed");
         assert_eq!(view.claimed_by, None);
         match exported.state.code() {
-            Code::Sleeping | Code::Paused => assert_eq!(view.due, exported.state.due(), "{id}"),
+            StateKind::Sleeping | StateKind::Paused => {
+                assert_eq!(view.due, exported.state.due(), "{id}");
+            }
             _ => assert!(view.due.is_some_and(|due| due <= kit.now()), "{id}"),
         }
     }
@@ -394,11 +396,11 @@ pub async fn what_has_ended_can_be_retried_and_purged(harness: &dyn Harness) {
     import(&kit, export(&from, &ids).await).await;
     one(kit.registry().retry(vec![id("failed")]).await).unwrap();
     let state = kit.state("failed").await;
-    assert_eq!((state.code(), state.incarnation), (Code::Runnable, 1));
+    assert_eq!((state.code(), state.incarnation), (StateKind::Runnable, 1));
     let node = kit.node("here").await;
     let claimed = kit.claim(&node, "failed").await;
     assert_eq!(claimed.state.data.as_ref().unwrap().as_str(), r#"{"n":3}"#);
-    let all = [Code::Completed, Code::Failed, Code::Killed];
+    let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
     let later = kit.in_an_hour();
     assert_eq!(kit.registry().purge(&all, later, 100).await.unwrap(), 2);
     one(kit.registry().delete(vec![id("asleep")]).await).unwrap();
@@ -434,7 +436,10 @@ pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
     kit.submit("a").await;
     claim(&kit, "a").await;
     let later = kit.in_an_hour();
-    let purged = kit.registry().purge(&[Code::Completed], later, 10).await;
+    let purged = kit
+        .registry()
+        .purge(&[StateKind::Completed], later, 10)
+        .await;
     assert_eq!(purged.expect("purged"), 1);
     kit.submit("a").await;
     claim(&kit, "a").await;

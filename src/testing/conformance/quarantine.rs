@@ -1,13 +1,13 @@
 //! Records that cannot be read: quarantined with the reason, and nothing else suffers.
 
-use windlass_statemachine::{Code, Command, Message};
+use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Capability, Harness,
     capability::need,
     kit::{Kit, fresh, id, one, task, with_data},
 };
-use crate::store::{Error, Filter, IfExists, Submit, Submitted, What};
+use crate::store::{ChangeKind, Error, Filter, IfExists, Submit, Submitted};
 
 /// A store with two tasks. The state of `bad` cannot be read.
 async fn damaged(harness: &dyn Harness) -> Kit {
@@ -54,11 +54,11 @@ pub async fn counts_include_it(harness: &dyn Harness) {
     set_aside(&kit).await;
     let counts = kit.registry().counts().await.unwrap();
     let (good, bad): (Vec<_>, Vec<_>) = (counts.iter().map(|c| (c.state, c.tasks)))
-        .partition(|(state, _)| *state == Some(Code::Runnable));
-    assert_eq!(good, [(Some(Code::Runnable), 1)]);
+        .partition(|(state, _)| *state == Some(StateKind::Runnable));
+    assert_eq!(good, [(Some(StateKind::Runnable), 1)]);
     // A state store beside a coordinator fails the task instead.
     assert!(
-        bad == [(None, 1)] || bad == [(Some(Code::Failed), 1)],
+        bad == [(None, 1)] || bad == [(Some(StateKind::Failed), 1)],
         "{bad:?}"
     );
 }
@@ -135,7 +135,7 @@ pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
     let fence = kit.get("bad").await.fence;
     one(kit.registry().retry(vec![id("bad")]).await).unwrap();
     let state = kit.state("bad").await;
-    assert_eq!(state.code(), Code::Runnable);
+    assert_eq!(state.code(), StateKind::Runnable);
     let kept = &state.errors.last().expect("the reason").error;
     assert!(
         kept.contains("read"),
@@ -149,7 +149,7 @@ pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
         .await;
     kit.commit(&mut claimed, &Message::complete()).await;
     let state = kit.state("bad").await;
-    assert_eq!(state.code(), Code::Completed);
+    assert_eq!(state.code(), StateKind::Completed);
     assert_eq!(state.data.unwrap().as_str(), r#"{"n":2}"#);
 }
 
@@ -211,13 +211,13 @@ pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harnes
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
     let fence = kit.get("bad").await.fence;
     one(kit.registry().retry(vec![id("bad")]).await).unwrap();
-    assert_eq!(kit.state("bad").await.code(), Code::Runnable);
+    assert_eq!(kit.state("bad").await.code(), StateKind::Runnable);
     let mut claimed = kit.claim(&node, "bad").await;
     assert!(claimed.claim.fence > fence);
     let kept = &claimed.state.errors.last().expect("the reason").error;
     assert!(!kept.is_empty());
     kit.commit(&mut claimed, &Message::complete()).await;
-    assert_eq!(kit.state("bad").await.code(), Code::Completed);
+    assert_eq!(kit.state("bad").await.code(), StateKind::Completed);
 }
 
 /// A submit of the same task reports that the record cannot be read, whether or not a claim has
@@ -329,7 +329,7 @@ pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     damage(harness, &kit).await;
     let purge = kit
         .registry()
-        .purge(&[Code::Completed], kit.in_an_hour(), 10);
+        .purge(&[StateKind::Completed], kit.in_an_hour(), 10);
     assert_eq!(purge.await.unwrap(), 1);
 }
 
@@ -347,10 +347,10 @@ pub async fn each_quarantine_is_in_the_history(harness: &dyn Harness) {
         damage(harness, &kit).await;
     }
     let events = kit.events("bad").await;
-    let is_end = |what: &&What| match what {
-        What::Quarantined => true,
+    let is_end = |what: &&ChangeKind| match what {
+        ChangeKind::Quarantined => true,
         // A state store beside a coordinator fails the task instead.
-        What::Moved { to, .. } => *to == Code::Failed,
+        ChangeKind::Moved { to, .. } => *to == StateKind::Failed,
         _ => false,
     };
     assert_eq!(events.iter().filter(is_end).count(), 2, "{events:?}");

@@ -1,12 +1,12 @@
 //! What operators see: one task, lists, counts.
 
-use windlass_statemachine::{Code, Command, Json, Message, Task};
+use windlass_statemachine::{Command, Json, Message, StateKind, Task};
 
 use super::{
     Harness,
     kit::{Kit, LONG, command_of, field, fresh, id, one, task},
 };
-use crate::store::{Count, Error, Filter, IfExists, NodeCommand, Page, Submit};
+use crate::store::{Error, Filter, IfExists, NodeCommand, Page, Submit, TaskCount};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -105,7 +105,7 @@ pub async fn filters_mean_what_they_say(harness: &dyn Harness) {
     kit.ended(&node, "done", &Message::complete()).await;
     kit.claim(&node, "red-2").await;
 
-    let states = |states: &[Code]| Filter {
+    let states = |states: &[StateKind]| Filter {
         states: states.to_vec(),
         ..Filter::default()
     };
@@ -127,12 +127,12 @@ pub async fn filters_mean_what_they_say(harness: &dyn Harness) {
     };
     let none: &[&str] = &[];
     for (filter, expected) in [
-        (states(&[Code::Failed]), &["failed"][..]),
+        (states(&[StateKind::Failed]), &["failed"][..]),
         (
-            states(&[Code::Failed, Code::Completed]),
+            states(&[StateKind::Failed, StateKind::Completed]),
             &["failed", "done"],
         ),
-        (states(&[Code::Killed]), none),
+        (states(&[StateKind::Killed]), none),
         (of_kind, &["other-kind"]),
         (labels("team", Some("red")), &["red-1", "red-2"]),
         (labels("team", None), &["red-1", "red-2", "blue"]),
@@ -146,7 +146,7 @@ pub async fn filters_mean_what_they_say(harness: &dyn Harness) {
         assert_eq!(kit.list(filter.clone()).await, expected, "{filter:?}");
     }
     let all_of_it = Filter {
-        states: vec![Code::Runnable],
+        states: vec![StateKind::Runnable],
         kind: Some("demo".parse().unwrap()),
         labels: vec![("team".into(), Some("red".into()))],
         id_prefix: Some("red".into()),
@@ -201,7 +201,7 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
     kit.ended(&node, "done", &Message::complete()).await;
     let mut counts = kit.registry().counts().await.unwrap();
     counts.sort_by_key(|c| (c.kind.clone(), c.state));
-    let count = |kind: &str, state: Code, tasks: u64, claimed: u64| Count {
+    let count = |kind: &str, state: StateKind, tasks: u64, claimed: u64| TaskCount {
         kind: kind.parse().unwrap(),
         state: Some(state),
         tasks,
@@ -210,9 +210,9 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
     assert_eq!(
         counts,
         [
-            count("demo", Code::Runnable, 3, 1),
-            count("demo", Code::Completed, 1, 0),
-            count("other", Code::Runnable, 1, 0),
+            count("demo", StateKind::Runnable, 3, 1),
+            count("demo", StateKind::Completed, 1, 0),
+            count("other", StateKind::Runnable, 1, 0),
         ]
     );
 }

@@ -2,7 +2,7 @@
 //!
 //! Beyond the duties: `a_copy_that_is_refused_leaves_the_target`.
 
-use windlass_statemachine::{Code, Command, Message, Outcome};
+use windlass_statemachine::{Command, Message, Outcome, StateKind};
 
 use super::{
     Harness,
@@ -32,7 +32,7 @@ pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
     assert_eq!(report.left.len(), 1, "{report:?}");
     assert_eq!((report.copied, report.replaced), (1, 1), "{report:?}");
     assert_eq!(before, export(&kit, &[id("a")]).await);
-    assert_eq!(kit.state("b").await.code(), Code::Runnable);
+    assert_eq!(kit.state("b").await.code(), StateKind::Runnable);
 }
 
 /// What a store holds of a task, and where it is among the others.
@@ -53,7 +53,7 @@ async fn busy(kit: &Kit, prefix: &str, data: u64) {
             .send("a", &format!("{prefix}{n}"), Command::Checkpoint)
             .await;
         let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), data));
-        let (from, to) = (Code::Runnable, Code::Runnable);
+        let (from, to) = (StateKind::Runnable, StateKind::Runnable);
         settle(&mut write, order, Outcome::Applied { from, to });
         claimed.state = write.state.clone();
         kit.try_write(&claimed, write).await.expect("settled");
@@ -102,15 +102,15 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     let mut live = stranger("over", |_| ()).await;
     live.replaces = Some(kit.get("over").await.order);
     import(&kit, vec![live]).await;
-    assert_eq!(kit.state("over").await.code(), Code::Runnable);
+    assert_eq!(kit.state("over").await.code(), StateKind::Runnable);
     let ends = |e: &mut Exported| {
-        e.state.status = windlass_statemachine::Status::Killed;
+        e.state.status = windlass_statemachine::TaskStatus::Killed;
         (e.state.version, e.state.claims) = (2, 1);
     };
     let mut ended = stranger("over", ends).await;
     ended.replaces = Some(kit.get("over").await.order);
     import(&kit, vec![ended]).await;
-    assert_eq!(kit.state("over").await.code(), Code::Killed);
+    assert_eq!(kit.state("over").await.code(), StateKind::Killed);
     assert!(kit.try_claim(&node, "over").await.unwrap().is_none());
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use serde_json::json;
 use windlass_statemachine::{
-    Code, Fence, Json, Outcome, Progress, State, Status, TaskId, state::LastCommand,
+    Fence, Json, Outcome, Progress, StateKind, TaskId, TaskState, TaskStatus, state::LastCommand,
 };
 
 use super::{
@@ -17,20 +17,20 @@ use crate::store::{Error, StateRemoval, StateStore, StateWrite};
 
 type Store = Arc<dyn StateStore>;
 
-fn state(fence: u64, version: u64) -> State {
-    let mut state = State::new("2030-01-02T03:04:05.678Z".parse().unwrap());
+fn state(fence: u64, version: u64) -> TaskState {
+    let mut state = TaskState::new("2030-01-02T03:04:05.678Z".parse().unwrap());
     state.fence = Fence(fence);
     state.version = version;
     state.data = Some(json!({ "fence": fence, "version": version }).into());
     state
 }
 
-async fn store(states: &Store, name: &str, state: State) -> Result<(), Error> {
+async fn store(states: &Store, name: &str, state: TaskState) -> Result<(), Error> {
     let task = id(name);
     one(states.store(vec![StateWrite { task, state }]).await)
 }
 
-async fn load(states: &Store, name: &str) -> Option<State> {
+async fn load(states: &Store, name: &str) -> Option<TaskState> {
     one(states.load(&[id(name)]).await).expect("a readable state")
 }
 
@@ -54,7 +54,7 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     let states = harness.states().await;
     assert_eq!(load(&states, "a").await, None);
     let mut full = state(u64::MAX >> 1, 3);
-    full.status = Status::Completed {
+    full.status = TaskStatus::Completed {
         result: Some(
             Json::parse("result", r#"{"n":123456789012345678901234567890,"f":1.10}"#).unwrap(),
         ),
@@ -75,7 +75,7 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     store(&states, "a", full.clone()).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(full));
     let mut sleeping = state(1, 1);
-    sleeping.status = Status::Sleeping {
+    sleeping.status = TaskStatus::Sleeping {
         until: "2031-01-01T00:00:00.123456789Z".parse().unwrap(),
     };
     sleeping.data = None;
@@ -138,7 +138,7 @@ pub async fn another_write_of_the_same_version_is_stored(harness: &dyn StateHarn
     store(&states, "a", state(5, 10)).await.unwrap();
     let mut other = state(5, 10);
     other.data = None;
-    other.status = Status::Failed;
+    other.status = TaskStatus::Failed;
     store(&states, "a", other.clone()).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(other));
 }
@@ -358,7 +358,7 @@ pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
         assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
         assert!(error.to_string().contains("bad"), "names the task: {error}");
         let good = answers.remove(0).unwrap().unwrap();
-        assert_eq!(good.code(), Code::Runnable);
+        assert_eq!(good.code(), StateKind::Runnable);
     }
     let refused = one(states.remove(vec![removal("good", None)]).await);
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");

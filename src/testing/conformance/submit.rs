@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_statemachine::{Code, Command, Fence, Json, Message, Retry, State, Status};
+use windlass_statemachine::{
+    Command, Fence, Json, Message, Retry, StateKind, TaskState, TaskStatus,
+};
 
 use super::{
     Harness,
     kit::{Kit, command_of, field, fresh, id, task, with_data},
 };
-use crate::store::{Error, IfExists, Submit, Submitted, What};
+use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
 
 /// A task without a start is runnable, unclaimed, and has a history of one line.
 pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
@@ -18,12 +20,12 @@ pub async fn a_new_task_is_runnable(harness: &dyn Harness) {
     let record = kit.get("a").await;
     assert_eq!(record.task, task("a"));
     let state = record.state.unwrap();
-    assert_eq!(state, State::new(state.since));
+    assert_eq!(state, TaskState::new(state.since));
     assert_eq!((record.node, record.fence), (None, Fence(0)));
     assert_eq!(record.commands, 0);
     assert!(record.order > 0, "orders begin after 0, the first page's");
-    let state = Code::Runnable;
-    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+    let state = StateKind::Runnable;
+    assert_eq!(kit.events("a").await, [ChangeKind::Submitted { state }]);
 }
 
 /// A task with a start in the future sleeps until then.
@@ -33,7 +35,7 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     let mut sleeper = task("a");
     sleeper.start_at = Some(until);
     kit.submit_task(sleeper).await;
-    assert_eq!(kit.state("a").await.status, Status::Sleeping { until });
+    assert_eq!(kit.state("a").await.status, TaskStatus::Sleeping { until });
     let node = kit.node("n").await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
@@ -44,7 +46,7 @@ pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
     let mut late = task("a");
     late.start_at = Some("2001-01-01T00:00:00Z".parse().unwrap());
     kit.submit_task(late).await;
-    assert_eq!(kit.state("a").await.code(), Code::Runnable);
+    assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
 /// The id of a live task is taken, claimed or not.
@@ -101,12 +103,12 @@ pub async fn the_same_task_exists(harness: &dyn Harness) {
         Submitted::New
     );
     let live = kit.try_submit(submit.clone()).await.unwrap();
-    assert_eq!(live, Submitted::Existing(Code::Runnable));
+    assert_eq!(live, Submitted::Existing(StateKind::Runnable));
     let node = kit.node("n").await;
     let mut claimed = kit.claim(&node, "a").await;
     kit.commit(&mut claimed, &Message::complete()).await;
     let ended = kit.try_submit(submit).await.unwrap();
-    assert_eq!(ended, Submitted::Existing(Code::Completed));
+    assert_eq!(ended, Submitted::Existing(StateKind::Completed));
 }
 
 /// Props are compared as values: the order of the names, spaces and escapes do not matter. Numbers
@@ -127,7 +129,7 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
         .await
     };
     let node = kit.node("n").await;
-    for code in [Code::Runnable, Code::Completed] {
+    for code in [StateKind::Runnable, StateKind::Completed] {
         for same in [
             "{ \"pi\": 3.10, \"list\": [1, {\"y\": \"é\", \"x\": null}],\n\"big\": 18446744073709551617 }",
             r#"{"list":[1,{"y":"\u00E9","x":null}],"p\u0069":3.10,"big":18446744073709551617}"#,
@@ -145,13 +147,13 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
             assert!(
                 matches!(
                     (&refused, code),
-                    (Error::AlreadyExists { .. }, Code::Runnable)
-                        | (Error::AlreadyFinished(_), Code::Completed)
+                    (Error::AlreadyExists { .. }, StateKind::Runnable)
+                        | (Error::AlreadyFinished(_), StateKind::Completed)
                 ),
                 "{other}: {refused:?}"
             );
         }
-        if code == Code::Runnable {
+        if code == StateKind::Runnable {
             let mut claimed = kit.claim(&node, "a").await;
             kit.commit(&mut claimed, &Message::complete()).await;
         }
@@ -211,15 +213,15 @@ pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     assert_eq!(record.task, new);
     assert!(record.order > before.order, "it is the newest submit");
     let state = record.state.unwrap();
-    assert_eq!(state, State::new(state.since));
+    assert_eq!(state, TaskState::new(state.since));
     assert_eq!(kit.registry().commands(&id("a")).await.unwrap(), []);
     let gone = kit.registry().command(&command_of("c")).await;
     assert!(
         matches!(gone, Err(Error::NotFound { .. })),
         "{gone:?} {order}"
     );
-    let state = Code::Runnable;
-    assert_eq!(kit.events("a").await, [What::Submitted { state }]);
+    let state = StateKind::Runnable;
+    assert_eq!(kit.events("a").await, [ChangeKind::Submitted { state }]);
 
     let claimed = kit.claim(&node, "a").await;
     assert!(claimed.claim.fence > before.fence);
@@ -278,7 +280,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
             &answers[..],
             [
                 Ok(Submitted::New),
-                Ok(Submitted::Existing(Code::Runnable)),
+                Ok(Submitted::Existing(StateKind::Runnable)),
                 Err(Error::AlreadyExists { .. }),
                 Err(Error::AlreadyFinished(_)),
                 Ok(Submitted::New),
@@ -291,7 +293,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     for name in ["a", "over-1", "over-2"] {
         let record = kit.get(name).await;
         assert_eq!(record.task.props.as_str(), r#"{"n":1}"#, "{name}");
-        assert_eq!(record.state.unwrap().code(), Code::Runnable, "{name}");
+        assert_eq!(record.state.unwrap().code(), StateKind::Runnable, "{name}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Code, Command, Message};
+use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Harness,
@@ -52,7 +52,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
             priority: record.task.priority,
             order: record.order,
             due: view.due,
-            sleeping: record.state.as_ref().unwrap().code() == Code::Sleeping,
+            sleeping: record.state.as_ref().unwrap().code() == StateKind::Sleeping,
             claimed_by: (name == "claimed").then_some(other.id),
             commanded: name == "commanded",
         };

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{Code, CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    self, Applied, Change, ChangeStream, CommandRecord, Count, Doctor, Error, Exported, Filter,
-    Limits, NodeCommand, NodeRecord, Page, Registry, TaskRecord, Transaction, Transfer,
+    self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
+    NodeCommand, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
@@ -65,11 +65,16 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, call).await
     }
 
-    async fn counts(&self) -> Result<Vec<Count>, Error> {
+    async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.call(Operation::Read, self.registry().counts()).await
     }
 
-    async fn purge(&self, states: &[Code], before: Timestamp, limit: u32) -> Result<u64, Error> {
+    async fn purge(
+        &self,
+        states: &[StateKind],
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
         let call = self.registry().purge(states, before, limit);
         self.call(Operation::Delete, call).await
     }

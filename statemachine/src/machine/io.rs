@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    ActionKind, Code, Command, Effects, Json, Message, Outcome, Progress, QueuedCommand,
-    RetryPolicy, State,
+    ActionKind, Command, Effects, Json, Message, Outcome, Progress, QueuedCommand, RetryPolicy,
+    StateKind, TaskState,
 };
 
 /// What a machine is told of its task and of its kind.
@@ -123,9 +123,9 @@ pub struct Step {
     /// The message.
     pub message: ActionKind,
     /// The state it met.
-    pub from: Code,
+    pub from: StateKind,
     /// The state that followed.
-    pub to: Code,
+    pub to: StateKind,
     /// The order of the command it was, if it was one.
     pub command: Option<u64>,
 }
@@ -134,7 +134,7 @@ pub struct Step {
 #[derive(Debug, Clone)]
 pub struct Write {
     /// The new state.
-    pub state: State,
+    pub state: TaskState,
     /// How it came about, oldest first. Empty for a checkpoint of a running handler.
     pub steps: Vec<Step>,
     /// Commands that leave the queue with it, by their order.
@@ -149,12 +149,12 @@ impl Write {
     /// Gives a claim back in this state, and does nothing else.
     ///
     /// ```
-    /// use windlass_statemachine::{State, machine::Write};
+    /// use windlass_statemachine::{TaskState, machine::Write};
     ///
-    /// let write = Write::giving_back(State::new(jiff::Timestamp::UNIX_EPOCH));
+    /// let write = Write::giving_back(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
     /// assert!(write.drop_claim && write.steps.is_empty() && write.outcomes.is_empty());
     /// ```
-    pub fn giving_back(state: State) -> Self {
+    pub fn giving_back(state: TaskState) -> Self {
         Self {
             state,
             steps: Vec::new(),
@@ -169,7 +169,7 @@ impl Write {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The claim was given back in the last write; this is the state it left.
-    Dropped(Code),
+    Dropped(StateKind),
     /// The claim is lost.
     Lost,
 }

@@ -36,7 +36,8 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::io::{Config, Effect, End, Env, Input, Signal, Step, StopReason, Timer, Write};
 use self::{pace::Pace, settle::Cause};
 use crate::{
-    Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand, State, Status,
+    Command, Effects, Fence, Json, Message, Outcome, Progress, QueuedCommand, TaskState,
+    TaskStatus,
     errors::{DEFAULT_KEPT, cut},
 };
 
@@ -61,7 +62,7 @@ enum Phase {
 /// A write that is under way, with what is needed should it be refused.
 #[derive(Debug, Clone)]
 struct InFlight {
-    state: State,
+    state: TaskState,
     drop_claim: bool,
     /// The commands that it settles: they go back into the queue if it is refused.
     settles: Vec<Waiting>,
@@ -82,7 +83,7 @@ struct Waiting {
 pub struct Machine {
     config: Config,
     /// What is durable.
-    state: State,
+    state: TaskState,
     phase: Phase,
     queue: VecDeque<Waiting>,
     in_flight: Option<InFlight>,
@@ -101,7 +102,7 @@ pub struct Machine {
 impl Machine {
     /// A machine for a task that was just claimed. `state` is the durable one, with the claim's
     /// fence in it; `abandoned` says that the claim before it was lost, not given back.
-    pub fn new(config: Config, state: State, abandoned: bool) -> Self {
+    pub fn new(config: Config, state: TaskState, abandoned: bool) -> Self {
         let last_order = state.last_command.as_ref().map_or(0, |c| c.order);
         Self {
             config,
@@ -121,7 +122,7 @@ impl Machine {
     }
 
     /// The durable state.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &TaskState {
         &self.state
     }
 
@@ -212,18 +213,18 @@ impl Machine {
             return self.settle(Cause::Nothing, env, out);
         }
         match self.state.status {
-            Status::Runnable if let Some(at) = self.pace.resume(env.elapsed) => {
+            TaskStatus::Runnable if let Some(at) = self.pace.resume(env.elapsed) => {
                 let runs = self.pace.runs();
                 out.push(Effect::ArmResume { at, runs });
             }
-            Status::Runnable => {
+            TaskStatus::Runnable => {
                 self.pace.starts(env.elapsed);
                 self.phase = Phase::Running;
                 out.push(Effect::Start {
                     attempt: self.state.attempts.saturating_add(1),
                 });
             }
-            Status::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
+            TaskStatus::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
                 out.push(Effect::ArmWake(until));
             }
             // Due: it wakes. Otherwise it is given back; so is a finished task that a store hands
@@ -543,7 +544,7 @@ impl Machine {
     )]
     fn persist(
         &mut self,
-        mut state: State,
+        mut state: TaskState,
         steps: Vec<Step>,
         outcomes: Vec<(u64, Outcome)>,
         settles: Vec<Waiting>,

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Effect, Env, Machine, Phase, Step, Waiting};
 use crate::{
-    Action, ActionKind, Code, Command, Decision, Effects, Failure, Json, Message, Outcome, Retry,
-    RetryPolicy, State, Status, TransitionError, size::Size, state::LastCommand, transition,
+    Action, ActionKind, Command, Decision, Effects, Failure, Json, Message, Outcome, Retry,
+    RetryPolicy, StateKind, TaskState, TaskStatus, TransitionError, size::Size, state::LastCommand,
+    transition,
 };
 
 pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
@@ -13,7 +14,7 @@ pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
 }
 
 pub(super) fn record(
-    state: &mut State,
+    state: &mut TaskState,
     outcomes: &mut Vec<(u64, Outcome)>,
     order: u64,
     outcome: Outcome,
@@ -38,7 +39,7 @@ pub(super) enum Cause {
 
 /// A write as it comes together.
 struct Draft {
-    state: State,
+    state: TaskState,
     steps: Vec<Step>,
     outcomes: Vec<(u64, Outcome)>,
     settles: Vec<Waiting>,
@@ -55,7 +56,7 @@ impl Draft {
         message: &Message,
         command: Option<u64>,
         env: Env,
-    ) -> Result<(Code, Code), TransitionError> {
+    ) -> Result<(StateKind, StateKind), TransitionError> {
         let next = transition(&self.state, message, env.now)?;
         let (from, to) = (self.state.code(), next.code());
         self.steps.push(Step {
@@ -72,7 +73,7 @@ impl Draft {
 }
 
 /// What the retry policy is asked about.
-fn failure(state: &State, env: Env) -> Failure<'_> {
+fn failure(state: &TaskState, env: Env) -> Failure<'_> {
     Failure {
         errors: state.errors.entries(),
         attempts: state.attempts,
@@ -124,7 +125,7 @@ impl Machine {
                 let _ = draft.apply(&Message::error(""), None, env);
             }
             Cause::Nothing => {
-                if let Status::Sleeping { until } = draft.state.status
+                if let TaskStatus::Sleeping { until } = draft.state.status
                     && until <= env.now
                 {
                     // A sleep that is over: the one transition that nobody sends.
@@ -164,8 +165,8 @@ impl Machine {
             _ if draft.state.code().is_terminal() => true,
             // There is more to be settled: the next write decides.
             _ if !self.queue.is_empty() => false,
-            Status::Runnable => false,
-            Status::Sleeping { until } => self.parks(until, env.now),
+            TaskStatus::Runnable => false,
+            TaskStatus::Sleeping { until } => self.parks(until, env.now),
             _ => true,
         };
         let Draft {
@@ -198,7 +199,7 @@ impl Machine {
 
     /// Why the result that a command brings cannot be stored, if it cannot. A finished task takes
     /// no command at all, which is the better answer then.
-    fn unfit_result(&self, command: &Command, state: &State, refused: bool) -> Option<String> {
+    fn unfit_result(&self, command: &Command, state: &TaskState, refused: bool) -> Option<String> {
         let Command::Complete {
             result: Some(result),
         } = command
@@ -265,8 +266,8 @@ impl Machine {
         let applied = match draft.apply(&message, None, env) {
             Ok(codes) => {
                 let again = match draft.state.status {
-                    Status::Runnable => message.kind() != ActionKind::Release,
-                    Status::Sleeping { until } => until <= env.now,
+                    TaskStatus::Runnable => message.kind() != ActionKind::Release,
+                    TaskStatus::Sleeping { until } => until <= env.now,
                     _ => false,
                 };
                 let idle = again && effects.is_empty() && draft.state.data == self.state.data;
@@ -380,7 +381,7 @@ impl Machine {
 
     /// `fault` asks the retry policy at once, unless a retry cannot fix the error.
     fn ask_policy(&self, draft: &mut Draft, env: Env) {
-        if draft.state.code() != Code::Fault {
+        if draft.state.code() != StateKind::Fault {
             return;
         }
         draft.state.attempts = draft.state.attempts.saturating_add(1);
@@ -413,7 +414,7 @@ impl Machine {
         }
     }
 
-    fn decide(&self, state: &State, policy: &dyn RetryPolicy, env: Env) -> Decision {
+    fn decide(&self, state: &TaskState, policy: &dyn RetryPolicy, env: Env) -> Decision {
         let failure = failure(state, env);
         catch_unwind(AssertUnwindSafe(|| policy.decide(&failure)))
             .unwrap_or_else(|_| Retry::default().decide(&failure))
@@ -423,7 +424,7 @@ impl Machine {
     /// failed; otherwise it runs at once, since its own handler is not known to be at fault.
     pub(super) fn gives_up_after_abandonment(&self, env: Env) -> bool {
         self.abandoned
-            && self.state.code() == Code::Runnable
+            && self.state.code() == StateKind::Runnable
             && self.decide(&self.state, &*self.config.retry, env) == Decision::Fail
     }
 }

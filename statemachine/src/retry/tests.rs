@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Fence, State};
+use crate::{Fence, TaskState};
 
 fn errors(times: &[i64]) -> Vec<ErrorEntry> {
     times
@@ -109,7 +109,7 @@ fn only_an_abandoned_attempt_is_followed_by_another() {
     let policy = Retry::Abandoned;
     assert_eq!(ask(&policy, &errors(&[0]), 1, 0.0), Decision::Fail);
     let now = Timestamp::from_second(1).unwrap();
-    let state = State::new(now).claimed(Fence(2), Some("a"), now);
+    let state = TaskState::new(now).claimed(Fence(2), Some("a"), now);
     let errors = state.errors.entries().to_vec();
     assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
     assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::{collection::vec, option, prelude::*};
 use windlass_statemachine::{
-    ActionKind, Code, Command, ErrorLog, Fence, Json, Kind, Message, Outcome, Progress, Retry,
-    State, Status, Task, TaskId, state::LastCommand,
+    ActionKind, Command, ErrorLog, Fence, Json, Kind, Message, Outcome, Progress, Retry, StateKind,
+    Task, TaskId, TaskState, TaskStatus, state::LastCommand,
 };
 
 /// Any time there is.
@@ -50,8 +50,8 @@ pub(crate) fn json() -> impl Strategy<Value = Json> {
     .prop_map(|text| super::json(&text))
 }
 
-pub(crate) fn code() -> impl Strategy<Value = Code> {
-    prop::sample::select(Code::ALL.to_vec())
+pub(crate) fn code() -> impl Strategy<Value = StateKind> {
+    prop::sample::select(StateKind::ALL.to_vec())
 }
 
 pub(crate) fn kind() -> impl Strategy<Value = ActionKind> {
@@ -66,15 +66,15 @@ pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-pub(crate) fn status() -> impl Strategy<Value = Status> {
+pub(crate) fn status() -> impl Strategy<Value = TaskStatus> {
     prop_oneof![
-        Just(Status::Runnable),
-        timestamp().prop_map(|until| Status::Sleeping { until }),
-        Just(Status::Paused),
-        Just(Status::Fault),
-        option::of(json()).prop_map(|result| Status::Completed { result }),
-        Just(Status::Failed),
-        Just(Status::Killed),
+        Just(TaskStatus::Runnable),
+        timestamp().prop_map(|until| TaskStatus::Sleeping { until }),
+        Just(TaskStatus::Paused),
+        Just(TaskStatus::Fault),
+        option::of(json()).prop_map(|result| TaskStatus::Completed { result }),
+        Just(TaskStatus::Failed),
+        Just(TaskStatus::Killed),
     ]
 }
 
@@ -83,7 +83,7 @@ fn progress() -> impl Strategy<Value = Progress> {
     (fraction, any::<String>()).prop_map(|(fraction, text)| Progress { fraction, text })
 }
 
-pub(crate) fn state() -> impl Strategy<Value = State> {
+pub(crate) fn state() -> impl Strategy<Value = TaskState> {
     let counters = (
         any::<u32>(),
         option::of(any::<u32>()),
@@ -105,7 +105,7 @@ pub(crate) fn state() -> impl Strategy<Value = State> {
     )
         .prop_map(
             |(status, since, data, (errors, keep), counters, last, progress)| {
-                let mut state = State::new(since);
+                let mut state = TaskState::new(since);
                 state.status = status;
                 state.data = data;
                 let mut log = ErrorLog::default();

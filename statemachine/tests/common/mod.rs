@@ -16,7 +16,8 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{
-    Command, Json, Machine, Message, Outcome, QueuedCommand, Retry, RetryPolicy, State, Status,
+    Command, Json, Machine, Message, Outcome, QueuedCommand, Retry, RetryPolicy, TaskState,
+    TaskStatus,
     machine::{Config, Effect, End, Env, Input, Signal, StopReason, Timer, Write},
 };
 
@@ -57,14 +58,14 @@ pub(crate) struct Rig {
 impl Rig {
     /// A task that was just submitted and claimed, with the default policy.
     pub(crate) fn new() -> Self {
-        Self::of(State::new(t0()), Retry::default())
+        Self::of(TaskState::new(t0()), Retry::default())
     }
 
-    pub(crate) fn of(state: State, retry: impl RetryPolicy + 'static) -> Self {
+    pub(crate) fn of(state: TaskState, retry: impl RetryPolicy + 'static) -> Self {
         Self::with(config(retry), state, false)
     }
 
-    pub(crate) fn with(config: Config, state: State, abandoned: bool) -> Self {
+    pub(crate) fn with(config: Config, state: TaskState, abandoned: bool) -> Self {
         let order = state.last_command.as_ref().map_or(0, |c| c.order);
         Self {
             machine: Machine::new(config, state, abandoned),
@@ -188,7 +189,7 @@ impl Rig {
     }
 
     /// The state of the last write.
-    pub(crate) fn written(&self) -> &State {
+    pub(crate) fn written(&self) -> &TaskState {
         &self.write.as_ref().expect("something was written").state
     }
 
@@ -232,7 +233,7 @@ pub(crate) fn line(effect: &Effect) -> String {
 
 fn write_line(write: &Write) -> String {
     let mut text = format!("write {}", write.state.code());
-    if let Status::Sleeping { until } = write.state.status {
+    if let TaskStatus::Sleeping { until } = write.state.status {
         text += &format!(" {}", offset(until));
     }
     let steps: Vec<_> = write

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_statemachine::state::LastCommand;
-use windlass_statemachine::{Code, Command, Message, Outcome, Retry, State, Status};
+use windlass_statemachine::{Command, Message, Outcome, Retry, StateKind, TaskState, TaskStatus};
 
 use crate::common::{Rig, json, t, t0};
 use crate::{AtOnce, NONE, asleep, result};
@@ -28,8 +28,8 @@ fn a_pause_that_the_handler_obeys_is_applied() {
         Some(LastCommand {
             order: 1,
             outcome: Outcome::Applied {
-                from: Code::Runnable,
-                to: Code::Paused
+                from: StateKind::Runnable,
+                to: StateKind::Paused
             }
         })
     );
@@ -52,7 +52,7 @@ fn a_pause_that_the_handler_answers_with_complete_is_overridden() {
 
 #[test]
 fn a_pause_that_the_handler_answers_with_an_error_is_overridden_and_the_policy_asked() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.command(Command::Pause);
     assert_eq!(
@@ -274,7 +274,7 @@ fn a_killed_task_ends_killed_whatever_its_handler_returns() {
         Message::release(),
         Message::sleep_for(Duration::MAX),
     ] {
-        let mut rig = Rig::of(State::new(t0()), Retry::Never);
+        let mut rig = Rig::of(TaskState::new(t0()), Retry::Never);
         rig.begin();
         assert_eq!(
             rig.command(Command::Kill),
@@ -321,7 +321,7 @@ fn a_complete_before_a_kill_was_first() {
              2 rejected: a completed task does not take `kill`: completed is final (retry starts it anew); drop"
         ]
     );
-    let done = Status::Completed {
+    let done = TaskStatus::Completed {
         result: Some(json("2")),
     };
     assert_eq!(rig.written().status, done);
@@ -418,7 +418,7 @@ fn a_command_that_comes_during_a_write_is_applied_when_it_is_durable() {
 
 #[test]
 fn a_command_that_was_seen_before_has_no_effect() {
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.last_command = Some(LastCommand {
         order: 5,
         outcome: Outcome::Rejected {

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Code, Command, Fence, Message, Retry, State, Status, Task};
+use windlass_statemachine::{
+    Command, Fence, Message, Retry, StateKind, Task, TaskState, TaskStatus,
+};
 
 use crate::asleep;
 use crate::common::{Rig, json, t, t0};
 
 #[test]
 fn a_task_starts_and_completes() {
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.fence = Fence(7);
     state.version = 1;
     let mut rig = Rig::of(state, Retry::default());
@@ -25,13 +27,13 @@ fn a_task_starts_and_completes() {
     assert!(!rig.machine.is_running() && rig.machine.is_storing());
     assert_eq!(
         rig.machine.state().code(),
-        Code::Runnable,
+        StateKind::Runnable,
         "not durable yet"
     );
     let written = rig.written().clone();
     assert_eq!(
         written.status,
-        Status::Completed {
+        TaskStatus::Completed {
             result: Some(json("\"all\""))
         }
     );

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use windlass_statemachine::{
-    Code, Command, Decision, ErrorEntry, Failure, Message, Retry, RetryPolicy, State, Status, Wake,
+    Command, Decision, ErrorEntry, Failure, Message, Retry, RetryPolicy, StateKind, TaskState,
+    TaskStatus, Wake,
 };
 
 use crate::common::{Rig, json, t, t0};
@@ -11,7 +12,7 @@ use crate::{AtOnce, asleep, result};
 
 #[test]
 fn an_error_asks_the_strikes_policy_which_parks_the_task_for_ten_minutes() {
-    let mut rig = Rig::of(State::new(t0()), Retry::strikes());
+    let mut rig = Rig::of(TaskState::new(t0()), Retry::strikes());
     rig.begin();
     let message = Message::error("disk full").with_data(&"kept");
     assert_eq!(
@@ -26,7 +27,7 @@ fn an_error_asks_the_strikes_policy_which_parks_the_task_for_ten_minutes() {
 
 #[test]
 fn the_eighth_strike_fails_the_task() {
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     for n in 0..7 {
         state.errors.push(t(n), "no", 8);
     }
@@ -47,7 +48,7 @@ fn the_default_policy_retries_within_a_second_and_fails_the_eighth_attempt() {
     let out = rig.returned(Message::error("disk full"));
     assert_eq!(out, ["write sleeping +0.999999999s: error sleep"]);
     assert_eq!(rig.written().attempts_left, Some(7));
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.attempts = 7;
     let mut rig = Rig::of(state, Retry::default());
     assert_eq!(rig.begin(), ["start 8"]);
@@ -58,7 +59,7 @@ fn the_default_policy_retries_within_a_second_and_fails_the_eighth_attempt() {
 
 #[test]
 fn the_attempts_that_are_left_go_with_the_next_progress() {
-    let mut rig = Rig::of(State::new(t0()), Retry::exponential(3, Duration::ZERO));
+    let mut rig = Rig::of(TaskState::new(t0()), Retry::exponential(3, Duration::ZERO));
     rig.begin();
     rig.returned(Message::error("1"));
     assert_eq!(rig.written().attempts_left, Some(2));
@@ -73,7 +74,7 @@ fn the_attempts_that_are_left_go_with_the_next_progress() {
 
 #[test]
 fn an_error_that_no_retry_fixes_fails_the_task_whatever_the_policy_says() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     let message = Message::fail("no such address").with_data(&1);
     assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
@@ -100,7 +101,7 @@ fn a_kill_stands_above_an_error_that_no_retry_fixes() {
 #[test]
 fn exponential_waits_that_are_short_are_held_and_the_attempts_counted() {
     let retry = Retry::exponential(3, Duration::from_secs(60));
-    let mut rig = Rig::of(State::new(t0()), retry);
+    let mut rig = Rig::of(TaskState::new(t0()), retry);
     assert_eq!(rig.begin(), ["start 1"]);
     assert_eq!(
         rig.returned(Message::error("1")),
@@ -130,7 +131,7 @@ fn a_return_that_is_no_error_resets_the_attempts_and_a_release_does_not() {
         (Message::sleep_until(t(5)), 0),
         (Message::release(), 2),
     ] {
-        let mut state = State::new(t0());
+        let mut state = TaskState::new(t0());
         state.attempts = 2;
         let mut rig = Rig::of(state, Retry::default());
         assert_eq!(rig.begin(), ["start 3"]);
@@ -141,7 +142,7 @@ fn a_return_that_is_no_error_resets_the_attempts_and_a_release_does_not() {
 
 #[test]
 fn a_policy_may_try_again_at_once() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     assert_eq!(
         rig.returned(Message::error("no")),
@@ -165,7 +166,7 @@ fn a_policy_that_panics_counts_as_the_default_one() {
             panic!("nor that")
         }
     }
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     for n in 0..20 {
         state.errors.push(t(-100_000 + n), "old", 64);
     }
@@ -186,7 +187,7 @@ fn a_policy_that_asks_for_an_endless_sleep_gives_up() {
             Decision::Sleep(Wake::After(Duration::MAX))
         }
     }
-    let mut rig = Rig::of(State::new(t0()), Endless);
+    let mut rig = Rig::of(TaskState::new(t0()), Endless);
     rig.begin();
     assert_eq!(
         rig.returned(Message::error("no")),
@@ -213,14 +214,14 @@ fn a_policy_that_looks_back_further_keeps_more_errors_and_sees_them() {
             1000
         }
     }
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     for _ in 0..20 {
         state.errors.push(t0(), "old", 64);
     }
     let mut rig = Rig::of(state, Long);
     rig.begin();
     rig.returned(Message::error("newest"));
-    assert_eq!(rig.written().code(), Code::Failed);
+    assert_eq!(rig.written().code(), StateKind::Failed);
     assert_eq!(rig.written().errors.entries().len(), 21);
 }
 
@@ -266,7 +267,7 @@ fn data_that_is_too_large_fails_the_task_with_both_sizes() {
 
 #[test]
 fn data_that_is_kept_counts_against_a_result() {
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.data = Some(json(&format!("\"{}\"", "x".repeat(58))));
     let mut rig = Rig::of(state.clone(), Retry::Never);
     rig.begin();
@@ -298,8 +299,8 @@ fn a_result_of_a_command_that_is_as_large_as_allowed_completes_the_task() {
 
 #[test]
 fn a_stored_fault_asks_the_policy_when_it_is_claimed() {
-    let mut state = State::new(t0());
-    state.status = Status::Fault;
+    let mut state = TaskState::new(t0());
+    state.status = TaskStatus::Fault;
     state.errors.push(t0(), "disk full", 8);
     let mut rig = Rig::of(state.clone(), Retry::default());
     assert_eq!(rig.begin(), ["write sleeping +0.5s: sleep"]);

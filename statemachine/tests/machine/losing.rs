@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Fence, Message, Retry, State};
+use windlass_statemachine::{Command, Fence, Message, Retry, TaskState};
 
 use crate::common::{Rig, config, t, t0};
 use crate::{NONE, asleep};
@@ -71,7 +71,7 @@ fn a_claim_can_be_lost_in_every_phase() {
 
 #[test]
 fn an_abandoned_claim_runs_again_at_once() {
-    let state = State::new(t0()).claimed(Fence(2), Some("n1"), t(1));
+    let state = TaskState::new(t0()).claimed(Fence(2), Some("n1"), t(1));
     assert_eq!(
         (state.attempts, state.claims, state.fence),
         (1, 1, Fence(2))
@@ -83,7 +83,7 @@ fn an_abandoned_claim_runs_again_at_once() {
 #[test]
 fn an_abandoned_claim_fails_the_task_when_the_policy_gives_up() {
     let retry = Retry::exponential(3, Duration::from_secs(60));
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.attempts = 1;
     let state = state.claimed(Fence(2), Some("n1"), t0());
     let mut rig = Rig::with(config(retry.clone()), state.clone(), true);

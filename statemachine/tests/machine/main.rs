@@ -17,20 +17,20 @@ mod refused;
 mod stopping;
 
 use common::{json, t, t0};
-use windlass_statemachine::{Command, Decision, Failure, RetryPolicy, State, Status};
+use windlass_statemachine::{Command, Decision, Failure, RetryPolicy, TaskState, TaskStatus};
 
 /// No effects.
 const NONE: [&str; 0] = [];
 
-fn paused() -> State {
-    let mut state = State::new(t0());
-    state.status = Status::Paused;
+fn paused() -> TaskState {
+    let mut state = TaskState::new(t0());
+    state.status = TaskStatus::Paused;
     state
 }
 
-fn asleep(second: i64) -> State {
-    let mut state = State::new(t0());
-    state.status = Status::Sleeping { until: t(second) };
+fn asleep(second: i64) -> TaskState {
+    let mut state = TaskState::new(t0());
+    state.status = TaskStatus::Sleeping { until: t(second) };
     state
 }
 

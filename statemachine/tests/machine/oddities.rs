@@ -1,6 +1,6 @@
 //! Inputs that make no sense, and numbers at their end.
 
-use windlass_statemachine::{Fence, Message, State};
+use windlass_statemachine::{Fence, Message, TaskState};
 
 use crate::common::{Rig, t0};
 use crate::{AtOnce, NONE};
@@ -29,7 +29,7 @@ fn inputs_out_of_place_have_no_effect() {
 
 #[test]
 fn a_counter_at_its_end_does_not_overflow() {
-    let mut state = State::new(t0());
+    let mut state = TaskState::new(t0());
     state.version = u64::MAX;
     state.claims = u64::MAX;
     state.attempts = u32::MAX;

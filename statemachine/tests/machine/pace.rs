@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Message, Retry, State};
+use windlass_statemachine::{Command, Message, Retry, TaskState};
 
 use crate::common::{Rig, t0};
 
@@ -98,7 +98,7 @@ fn a_sleep_that_is_over_and_the_same_data_again_are_runs_without_effect() {
 #[test]
 fn a_command_and_a_stop_do_not_wait_for_the_next_run() {
     let waiting = || {
-        let mut rig = Rig::of(State::new(t0()), Retry::Never);
+        let mut rig = Rig::of(TaskState::new(t0()), Retry::Never);
         rig.begin();
         idle_runs(&mut rig, 99);
         run(&mut rig, Message::run());

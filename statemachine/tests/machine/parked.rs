@@ -1,6 +1,6 @@
 //! Commands to a task that sleeps, is paused or finished.
 
-use windlass_statemachine::{Command, Retry, State, Status};
+use windlass_statemachine::{Command, Retry, TaskState, TaskStatus};
 
 use crate::common::{Rig, config, t, t0};
 use crate::{NONE, asleep, paused, result};
@@ -111,8 +111,8 @@ fn a_command_during_a_short_sleep_is_applied_at_once() {
 
 #[test]
 fn a_finished_task_that_is_handed_out_is_given_back_and_its_commands_are_rejected() {
-    let mut state = State::new(t0());
-    state.status = Status::Killed;
+    let mut state = TaskState::new(t0());
+    state.status = TaskStatus::Killed;
     let mut rig = Rig::with(config(Retry::Never), state.clone(), true);
     assert_eq!(rig.begin(), ["write killed; drop"]);
     assert_eq!(rig.stored(), ["done killed"]);

@@ -1,13 +1,13 @@
 //! Writes that the store refuses.
 
-use windlass_statemachine::{Command, Message, Retry, State};
+use windlass_statemachine::{Command, Message, Retry, TaskState};
 
 use crate::common::{Rig, config, t0};
 use crate::{AtOnce, asleep, result};
 
 #[test]
 fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.command(Command::Checkpoint);
     rig.command(Command::Pause);
@@ -45,7 +45,7 @@ fn a_refused_completion_follows_the_policy() {
 
 #[test]
 fn a_write_that_is_refused_for_its_size_fails_the_task() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.returned(Message::complete());
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_write_that_is_refused_for_its_size_fails_the_task() {
 
 #[test]
 fn an_error_that_no_retry_fixes_stays_one_when_it_is_refused() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.returned(Message::fail("no such address"));
     for _ in 0..2 {
@@ -73,7 +73,7 @@ fn an_error_that_no_retry_fixes_stays_one_when_it_is_refused() {
 
 #[test]
 fn a_write_that_is_refused_three_times_gives_the_task_back_as_it_was() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.returned(Message::complete());
     assert_eq!(rig.refused(), ["write runnable: error run"]);
@@ -87,7 +87,7 @@ fn a_write_that_is_refused_three_times_gives_the_task_back_as_it_was() {
     assert_eq!(rig.written().errors.total(), 0);
     assert_eq!(rig.refused(), ["lost"]);
     // Those before a success do not count.
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     for _ in 0..3 {
         rig.returned(Message::complete());
@@ -133,7 +133,7 @@ fn a_refused_result_of_a_command_rejects_the_command_and_costs_no_attempt() {
 
 #[test]
 fn a_refused_result_after_a_refused_return_is_rejected_in_the_end() {
-    let mut rig = Rig::of(State::new(t0()), AtOnce);
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.checkpoint(1, "1");
     rig.returned(Message::run());
@@ -155,7 +155,7 @@ fn a_refused_result_after_a_refused_return_is_rejected_in_the_end() {
 
 #[test]
 fn giving_up_is_written_again_when_it_is_refused() {
-    let mut rig = Rig::with(config(Retry::Never), State::new(t0()), true);
+    let mut rig = Rig::with(config(Retry::Never), TaskState::new(t0()), true);
     assert_eq!(rig.begin(), ["write failed: error error; drop"]);
     assert_eq!(rig.refused(), ["write failed: error error; drop"]);
     assert_eq!(rig.stored(), ["done failed"]);

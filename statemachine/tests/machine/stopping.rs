@@ -1,7 +1,7 @@
 //! The node gives the task back.
 
 use windlass_statemachine::machine::{Input, StopReason};
-use windlass_statemachine::{Command, Json, Message, Retry, State};
+use windlass_statemachine::{Command, Json, Message, Retry, TaskState};
 
 use crate::common::{Rig, t, t0};
 use crate::{AtOnce, NONE, asleep};
@@ -43,7 +43,7 @@ fn whatever_a_handler_returns_on_a_stop_the_claim_goes_back_in_the_same_write() 
         ),
         (Message::complete(), "write completed: complete; drop"),
     ] {
-        let mut rig = Rig::of(State::new(t0()), AtOnce);
+        let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
         rig.begin();
         rig.stop();
         assert_eq!(rig.returned(message), ["disarm grace", expected]);

@@ -2,7 +2,8 @@
 
 use jiff::SignedDuration;
 use windlass_statemachine::{
-    ActionKind, Code, Command, Outcome, State, Status, machine::Write, transition::TABLE,
+    ActionKind, Command, Outcome, StateKind, TaskState, TaskStatus, machine::Write,
+    transition::TABLE,
 };
 
 use super::{Handler, World};
@@ -20,7 +21,7 @@ impl World {
         assert_eq!(state.fence, self.durable.fence, "{log}");
         if self.refusals > 2 && write.drop_claim && write.steps.is_empty() {
             // Nothing that says more could be stored: it is given back as it was.
-            let as_it_was = State {
+            let as_it_was = TaskState {
                 version: state.version,
                 progress: state.progress.clone(),
                 ..self.durable.clone()
@@ -37,11 +38,15 @@ impl World {
         let kill = self.waiting.iter().position(kills);
         // A kill that comes with a later write waits for nobody's judgement.
         if kill.is_none_or(|kill| kill < self.most) {
-            assert_ne!(state.code(), Code::Fault, "the policy has answered: {log}");
+            assert_ne!(
+                state.code(),
+                StateKind::Fault,
+                "the policy has answered: {log}"
+            );
         }
-        let failed = write.steps.iter().any(|step| step.to == Code::Fault);
+        let failed = write.steps.iter().any(|step| step.to == StateKind::Fault);
         if failed && self.failed_for_good && kill.is_none() {
-            assert_eq!(state.code(), Code::Failed, "no retry follows: {log}");
+            assert_eq!(state.code(), StateKind::Failed, "no retry follows: {log}");
         }
         if self.durable.code().is_terminal() {
             assert_eq!(
@@ -106,7 +111,7 @@ impl World {
             self.check_kill(&write, log);
         } else {
             // Beside a handler that runs only commands that do not stop it are settled.
-            assert_eq!(state.code(), Code::Runnable, "{log}");
+            assert_eq!(state.code(), StateKind::Runnable, "{log}");
             let harmless = |k: ActionKind| matches!(k, ActionKind::Run | ActionKind::Checkpoint);
             assert!(write.steps.iter().all(|s| harmless(s.message)), "{log}");
             assert!(!write.drop_claim, "{log}");
@@ -117,8 +122,8 @@ impl World {
         let more = write.outcomes.len() < self.waiting.len();
         let keeps = match state.status {
             _ if more && self.handler == Handler::None => !state.code().is_terminal(),
-            Status::Runnable => true,
-            Status::Sleeping { until } => until <= self.now + SignedDuration::from_secs(10),
+            TaskStatus::Runnable => true,
+            TaskStatus::Sleeping { until } => until <= self.now + SignedDuration::from_secs(10),
             _ => false,
         };
         assert_eq!(write.drop_claim, released || !keeps, "{log}");
@@ -145,9 +150,9 @@ impl World {
         if self.durable.code().is_terminal() {
             assert_eq!(write.state.code(), self.durable.code(), "{log}");
         } else if completed_before {
-            assert_eq!(write.state.code(), Code::Completed, "{log}");
+            assert_eq!(write.state.code(), StateKind::Completed, "{log}");
         } else {
-            assert_eq!(write.state.code(), Code::Killed, "{log}");
+            assert_eq!(write.state.code(), StateKind::Killed, "{log}");
         }
     }
 }

@@ -133,7 +133,7 @@ fn unkept(kept: &Kept, world: &World) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{Command, Fence, NewTask, Outcome, TaskId, store::What};
+    use windlass::{Command, Fence, NewTask, Outcome, TaskId, store::ChangeKind};
     use windlass_robustness::witness::Line;
 
     use super::*;
@@ -192,7 +192,7 @@ mod tests {
     async fn a_lost_change_is_caught() {
         let (mut world, mut kept) = world().await;
         let lost = kept.seen.last_mut().unwrap();
-        lost.what = What::Retried;
+        lost.what = ChangeKind::Retried;
         caught(&unkept(&kept, &world), "it is gone");
         let task = kept.seen[0].task.clone();
         world.subjects.clear();

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Code, Command, CommandId, NewTask, Runner, TaskId,
+    Client, Command, CommandId, NewTask, Runner, StateKind, TaskId,
     clock::SystemClock,
     store::{
         Error, Filter, IfExists, Page, Store, Submit,
@@ -295,7 +295,7 @@ impl User {
             return Ok(());
         }
         let failed = Filter {
-            states: vec![Code::Failed],
+            states: vec![StateKind::Failed],
             ..Filter::default()
         };
         for record in self.client.list(&failed, Page::default()).await? {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant as Moment};
 
 use fastrand::Rng;
 use tokio::time::Instant;
-use windlass::{ActionKind, Client, store::What};
+use windlass::{ActionKind, Client, store::ChangeKind};
 
 use crate::{
     BoxError,
@@ -171,7 +171,7 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
         commands: world.promised.commands.len(),
         changes: changes().count(),
         lost: changes()
-            .filter(|c| matches!(c.what, What::Lost { .. }))
+            .filter(|c| matches!(c.what, ChangeKind::Lost { .. }))
             .count(),
         fenced: (world.witness.iter())
             .filter(|l| matches!(l.said, Said::Fenced { .. }))
@@ -207,9 +207,9 @@ fn refused(world: &World) -> usize {
     let sowers = world.subjects.values();
     let sowers = sowers.filter(|s| s.record.task.kind.as_str() == "sower");
     let changes = sowers.flat_map(|s| &s.history);
-    let failed = |what: &What| {
+    let failed = |what: &ChangeKind| {
         let message = match what {
-            What::Moved { message, .. } => message,
+            ChangeKind::Moved { message, .. } => message,
             _ => return false,
         };
         *message == ActionKind::Error

@@ -14,7 +14,7 @@ use tokio::{
 };
 use windlass::{
     Client, NewTask, TaskId,
-    store::{Change, Error, What},
+    store::{Change, ChangeKind, Error},
 };
 
 use crate::BoxError;
@@ -141,12 +141,12 @@ pub fn lives(changes: &[Change]) -> BTreeMap<TaskId, Vec<Life>> {
     for change in changes {
         let lives = ids.entry(change.task.clone()).or_default();
         // The feed reports no delete of a task that is replaced.
-        let begins = matches!(change.what, What::Submitted { .. });
+        let begins = matches!(change.what, ChangeKind::Submitted { .. });
         if begins || lives.last().is_none_or(|life| life.deleted.is_some()) {
             lives.push(Life::default());
         }
         match lives.last_mut() {
-            Some(life) if change.what == What::Deleted => life.deleted = Some(change.clone()),
+            Some(life) if change.what == ChangeKind::Deleted => life.deleted = Some(change.clone()),
             Some(life) => life.history.push(change.clone()),
             None => {}
         }
@@ -168,11 +168,11 @@ pub fn take_live(ids: &mut BTreeMap<TaskId, Vec<Life>>) -> BTreeMap<TaskId, Life
 
 #[cfg(test)]
 mod tests {
-    use windlass::Code;
+    use windlass::StateKind;
 
     use super::*;
 
-    fn changes(whats: impl IntoIterator<Item = What>) -> Vec<Change> {
+    fn changes(whats: impl IntoIterator<Item = ChangeKind>) -> Vec<Change> {
         let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
@@ -182,15 +182,20 @@ mod tests {
         changes.collect()
     }
 
-    fn submitted() -> What {
-        What::Submitted {
-            state: Code::Runnable,
+    fn submitted() -> ChangeKind {
+        ChangeKind::Submitted {
+            state: StateKind::Runnable,
         }
     }
 
     #[test]
     fn a_delete_ends_a_life_and_what_follows_begins_the_next() {
-        let changes = changes([submitted(), What::Deleted, submitted(), What::Retried]);
+        let changes = changes([
+            submitted(),
+            ChangeKind::Deleted,
+            submitted(),
+            ChangeKind::Retried,
+        ]);
         let lives = lives(&changes).remove("t").unwrap();
         assert_eq!(lives[0].history, changes[..1]);
         assert_eq!(lives[0].deleted, Some(changes[1].clone()));
@@ -200,7 +205,12 @@ mod tests {
 
     #[test]
     fn the_history_of_an_id_begins_with_its_last_submit() {
-        let changes = changes([submitted(), What::Retried, submitted(), What::Retried]);
+        let changes = changes([
+            submitted(),
+            ChangeKind::Retried,
+            submitted(),
+            ChangeKind::Retried,
+        ]);
         let lives = lives(&changes).remove("t").unwrap();
         assert_eq!(lives[0].history, changes[..2]);
         assert_eq!(lives[0].deleted, None);
@@ -210,7 +220,7 @@ mod tests {
 
     #[test]
     fn of_the_lives_of_an_id_the_last_goes_on_unless_a_delete_ended_it() {
-        let all = changes([submitted(), submitted(), What::Deleted, submitted()]);
+        let all = changes([submitted(), submitted(), ChangeKind::Deleted, submitted()]);
         let mut ended = lives(&all);
         let live = take_live(&mut ended);
         assert_eq!(live["t"].history, all[3..]);
@@ -225,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_change_after_the_delete_is_a_life_without_a_submit() {
-        let changes = changes([submitted(), What::Deleted, What::Retried]);
+        let changes = changes([submitted(), ChangeKind::Deleted, ChangeKind::Retried]);
         let lives = lives(&changes).remove("t").unwrap();
         assert_eq!(lives[1].history, changes[2..]);
     }

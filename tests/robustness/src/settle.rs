@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Code, Command,
+    Client, Command, StateKind,
     store::{Filter, NodeCommand, Page, TaskRecord},
 };
 
@@ -19,14 +19,16 @@ pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
     match state.code() {
         _ if record.commands > 0 => Some("has commands that wait"),
         code if code.is_terminal() => None,
-        Code::Sleeping | Code::Paused if stays && record.node.is_some() => Some("is held"),
-        Code::Paused if stays => None,
-        Code::Sleeping if stays => {
+        StateKind::Sleeping | StateKind::Paused if stays && record.node.is_some() => {
+            Some("is held")
+        }
+        StateKind::Paused if stays => None,
+        StateKind::Sleeping if stays => {
             let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
             state.due().is_none_or(|due| due < soon).then_some("sleeps")
         }
-        Code::Paused => Some("is paused"),
-        Code::Sleeping => Some("sleeps"),
+        StateKind::Paused => Some("is paused"),
+        StateKind::Sleeping => Some("sleeps"),
         _ => Some("runs"),
     }
 }
@@ -57,7 +59,7 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
             let paused = record
                 .state
                 .as_ref()
-                .is_ok_and(|s| s.code() == Code::Paused);
+                .is_ok_and(|s| s.code() == StateKind::Paused);
             if paused && record.commands == 0 && !kinds::stays(record.task.kind.as_str()) {
                 let version = record.state.as_ref().map_or(0, |s| s.version);
                 let id = format!("settle-{}-{version}", record.task.id);
@@ -75,7 +77,12 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
 async fn live(client: &Client) -> Result<Vec<TaskRecord>, BoxError> {
     let mut left = Vec::new();
     let filter = Filter {
-        states: vec![Code::Runnable, Code::Fault, Code::Sleeping, Code::Paused],
+        states: vec![
+            StateKind::Runnable,
+            StateKind::Fault,
+            StateKind::Sleeping,
+            StateKind::Paused,
+        ],
         ..Filter::default()
     };
     // Each page of a store on etcd reads all there is.

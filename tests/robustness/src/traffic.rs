@@ -10,7 +10,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Code, Command, CommandId, TaskId,
+    Client, Command, CommandId, StateKind, TaskId,
     store::{Error, Filter, Page, Submit},
 };
 
@@ -187,7 +187,11 @@ impl Traffic {
 
     /// Resumes about half of what is paused, and starts some of what has failed or was killed anew.
     async fn resume_some(&self, rng: &mut Rng) -> Result<(), BoxError> {
-        for (code, share) in [(Code::Paused, 2), (Code::Failed, 3), (Code::Killed, 6)] {
+        for (code, share) in [
+            (StateKind::Paused, 2),
+            (StateKind::Failed, 3),
+            (StateKind::Killed, 6),
+        ] {
             let filter = Filter {
                 states: vec![code],
                 ..Filter::default()
@@ -204,7 +208,7 @@ impl Traffic {
                     continue;
                 }
                 let id = &record.task.id;
-                if code == Code::Paused {
+                if code == StateKind::Paused {
                     let version = record.state?.version;
                     // The same task in the same state: the same command.
                     let command = format!("resume-{id}-{version}");

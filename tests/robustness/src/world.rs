@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use windlass::{
-    Client, Code, CommandId, Fence, NodeName, Outcome, TaskId,
-    store::{Change, CommandRecord, Filter, Page, TaskRecord, What},
+    Client, CommandId, Fence, NodeName, Outcome, StateKind, TaskId,
+    store::{Change, ChangeKind, CommandRecord, Filter, Page, TaskRecord},
 };
 
 use crate::{
@@ -34,7 +34,7 @@ impl Subject {
     }
 
     /// Its state's code; `None` when it cannot be read.
-    pub fn code(&self) -> Option<Code> {
+    pub fn code(&self) -> Option<StateKind> {
         self.record.state.as_ref().ok().map(|s| s.code())
     }
 
@@ -50,9 +50,9 @@ impl Subject {
     }
 
     /// The last transition.
-    pub fn last_move(&self) -> Option<&What> {
+    pub fn last_move(&self) -> Option<&ChangeKind> {
         let mut moves = self.history.iter().rev().map(|c| &c.what);
-        moves.find(|w| matches!(w, What::Moved { .. }))
+        moves.find(|w| matches!(w, ChangeKind::Moved { .. }))
     }
 
     /// The command that has this order.
@@ -326,7 +326,7 @@ impl World {
         let there = self.subjects.get(task).map(|s| &s.history);
         let mut changes = gone.map(|life| &life.history).chain(there).flatten();
         changes.find_map(|c| match &c.what {
-            What::Claimed { node, fence, .. } if *fence == by => Some(node),
+            ChangeKind::Claimed { node, fence, .. } if *fence == by => Some(node),
             _ => None,
         })
     }
@@ -347,9 +347,9 @@ pub async fn load(client: &Client, record: TaskRecord) -> Result<Subject, BoxErr
 }
 
 /// The fence of a claim, if the change is one.
-fn claim(what: &What) -> Option<Fence> {
+fn claim(what: &ChangeKind) -> Option<Fence> {
     match what {
-        What::Claimed { fence, .. } => Some(*fence),
+        ChangeKind::Claimed { fence, .. } => Some(*fence),
         _ => None,
     }
 }

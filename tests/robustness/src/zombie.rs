@@ -20,7 +20,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use windlass::{
     Fence, TaskId,
-    store::{Change, Claim, What},
+    store::{Change, ChangeKind, Claim},
 };
 
 use crate::{
@@ -216,11 +216,11 @@ fn lost(changes: &[Change], claims: &[(TaskId, Fence)]) -> Option<bool> {
         // A claim that the feed has not reported yet is live.
         for change in changes.iter().filter(|c| c.task == *task) {
             match &change.what {
-                What::Lost { fence: by } if by == fence => (live, any) = (false, true),
-                What::Dropped { fence: by } if by == fence => live = false,
-                What::Claimed { fence: by, .. } if by == fence => live = true,
-                What::Moved { fence: by, to, .. } if by == fence => live &= !to.is_terminal(),
-                What::Deleted => live = false,
+                ChangeKind::Lost { fence: by } if by == fence => (live, any) = (false, true),
+                ChangeKind::Dropped { fence: by } if by == fence => live = false,
+                ChangeKind::Claimed { fence: by, .. } if by == fence => live = true,
+                ChangeKind::Moved { fence: by, to, .. } if by == fence => live &= !to.is_terminal(),
+                ChangeKind::Deleted => live = false,
                 _ => {}
             }
         }
@@ -233,11 +233,11 @@ fn lost(changes: &[Change], claims: &[(TaskId, Fence)]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::Code;
+    use windlass::StateKind;
 
     use super::*;
 
-    fn reported(whats: Vec<What>) -> Vec<Change> {
+    fn reported(whats: Vec<ChangeKind>) -> Vec<Change> {
         let changes = whats.into_iter().zip(1..).map(|(what, seq)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
@@ -251,8 +251,8 @@ mod tests {
         vec![("t".parse().unwrap(), Fence(fence))]
     }
 
-    fn claimed(fence: u64) -> What {
-        What::Claimed {
+    fn claimed(fence: u64) -> ChangeKind {
+        ChangeKind::Claimed {
             node: "a".parse().unwrap(),
             fence: Fence(fence),
             abandoned: false,
@@ -261,17 +261,17 @@ mod tests {
 
     #[test]
     fn a_claim_is_live_until_the_feed_reports_its_end() {
-        let submitted = What::Submitted {
-            state: Code::Runnable,
+        let submitted = ChangeKind::Submitted {
+            state: StateKind::Runnable,
         };
         let mut whats = vec![submitted, claimed(2)];
         assert_eq!(lost(&reported(whats.clone()), &of(2)), None);
-        whats.push(What::Lost { fence: Fence(2) });
+        whats.push(ChangeKind::Lost { fence: Fence(2) });
         assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
         whats.push(claimed(5));
         assert_eq!(lost(&reported(whats.clone()), &of(2)), Some(true));
         assert_eq!(lost(&reported(whats.clone()), &of(5)), None);
-        whats.push(What::Deleted);
+        whats.push(ChangeKind::Deleted);
         assert_eq!(lost(&reported(whats), &of(5)), Some(false));
     }
 

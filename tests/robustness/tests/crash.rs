@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windlass::{Client, Code, store::Store};
+use windlass::{Client, StateKind, store::Store};
 use windlass_robustness::{
     BoxError,
     chaos::{self, Settings, Summary},
@@ -167,7 +167,7 @@ async fn copy(seed: u64) -> Result<(), BoxError> {
     let ended = world
         .subjects
         .values()
-        .filter(|s| s.code() == Some(Code::Completed));
+        .filter(|s| s.code() == Some(StateKind::Completed));
     eprintln!(
         "seed {seed}: {} tasks, {} of them completed, {} commands",
         world.subjects.len(),

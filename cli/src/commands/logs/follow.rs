@@ -71,7 +71,7 @@ impl Follow {
                     return Err(e.into());
                 }
             };
-            let ended = state(&record).is_none_or(windlass::Code::is_terminal);
+            let ended = state(&record).is_none_or(windlass::StateKind::is_terminal);
             match ended {
                 true => self.drain(&record)?,
                 false => self.read(&record)?,

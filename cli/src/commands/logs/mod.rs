@@ -11,7 +11,7 @@ mod stored;
 use std::io::ErrorKind;
 
 use clap::ValueEnum;
-use windlass::{Code, TaskId, store::TaskRecord};
+use windlass::{StateKind, TaskId, store::TaskRecord};
 
 use self::{
     follow::Follow,
@@ -187,8 +187,8 @@ impl Source {
     }
 }
 
-fn state(record: &TaskRecord) -> Option<Code> {
-    record.state.as_ref().map(windlass::State::code).ok()
+fn state(record: &TaskRecord) -> Option<StateKind> {
+    record.state.as_ref().map(windlass::TaskState::code).ok()
 }
 
 /// The run of what the store keeps, if that has printed something and has no log on this machine.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use windlass::{Code, TaskId};
+use windlass::{StateKind, TaskId};
 
 use crate::{
     exit::Failure,
@@ -126,7 +126,7 @@ impl Printer {
     }
 
     /// Prints what is left to print. `state` is that of the task.
-    pub(super) fn finish(mut self, state: Option<Code>) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, state: Option<StateKind>) -> Result<(), Failure> {
         self.end_lines()?;
         let Some(whole) = self.whole.take() else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! [`Stored`]: the output of a task, as far as its record in the store keeps it.
 
 use serde_json::Value;
-use windlass::{Status, store::TaskRecord};
+use windlass::{TaskStatus, store::TaskRecord};
 
 use crate::logs::{Bytes, Run, Stream};
 
@@ -51,7 +51,7 @@ impl Stored {
     pub(super) fn of(record: &TaskRecord) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
         let result = match &state.status {
-            Status::Completed { result } => result.as_ref(),
+            TaskStatus::Completed { result } => result.as_ref(),
             _ => None,
         };
         let mut documents = result.into_iter().chain(state.data.as_ref());

@@ -10,8 +10,8 @@ use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
-    Client, Code, Kind, State, TaskId,
-    store::{Change, ChangeStream, Error, Filter, Page, TaskRecord, What},
+    Client, Kind, StateKind, TaskId, TaskState,
+    store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord},
 };
 
 use super::{
@@ -42,7 +42,7 @@ pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
 
 /// A task that has not ended.
 pub(super) struct Live {
-    state: Code,
+    state: StateKind,
     /// A node has it.
     claimed: bool,
     /// How many lines it is the task of.
@@ -51,7 +51,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(state: Code, claimed: bool, kind: Kind) -> Self {
+    pub(super) fn new(state: StateKind, claimed: bool, kind: Kind) -> Self {
         Self {
             state,
             claimed,
@@ -61,7 +61,7 @@ impl Live {
     }
 
     fn runs(&self) -> bool {
-        self.claimed && self.state == Code::Runnable
+        self.claimed && self.state == StateKind::Runnable
     }
 }
 
@@ -129,7 +129,10 @@ impl Batch {
     /// The tasks of the batch that have not ended.
     async fn list_live(&self) -> Result<Vec<TaskId>, Error> {
         let filter = Filter {
-            states: Code::ALL.into_iter().filter(|c| !c.is_terminal()).collect(),
+            states: StateKind::ALL
+                .into_iter()
+                .filter(|c| !c.is_terminal())
+                .collect(),
             labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
             ..Filter::default()
         };
@@ -231,8 +234,8 @@ impl Batch {
         };
         match change.what {
             // There is nothing more to know of it.
-            What::Moved {
-                to: Code::Completed,
+            ChangeKind::Moved {
+                to: StateKind::Completed,
                 ..
             } if !self.report.prints() => {
                 let lines = live.lines;
@@ -240,12 +243,14 @@ impl Batch {
                 self.named.forget(&change.task);
                 self.report.count_completed(lines);
             }
-            What::Moved { to, .. } if to.is_terminal() => self.look_up_one(&change.task).await?,
-            What::Moved { to, .. } => live.state = to,
-            What::Claimed { .. } => live.claimed = true,
-            What::Dropped { .. } | What::Lost { .. } => live.claimed = false,
-            What::Retried => live.state = Code::Runnable,
-            What::Quarantined | What::Deleted => self.look_up_one(&change.task).await?,
+            ChangeKind::Moved { to, .. } if to.is_terminal() => {
+                self.look_up_one(&change.task).await?
+            }
+            ChangeKind::Moved { to, .. } => live.state = to,
+            ChangeKind::Claimed { .. } => live.claimed = true,
+            ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => live.claimed = false,
+            ChangeKind::Retried => live.state = StateKind::Runnable,
+            ChangeKind::Quarantined | ChangeKind::Deleted => self.look_up_one(&change.task).await?,
             _ => {}
         }
         Ok(())
@@ -263,7 +268,7 @@ impl Batch {
             }
             Err(e) => return Err(e.into()),
         };
-        let ended = |state: &State| state.code().is_terminal();
+        let ended = |state: &TaskState| state.code().is_terminal();
         if let Ok(state) = &record.state
             && !ended(state)
         {
@@ -278,7 +283,7 @@ impl Batch {
             return Ok(());
         };
         match &record.state {
-            Ok(state) if state.code() == Code::Completed => {
+            Ok(state) if state.code() == StateKind::Completed => {
                 self.report.completed(&record, live.lines);
             }
             Ok(state) => {
@@ -323,7 +328,7 @@ impl Batch {
     }
 
     fn waits(&self, live: &Live) -> bool {
-        live.state == Code::Paused || self.unhandled.contains(&live.kind)
+        live.state == StateKind::Paused || self.unhandled.contains(&live.kind)
     }
 
     /// Waits until the output is printed. Returns `false` when a signal came before that.
@@ -343,7 +348,7 @@ impl Batch {
         self.look_up().await?;
         let mut waiting: HashMap<String, u64> = HashMap::new();
         for live in self.live.values().filter(|l| self.waits(l)) {
-            let why = if live.state == Code::Paused {
+            let why = if live.state == StateKind::Paused {
                 "paused; `windlass resume` lets them go on".to_owned()
             } else {
                 format!("of kind '{}', for which no worker is there", live.kind)

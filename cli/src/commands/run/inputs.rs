@@ -17,7 +17,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use windlass::{State, store::TaskRecord};
+use windlass::{TaskState, store::TaskRecord};
 
 use crate::hash;
 
@@ -91,7 +91,7 @@ fn bytes(path: &Path) -> &[u8] {
 
 impl Stamp {
     /// Whether the files changed since this task ended in this state.
-    pub(super) fn differs(&self, record: &TaskRecord, state: &State) -> bool {
+    pub(super) fn differs(&self, record: &TaskRecord, state: &TaskState) -> bool {
         let recorded = record.task.labels.get(LABEL);
         if recorded == Some(&self.digest) {
             return false;
@@ -113,8 +113,8 @@ mod tests {
     }
 
     /// A task that was submitted at 100, ended at 200, and has this label.
-    fn ended(digest: Option<&str>) -> (TaskRecord, State) {
-        let mut state = State::new(at(100));
+    fn ended(digest: Option<&str>) -> (TaskRecord, TaskState) {
+        let mut state = TaskState::new(at(100));
         state.since = at(200);
         let mut new = windlass::NewTask::new("exec").id("t");
         if let Some(digest) = digest {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::HumanDuration;
 use jiff::Timestamp;
 use serde_json::json;
-use windlass::{Code, Status, store::TaskRecord};
+use windlass::{StateKind, TaskStatus, store::TaskRecord};
 
 use super::{
     batch::Stops,
@@ -147,7 +147,7 @@ impl Report {
         };
         let id = &record.task.id;
         let result = match &state.status {
-            Status::Completed { result } => result.as_ref(),
+            TaskStatus::Completed { result } => result.as_ref(),
             // The document is of tasks that completed; the summary has the others.
             _ if self.out.is_json() => return,
             _ => state.data.as_ref(),
@@ -167,7 +167,7 @@ impl Report {
                 kept,
             }),
             // Of another kind than ours.
-            (None, Some(result)) if state.code() == Code::Completed => {
+            (None, Some(result)) if state.code() == StateKind::Completed => {
                 Job::Line(result.to_string())
             }
             (None, _) => return,

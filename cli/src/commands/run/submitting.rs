@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Code, Kind, TaskId,
+    Kind, StateKind, TaskId,
     client::Handle,
     store::{Error, Filter, IfExists, Page, TaskRecord},
 };
@@ -119,7 +119,7 @@ impl Batch {
         let reason = match answer {
             Ok(new) if new.is_new() => {
                 let (id, kind) = (task.id.clone(), task.kind.clone());
-                self.follow(id, Live::new(Code::Runnable, false, kind));
+                self.follow(id, Live::new(StateKind::Runnable, false, kind));
                 return None;
             }
             Ok(_) => return Some((line, entry)),
@@ -209,10 +209,11 @@ impl Batch {
     /// A task of an earlier run, or of an earlier line.
     async fn met(&mut self, line: u64, record: TaskRecord) -> Result<(), Failure> {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
-        let code = record.state.as_ref().map(windlass::State::code).ok();
+        let code = record.state.as_ref().map(windlass::TaskState::code).ok();
         let batch = record.task.labels.get(BATCH);
         // What completed is completed, wherever it ran. It runs again only as a task of this batch.
-        if batch != Some(&self.name) && (code != Some(Code::Completed) || self.settings.again) {
+        if batch != Some(&self.name) && (code != Some(StateKind::Completed) || self.settings.again)
+        {
             let reason = match batch {
                 Some(other) => {
                     format!("task '{id}' is of the batch '{other}'; give --batch {other}")
@@ -232,11 +233,11 @@ impl Batch {
         };
         let earlier = state.since < self.started;
         match state.code() {
-            Code::Completed => self.report.completed_before(&record, earlier),
-            Code::Failed | Code::Killed if self.settings.retry_failed && earlier => {
+            StateKind::Completed => self.report.completed_before(&record, earlier),
+            StateKind::Failed | StateKind::Killed if self.settings.retry_failed && earlier => {
                 self.start_again(id, kind).await?;
             }
-            Code::Failed | Code::Killed => {
+            StateKind::Failed | StateKind::Killed => {
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
             code => self.follow(id, Live::new(code, record.node.is_some(), kind)),
@@ -250,7 +251,7 @@ impl Batch {
         match self.report.screen().ask(self.patience, retry).await {
             // Another was faster, or the answer to us was lost: it is live again.
             Ok(()) | Err(Error::Invalid(_)) => {
-                self.follow(id, Live::new(Code::Runnable, false, kind));
+                self.follow(id, Live::new(StateKind::Runnable, false, kind));
             }
             Err(e) => return Err(e.into()),
         }

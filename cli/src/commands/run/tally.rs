@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use windlass::{Code, State, TaskId, store::Error};
+use windlass::{StateKind, TaskId, TaskState, store::Error};
 
 use crate::{exec::Output as Captured, view::age};
 
@@ -27,9 +27,9 @@ pub(super) struct Failed {
 
 impl Failed {
     /// From the state it ended in.
-    pub(super) fn of(id: &TaskId, state: &State) -> Self {
+    pub(super) fn of(id: &TaskId, state: &TaskState) -> Self {
         let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
-        let captured = captured.filter(|_| state.code() == Code::Failed);
+        let captured = captured.filter(|_| state.code() == StateKind::Failed);
         Self {
             id: id.clone(),
             state: state.code().to_string(),

@@ -5,10 +5,10 @@
 
 use jiff::Timestamp;
 use tracing::{info, warn};
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use crate::store::{
-    Error, What,
+    ChangeKind, Error,
     etcd::{
         client::Fault,
         read::Access,
@@ -44,13 +44,13 @@ impl Adoption {
 
     /// Leaves the marker that a waiting task should have: the node that had it was lost, or is one
     /// that leaves none. The next node that tries leaves it, if this did not.
-    pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &State) {
+    pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &TaskState) {
         if found.parked.is_some() || Parked::of(state).is_none() {
             return;
         }
         let parked = |edit: &mut Edit<'_>| {
             edit.when(Of::Owner, 0);
-            edit.when_as_found(found, &[Of::Task, Of::State, Of::Parked]);
+            edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Parked]);
             edit.put_parked(state).map(|_| ())
         };
         let _ = self.write(id, parked, "park a task").await;
@@ -65,14 +65,14 @@ impl Adoption {
     ) -> Result<(), Error> {
         let now = self.access.now();
         let aside = |edit: &mut Edit<'_>| {
-            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::State]);
+            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState]);
             if found.owner.is_some() {
                 edit.delete(Of::Owner);
             }
             edit.put_aside(reason)?;
             // A retry writes the state, so the next quarantine has another key.
-            let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::State));
-            edit.put_line(&name, What::Quarantined, now)
+            let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::TaskState));
+            edit.put_line(&name, ChangeKind::Quarantined, now)
         };
         if self.write(id, aside, "set a task aside").await? {
             warn!(task = %id, reason, "a task cannot be read: it is set aside");
@@ -87,7 +87,7 @@ impl Adoption {
         for (id, marked, stored) in outdated {
             let drop = |edit: &mut Edit<'_>| {
                 edit.when(Of::Owner, 0);
-                edit.when(Of::State, stored);
+                edit.when(Of::TaskState, stored);
                 edit.when(Of::Parked, marked);
                 edit.delete(Of::Parked);
                 Ok(())
@@ -123,7 +123,7 @@ impl Adoption {
         );
         let unscheduled = |edit: &mut Edit<'_>| {
             edit.when(Of::Owner, 0);
-            edit.when_as_found(found, &[Of::Task, Of::State]);
+            edit.when_as_found(found, &[Of::Task, Of::TaskState]);
             edit.when_no_command_since(found.revision);
             let some = &found.queue[..found.queue.len().min(at_once)];
             for stored in some {
@@ -169,7 +169,7 @@ impl Adoption {
 fn put_ended(
     edit: &mut Edit<'_>,
     found: &Snapshot,
-    (id, state): (&TaskId, &State),
+    (id, state): (&TaskId, &TaskState),
     now: Timestamp,
 ) -> Result<(), Error> {
     let task = found

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, NodeName, State, Task, TaskId};
+use windlass_statemachine::{Fence, NodeName, Task, TaskId, TaskState};
 
 use super::{
     adopt::Adoption,
@@ -12,7 +12,7 @@ use super::{
     lease::{Leases, number},
 };
 use crate::store::{
-    Claim, Claimed, Error, Lease, What,
+    ChangeKind, Claim, Claimed, Error, Lease,
     etcd::{
         client::Fault,
         schema::{Hold, Of, Snapshot, records, reported},
@@ -37,7 +37,7 @@ pub(crate) struct Claimer {
 struct Claimable {
     found: Snapshot,
     task: Arc<Task>,
-    state: State,
+    state: TaskState,
     order: u64,
     submitted_at: Timestamp,
     /// Who had it when it was lost.
@@ -200,11 +200,11 @@ impl Claimer {
         let node = &lease.node;
         let mut what = Vec::new();
         if task.lost_by.is_some() {
-            what.push(What::Lost {
+            what.push(ChangeKind::Lost {
                 fence: task.state.fence,
             });
         }
-        what.push(What::Claimed {
+        what.push(ChangeKind::Claimed {
             node: node.clone(),
             fence: Fence(0),
             abandoned: task.abandoned,
@@ -212,7 +212,7 @@ impl Claimer {
         let places = what.len() as u32;
         let mut item = self.leases.access.item(id, places);
         let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
-        edit.when_as_found(&task.found, &[Of::Owner, Of::Task, Of::State]);
+        edit.when_as_found(&task.found, &[Of::Owner, Of::Task, Of::TaskState]);
         edit.put_owner(node, lease.id, task.token)?;
         let state = task.claimed(task.state.fence);
         let hold = Hold {
@@ -267,7 +267,7 @@ impl Claimer {
 
 impl Claimable {
     /// Its state once it is claimed.
-    fn claimed(&self, fence: Fence) -> State {
+    fn claimed(&self, fence: Fence) -> TaskState {
         let lost_by = self.lost_by.as_ref().map(NodeName::as_str);
         self.state.clone().claimed(fence, lost_by, self.at)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{State, machine::Write, size::Size};
+use windlass_statemachine::{TaskState, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
@@ -193,7 +193,7 @@ impl Transition<'_> {
         Ok(Some(Box::new(held)))
     }
 
-    fn is_applied(&self, (stored, hold): &(State, Hold)) -> bool {
+    fn is_applied(&self, (stored, hold): &(TaskState, Hold)) -> bool {
         let version = self.write.state.version;
         !hold.by_claim && stored.fence == self.claim.fence && stored.version == version
     }
@@ -212,7 +212,7 @@ impl Transition<'_> {
             Of::Owner,
             by.access.reader.fences.revision(self.claim.fence),
         );
-        edit.when(Of::State, held.state_revision);
+        edit.when(Of::TaskState, held.state_revision);
         if ends {
             edit.when_no_command_since(held.queue_revision);
         }
@@ -260,7 +260,7 @@ impl Transition<'_> {
             Of::Owner,
             by.access.reader.fences.revision(self.claim.fence),
         );
-        edit.when(Of::State, held.state_revision);
+        edit.when(Of::TaskState, held.state_revision);
         let mut gone = Vec::new();
         for stored in some {
             edit.put_outcome(stored, rules::command::ended(write.state.code()))?;
@@ -282,7 +282,7 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         token: owner.lease(),
         node: parse::<Owner>(owner).ok()?.node,
         fence: claim.fence,
-        state_revision: found.revision_of(Of::State),
+        state_revision: found.revision_of(Of::TaskState),
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),

@@ -6,7 +6,7 @@ use windlass_statemachine::TaskId;
 
 use super::lease::{Leases, number};
 use crate::store::{
-    Error, Lease, What,
+    ChangeKind, Error, Lease,
     etcd::{
         client::Fault,
         schema::{Hold, Of, Part, Snapshot, records},
@@ -79,7 +79,7 @@ impl Leases {
         };
         let mut item = self.access.item(id, 1);
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
-        edit.when_as_found(found, &[Of::Owner, Of::State]);
+        edit.when_as_found(found, &[Of::Owner, Of::TaskState]);
         edit.delete(Of::Owner);
         // What cannot be read is quarantined by the next who wants it.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
@@ -87,7 +87,7 @@ impl Leases {
             edit.put_parked(&state)?;
             let fence = self.access.reader.fences.of(owner.mod_revision());
             let name = format!("{:012}-left", state.version);
-            edit.put_line(&name, What::Dropped { fence }, self.access.now())?;
+            edit.put_line(&name, ChangeKind::Dropped { fence }, self.access.now())?;
         }
         Ok(Some(item))
     }

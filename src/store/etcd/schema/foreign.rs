@@ -1,13 +1,13 @@
 //! What nodes and clients of Metafora store, in forms of their own.
 
 use jiff::Timestamp;
-use windlass_statemachine::{ActionKind, Code, Fence, State};
+use windlass_statemachine::{ActionKind, Fence, StateKind, TaskState};
 
 use super::{json::parse, kv::KeyValue};
-use crate::store::What;
+use crate::store::ChangeKind;
 
 /// A sleep without a time, as Metafora stores it for a handler that has named none: it is over.
-pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<State> {
+pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<TaskState> {
     let mut stored: serde_json::Map<String, serde_json::Value> = parse(kv).ok()?;
     let sleeps = stored.get("state")? == "sleeping" && !stored.contains_key("until");
     if !sleeps || stored.contains_key("version") {
@@ -18,13 +18,13 @@ pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<State> {
 }
 
 /// The step in the table that led to an end that no write reported.
-pub(crate) fn step_to(to: Code) -> What {
+pub(crate) fn step_to(to: StateKind) -> ChangeKind {
     let (message, from) = match to {
-        Code::Killed => (ActionKind::Kill, Code::Runnable),
-        Code::Failed => (ActionKind::Error, Code::Fault),
-        _ => (ActionKind::Complete, Code::Runnable),
+        StateKind::Killed => (ActionKind::Kill, StateKind::Runnable),
+        StateKind::Failed => (ActionKind::Error, StateKind::Fault),
+        _ => (ActionKind::Complete, StateKind::Runnable),
     };
-    What::Moved {
+    ChangeKind::Moved {
         message,
         from,
         to,

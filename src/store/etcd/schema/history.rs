@@ -10,7 +10,7 @@ use super::{
     kv::KeyValue,
     numbers::number,
 };
-use crate::store::{Change, Error, What};
+use crate::store::{Change, ChangeKind, Error};
 
 /// `/NS/history/ID/VERSION`: what happened in one write.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,11 +21,11 @@ pub(crate) struct Entry {
     /// The place of a line that came from another store, where each place has one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
-    what: Vec<What>,
+    what: Vec<ChangeKind>,
 }
 
 impl Entry {
-    pub(crate) fn write(at: Timestamp, place: u32, what: &[What]) -> Result<String, Error> {
+    pub(crate) fn write(at: Timestamp, place: u32, what: &[ChangeKind]) -> Result<String, Error> {
         let (what, seq) = (what.to_vec(), None);
         write(
             "history",
@@ -59,7 +59,7 @@ impl Entry {
         changes
             .map(|(mut what, place)| {
                 // The claim that wrote it knew its fence only afterwards.
-                if let What::Claimed { fence, .. } = &mut what
+                if let ChangeKind::Claimed { fence, .. } = &mut what
                     && *fence == Fence(0)
                 {
                     *fence = fences.of(revision);

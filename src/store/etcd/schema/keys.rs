@@ -18,7 +18,7 @@ pub(crate) struct Keys {
 pub(crate) enum Of {
     Task,
     Finished,
-    State,
+    TaskState,
     Parked,
     Owner,
     Props,
@@ -59,7 +59,7 @@ impl Keys {
         match of {
             Of::Task => self.task(id),
             Of::Finished => self.finished(id),
-            Of::State => self.state(id),
+            Of::TaskState => self.state(id),
             Of::Parked => self.parked(id),
             Of::Owner => self.owner(id),
             Of::Props => self.props(id),

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Code, Invalid, Json, Kind, NodeName, Retry, State, Status, Task, TaskId, task::Labels,
+    Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
+    task::Labels,
 };
 
 use super::{
@@ -39,7 +40,7 @@ pub(crate) struct Envelope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) props: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) state: Option<Code>,
+    pub(crate) state: Option<StateKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended_at: Option<Timestamp>,
 }
@@ -79,7 +80,7 @@ impl Envelope {
     }
 
     /// The record of a task of this order that ended.
-    pub(crate) fn ended(self, order: u64, props: Json, code: Code, at: Timestamp) -> Self {
+    pub(crate) fn ended(self, order: u64, props: Json, code: StateKind, at: Timestamp) -> Self {
         Self {
             order: Some(order),
             props: Some(props).filter(|props| !props.is_null()),
@@ -99,8 +100,8 @@ impl Envelope {
     }
 
     /// The state of a task that was never claimed: none is stored for it.
-    pub(crate) fn first_state(&self) -> State {
-        State::submitted(self.start_at, self.submitted_at())
+    pub(crate) fn first_state(&self) -> TaskState {
+        TaskState::submitted(self.start_at, self.submitted_at())
     }
 
     pub(crate) fn task(&self, id: &TaskId, props: Json) -> Task {
@@ -141,13 +142,13 @@ impl Hold {
 }
 
 /// `/NS/state/ID`.
-pub(crate) fn write_state(state: &State, hold: &Hold) -> Result<String, Error> {
+pub(crate) fn write_state(state: &TaskState, hold: &Hold) -> Result<String, Error> {
     let more = write("claim", hold)?;
     Ok(extended(write("state", state)?, &more))
 }
 
-pub(crate) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(State, Hold), String> {
-    let mut state: State = parse(kv).or_else(|e| endless_sleep(kv).ok_or(e))?;
+pub(crate) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(TaskState, Hold), String> {
+    let mut state: TaskState = parse(kv).or_else(|e| endless_sleep(kv).ok_or(e))?;
     let hold: Hold = parse(kv)?;
     if hold.by_claim {
         state.fence = fences.of(kv.mod_revision());
@@ -187,10 +188,10 @@ pub(crate) struct Parked {
 
 impl Parked {
     /// The marker of a task that belongs to nobody, if it has to wait in this state.
-    pub(crate) fn of(state: &State) -> Option<Self> {
+    pub(crate) fn of(state: &TaskState) -> Option<Self> {
         let until = match state.status {
-            Status::Sleeping { until } => Some(until),
-            Status::Paused => None,
+            TaskStatus::Sleeping { until } => Some(until),
+            TaskStatus::Paused => None,
             _ => return None,
         };
         Some(Self { until, aside: None })

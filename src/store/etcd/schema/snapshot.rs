@@ -1,6 +1,6 @@
 //! [`Snapshot`]: all that belongs to a task, at one revision.
 
-use windlass_statemachine::{Json, State, Task, TaskId};
+use windlass_statemachine::{Json, Task, TaskId, TaskState};
 
 use super::{
     commands::Stored,
@@ -46,7 +46,7 @@ impl Snapshot {
         revision(match of {
             Of::Task => self.task.as_ref(),
             Of::Finished => self.finished.as_ref(),
-            Of::State => self.state.as_ref(),
+            Of::TaskState => self.state.as_ref(),
             Of::Parked => self.parked.as_ref(),
             Of::Owner => self.owner.as_ref(),
             Of::Props => self.props.as_ref(),
@@ -102,7 +102,7 @@ impl Snapshot {
     }
 
     /// The state with what is stored beside it. A task that was never claimed has none stored.
-    pub(crate) fn state(&self) -> Result<(State, Hold), String> {
+    pub(crate) fn state(&self) -> Result<(TaskState, Hold), String> {
         match &self.state {
             Some(kv) => read_state(kv, &self.fences),
             None => Ok((self.envelope()?.0.first_state(), Hold::default())),

@@ -84,7 +84,7 @@ impl<F: Fn(&Snapshot) -> bool + Send> Change for Deletion<'_, F> {
         let mut edit = Edit::new(self.clearing.access.keys(), self.id, &mut item);
         edit.when_as_found(&found, &[Of::Task]);
         edit.delete(Of::Parked);
-        edit.delete(Of::State);
+        edit.delete(Of::TaskState);
         self.left = self.clearing.clear(&mut item, self.id, &found).await?;
         Ok(Step::Write(item))
     }

@@ -3,7 +3,7 @@
 use windlass_statemachine::TaskId;
 
 use super::query::Queries;
-use crate::store::{Change, Error, What, etcd::schema::Entry};
+use crate::store::{Change, ChangeKind, Error, etcd::schema::Entry};
 
 impl Queries {
     pub(crate) async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {
@@ -18,7 +18,7 @@ impl Queries {
                 seq: order,
                 at: envelope.submitted_at(),
                 task: id.clone(),
-                what: What::Submitted {
+                what: ChangeKind::Submitted {
                     state: envelope.first_state().code(),
                 },
             });
@@ -36,7 +36,7 @@ impl Queries {
                 seq: stored.order,
                 at: stored.sent_at,
                 task: id.clone(),
-                what: What::Commanded {
+                what: ChangeKind::Commanded {
                     command: stored.order,
                 },
             });

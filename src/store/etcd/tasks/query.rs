@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use windlass_statemachine::{Code, Kind, TaskId};
+use windlass_statemachine::{Kind, StateKind, TaskId};
 
 use crate::store::{
-    Count, Error, Filter, Page, TaskRecord,
+    Error, Filter, Page, TaskCount, TaskRecord,
     etcd::{
         client::Fault,
         read::Reader,
@@ -58,8 +58,8 @@ impl Queries {
         Ok(meant)
     }
 
-    pub(crate) async fn counts(&self) -> Result<Vec<Count>, Error> {
-        let mut counts = BTreeMap::<(Kind, Option<Code>), (u64, u64)>::new();
+    pub(crate) async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
+        let mut counts = BTreeMap::<(Kind, Option<StateKind>), (u64, u64)>::new();
         for (id, found) in self.all("", ALL).await? {
             let record = found.record(&id)?;
             let state = record.state.ok().map(|state| state.code());
@@ -68,7 +68,7 @@ impl Queries {
             *claimed += u64::from(found.owner.is_some());
         }
         let counts = counts.into_iter();
-        let count = |((kind, state), (tasks, claimed))| Count {
+        let count = |((kind, state), (tasks, claimed))| TaskCount {
             kind,
             state,
             tasks,

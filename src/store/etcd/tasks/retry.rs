@@ -1,10 +1,10 @@
 //! How a task comes back: the next incarnation of one that has ended, or that cannot be read.
 
 use jiff::Timestamp;
-use windlass_statemachine::{State, TaskId};
+use windlass_statemachine::{TaskId, TaskState};
 
 use crate::store::{
-    Error, What,
+    ChangeKind, Error,
     etcd::{
         read::Access,
         schema::{Entry, Envelope, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
@@ -37,7 +37,12 @@ impl Retries {
     }
 
     /// The state that a retry starts a task with.
-    async fn state(&self, id: &TaskId, found: &Snapshot, now: Timestamp) -> Result<State, Error> {
+    async fn state(
+        &self,
+        id: &TaskId,
+        found: &Snapshot,
+        now: Timestamp,
+    ) -> Result<TaskState, Error> {
         let state = found.state().map(|(state, _)| state);
         let last = match &state {
             Ok(_) => Counted::default(),
@@ -73,7 +78,7 @@ impl Retries {
         &self,
         id: &TaskId,
         found: &Snapshot,
-        state: &State,
+        state: &TaskState,
         now: Timestamp,
     ) -> Result<Item, Error> {
         let read = found.envelope();
@@ -84,7 +89,7 @@ impl Retries {
         };
         let mut item = self.access.item(id, 1);
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
-        edit.when_as_found(found, &[Of::Task, Of::Finished, Of::State, Of::Owner]);
+        edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         if found.task.is_none() || is_repaired {
             let props = envelope.props.take();
             let live = Envelope {
@@ -109,7 +114,7 @@ impl Retries {
         if !edit.put_parked(state)? {
             edit.delete(Of::Parked);
         }
-        edit.put_history(state.version, &[What::Retried], now)?;
+        edit.put_history(state.version, &[ChangeKind::Retried], now)?;
         Ok(item)
     }
 }

@@ -96,7 +96,7 @@ impl Swaps {
         let mut item = self.as_found(id, found);
         item.in_order = true;
         let mut edit = Edit::new(keys, id, &mut item);
-        edit.when_as_found(found, &[Of::State]);
+        edit.when_as_found(found, &[Of::TaskState]);
         edit.when(Of::Owner, 0);
         edit.when_no_command_since(found.revision);
         let mut names = Vec::new();

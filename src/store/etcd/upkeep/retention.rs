@@ -14,7 +14,7 @@ use etcd_client::{Txn, TxnOp};
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::{sync::OnceCell, time::Instant};
-use windlass_statemachine::{Code, TaskId};
+use windlass_statemachine::{StateKind, TaskId};
 
 use crate::store::{
     Error,
@@ -41,7 +41,7 @@ const CHUNK: usize = 500;
 const READ_AT_ONCE: usize = 100;
 /// A list that nobody went on with for so long is made again.
 const STALE: Duration = Duration::from_secs(600);
-const ALL: [Code; 3] = [Code::Completed, Code::Failed, Code::Killed];
+const ALL: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
 /// Lists that are being gone through: what an operator purges, and what is past its retention.
 #[derive(Default)]
@@ -71,7 +71,7 @@ fn keep(list: &Mutex<Option<Ended>>, mut ended: Ended) {
 
 /// What has ended and may have to go.
 struct Ended {
-    states: Vec<Code>,
+    states: Vec<StateKind>,
     before: Timestamp,
     /// What was written up to this revision ended before that time.
     old: i64,
@@ -81,7 +81,7 @@ struct Ended {
 }
 
 /// Whether this is the record that was listed, of what is to go.
-fn is_meant(record: &KeyValue, written: i64, states: &[Code], before: Timestamp) -> bool {
+fn is_meant(record: &KeyValue, written: i64, states: &[StateKind], before: Timestamp) -> bool {
     record.mod_revision() == written
         && Envelope::read(record).is_ok_and(|envelope| {
             envelope.state.is_some_and(|code| states.contains(&code))
@@ -105,7 +105,7 @@ impl Purges {
     /// Deletes what ended in one of `states` before `before`, oldest first.
     pub(crate) async fn purge(
         &self,
-        states: &[Code],
+        states: &[StateKind],
         before: Timestamp,
         limit: u32,
     ) -> Result<u64, Error> {
@@ -125,7 +125,7 @@ impl Purges {
     /// first need not be read to know that they are old.
     async fn ended(
         &self,
-        states: &[Code],
+        states: &[StateKind],
         before: Timestamp,
         (old, last): (i64, i64),
     ) -> Result<Ended, Error> {

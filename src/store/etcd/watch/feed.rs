@@ -16,7 +16,7 @@ use tracing::warn;
 use windlass_statemachine::TaskId;
 
 use crate::store::{
-    Change, ChangeStream, Error, What,
+    Change, ChangeKind, ChangeStream, Error,
     etcd::{
         client::Fault,
         read::Access,
@@ -251,7 +251,7 @@ fn changes_of(
                         && envelope.order.is_none()
                     {
                         let state = envelope.first_state().code();
-                        let what = What::Submitted { state };
+                        let what = ChangeKind::Submitted { state };
                         tell(&id, envelope.order(kv), envelope.submitted_at(), what);
                     }
                 }
@@ -263,7 +263,12 @@ fn changes_of(
                     };
                     let sent = Stored::read(name, kv);
                     let command = sent.order;
-                    tell(&id, command, sent.sent_at, What::Commanded { command });
+                    tell(
+                        &id,
+                        command,
+                        sent.sent_at,
+                        ChangeKind::Commanded { command },
+                    );
                 }
                 _ => {}
             }
@@ -291,7 +296,7 @@ fn changes_of(
             // A key that is gone tells no time.
             at: now,
             task: id,
-            what: What::Deleted,
+            what: ChangeKind::Deleted,
         });
     }
     changes.sort_by_key(|change| change.seq);

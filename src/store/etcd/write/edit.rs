@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Code, Command, CommandId, Json, NodeName, Outcome, State, Task, TaskId,
+    Command, CommandId, Json, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
 };
 
 use super::item::Item;
 use crate::store::{
-    Error, What,
+    ChangeKind, Error,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Of, Owner, Parked, Snapshot, Stored, json::write,
         ranges::ranges, records::write_state,
@@ -74,7 +74,7 @@ impl<'a> Edit<'a> {
         self.item.delete(&self.keys.of(self.id, of));
     }
 
-    pub(crate) fn put_state(&mut self, state: &State, hold: &Hold) -> Result<(), Error> {
+    pub(crate) fn put_state(&mut self, state: &TaskState, hold: &Hold) -> Result<(), Error> {
         let key = self.keys.state(self.id);
         self.item.put(&key, write_state(state, hold)?);
         Ok(())
@@ -97,7 +97,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Puts the marker of a task that waits and that nobody has; answers whether it does.
-    pub(crate) fn put_parked(&mut self, state: &State) -> Result<bool, Error> {
+    pub(crate) fn put_parked(&mut self, state: &TaskState) -> Result<bool, Error> {
         let parked = Parked::of(state);
         if let Some(parked) = &parked {
             let key = self.keys.parked(self.id);
@@ -130,7 +130,7 @@ impl<'a> Edit<'a> {
     pub(crate) fn put_history(
         &mut self,
         version: u64,
-        what: &[What],
+        what: &[ChangeKind],
         now: Timestamp,
     ) -> Result<(), Error> {
         let key = self.keys.history(self.id, version);
@@ -147,7 +147,12 @@ impl<'a> Edit<'a> {
     }
 
     /// Adds a line to the history that is beside those of the task's writes, by this name.
-    pub(crate) fn put_line(&mut self, name: &str, what: What, now: Timestamp) -> Result<(), Error> {
+    pub(crate) fn put_line(
+        &mut self,
+        name: &str,
+        what: ChangeKind,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let key = format!("{}{name}", self.keys.histories(self.id));
         let line = Entry::write(now, self.item.place, &[what])?;
         self.item.put(&key, line);
@@ -165,14 +170,14 @@ impl<'a> Edit<'a> {
         if !task.props.is_null() {
             self.put_props(&task.props);
         }
-        let state = State::submitted(task.start_at, now);
+        let state = TaskState::submitted(task.start_at, now);
         if self.put_parked(&state)? {
             // A node of Metafora knows nothing of `start_at`: it sleeps by the state.
             return self.put_state(&state, &Hold::default());
         }
         // A Metafora node leaves the state of what it has done behind, and our mark.
         self.delete(Of::Parked);
-        self.delete(Of::State);
+        self.delete(Of::TaskState);
         Ok(())
     }
 
@@ -195,7 +200,7 @@ impl<'a> Edit<'a> {
         &mut self,
         queue: &[Stored],
         outcomes: &[(u64, Outcome)],
-        end: Option<Code>,
+        end: Option<StateKind>,
     ) -> Result<(), Error> {
         for stored in queue {
             let reported = outcomes.iter().find(|(order, _)| *order == stored.order);

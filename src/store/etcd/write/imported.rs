@@ -2,7 +2,7 @@
 
 use super::edit::HISTORY;
 use crate::store::{
-    Error, Exported, What,
+    ChangeKind, Error, Exported,
     etcd::schema::{
         Entry, Envelope, Hold, Keys, Parked, Stored, json::write, records::write_state,
     },
@@ -13,7 +13,12 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
     let id = &exported.task.id;
     let mut parts = Vec::new();
     // What the submit and the commands report need not be reported again.
-    let reported = |what: &What| matches!(what, What::Submitted { .. } | What::Commanded { .. });
+    let reported = |what: &ChangeKind| {
+        matches!(
+            what,
+            ChangeKind::Submitted { .. } | ChangeKind::Commanded { .. }
+        )
+    };
     let lines: Vec<_> = exported
         .history
         .iter()

@@ -1,14 +1,14 @@
 //! What changes put into a write, without a server.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Code, Command, Json, Kind, Outcome, Task};
+use windlass_statemachine::{Command, Json, Kind, Outcome, StateKind, Task};
 
 use super::{
     edit::{Edit, HISTORY, Sent},
     item::{Guard, Item, Op},
 };
 use crate::store::{
-    Error, What,
+    ChangeKind, Error,
     etcd::schema::{KeyValue, Keys, Snapshot, Stored, end_of},
 };
 
@@ -117,7 +117,7 @@ fn a_transition_settles_its_commands_and_an_end_all_of_them() {
         keys_of(&item),
         ["/n/outcomes/a/d", "/n/tasks/a/commands/d-"]
     );
-    let item = edited(|edit| edit.settle(&queue, &outcomes, Some(Code::Killed)));
+    let item = edited(|edit| edit.settle(&queue, &outcomes, Some(StateKind::Killed)));
     let slot = format!("/n/outcomes/a/slot-{}", queue[2].order);
     assert_eq!(
         keys_of(&item),
@@ -136,7 +136,7 @@ fn history_is_cut_off_in_steps() {
     let at = parsed("2030-01-01T00:00:00Z");
     let cuts = |version| {
         let fence = windlass_statemachine::Fence(2);
-        let what = [What::Dropped { fence }];
+        let what = [ChangeKind::Dropped { fence }];
         let item = edited(|edit| edit.put_history(version, &what, at));
         let cut = |op: &Op| match op {
             Op::DeleteRange(from, to) => {

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use windlass_statemachine::{
-    Code, Status,
+    StateKind, TaskStatus,
     machine::{Effect, End, Env, Input, Timer, Write},
 };
 
@@ -144,8 +144,8 @@ impl Node {
         let Some(slot) = self.slots.get(&id) else {
             return;
         };
-        let runnable = matches!(slot.machine.state().status, Status::Runnable);
-        if end == End::Dropped(Code::Runnable) && runnable {
+        let runnable = matches!(slot.machine.state().status, TaskStatus::Runnable);
+        if end == End::Dropped(StateKind::Runnable) && runnable {
             let until = now.at + RELEASED;
             self.released
                 .insert(slot.task.id.clone(), (slot.order, until));

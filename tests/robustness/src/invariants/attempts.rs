@@ -1,8 +1,8 @@
 //! The counters of a state agree with its history: claims, incarnations, writes, attempts.
 
 use windlass::{
-    ActionKind, Code,
-    store::{Change, What},
+    ActionKind, StateKind,
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -37,8 +37,8 @@ struct Counted {
 
 impl Counted {
     /// Counts the attempts of a step.
-    fn step(&mut self, step: &What, next: Option<&What>) {
-        let What::Moved {
+    fn step(&mut self, step: &ChangeKind, next: Option<&ChangeKind>) {
+        let ChangeKind::Moved {
             message,
             from,
             command,
@@ -52,15 +52,15 @@ impl Counted {
             ActionKind::Run | ActionKind::Sleep | ActionKind::Pause | ActionKind::Checkpoint
         );
         match (message, from) {
-            (ActionKind::Error, Code::Fault) => {}
+            (ActionKind::Error, StateKind::Fault) => {}
             (ActionKind::Error, _) => {
                 self.most += 1;
                 // After an attempt that was abandoned, the policy gives up and counts nothing more.
                 let gives_up = matches!(
                     next,
-                    Some(What::Moved {
+                    Some(ChangeKind::Moved {
                         message: ActionKind::Error,
-                        from: Code::Fault,
+                        from: StateKind::Fault,
                         ..
                     })
                 );
@@ -68,7 +68,7 @@ impl Counted {
             }
             // A handler that returned one of these has not failed. A command that came without a
             // return of the handler changes nothing; which of the two it was, no history says.
-            (_, Code::Runnable) if goes_on => {
+            (_, StateKind::Runnable) if goes_on => {
                 self.least = 0;
                 if command.is_none() {
                     self.most = 0;
@@ -84,7 +84,7 @@ fn count(history: &[Change]) -> Counted {
     for (at, change) in history.iter().enumerate() {
         counted.step(&change.what, history.get(at + 1).map(|c| &c.what));
         match &change.what {
-            What::Claimed { abandoned, .. } => {
+            ChangeKind::Claimed { abandoned, .. } => {
                 counted.claims += 1;
                 // A claim that is lost before anything is written may have been abandoned twice.
                 if *abandoned {
@@ -102,15 +102,15 @@ fn count(history: &[Change]) -> Counted {
                     counted.wrong.push(how);
                 }
             }
-            What::Moved { .. } | What::Checkpointed { .. } => {
+            ChangeKind::Moved { .. } | ChangeKind::Checkpointed { .. } => {
                 counted.writes += 1;
                 counted.lost = false;
             }
-            What::Dropped { .. } => {
+            ChangeKind::Dropped { .. } => {
                 counted.writes += 1;
             }
-            What::Lost { .. } => counted.lost = true,
-            What::Retried => {
+            ChangeKind::Lost { .. } => counted.lost = true,
+            ChangeKind::Retried => {
                 counted.retries += 1;
                 (counted.least, counted.most) = (0, 0);
                 counted.lost = false;
@@ -168,20 +168,22 @@ fn of(subject: &Subject) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{Code, Outcome, State, statemachine::state::LastCommand, store::What};
+    use windlass::{
+        Outcome, StateKind, TaskState, statemachine::state::LastCommand, store::ChangeKind,
+    };
 
     use super::super::sample::*;
     use super::*;
 
-    fn abandoned(node: &str, number: u64) -> What {
-        What::Claimed {
+    fn abandoned(node: &str, number: u64) -> ChangeKind {
+        ChangeKind::Claimed {
             node: node.parse().unwrap(),
             fence: fence(number),
             abandoned: true,
         }
     }
 
-    fn history() -> Vec<What> {
+    fn history() -> Vec<ChangeKind> {
         vec![
             submitted(),
             claimed("a", 2),
@@ -189,11 +191,11 @@ mod tests {
             lost(2),
             abandoned("b", 5),
             completed(5),
-            What::Retried,
+            ChangeKind::Retried,
         ]
     }
 
-    fn with(change: impl Fn(&mut State)) -> World {
+    fn with(change: impl Fn(&mut TaskState)) -> World {
         let mut task = subject(history());
         change(task.record.state.as_mut().unwrap());
         world(task)
@@ -227,24 +229,24 @@ mod tests {
             state.last_command = Some(LastCommand {
                 order: 3,
                 outcome: Outcome::Applied {
-                    from: Code::Runnable,
-                    to: Code::Runnable,
+                    from: StateKind::Runnable,
+                    to: StateKind::Runnable,
                 },
             });
         }));
         caught(found, "has another outcome");
     }
 
-    fn attempts(history: Vec<What>, attempts: u32) -> Found {
+    fn attempts(history: Vec<ChangeKind>, attempts: u32) -> Found {
         let mut task = subject(history);
         task.record.state.as_mut().unwrap().attempts = attempts;
         check(&world(task))
     }
 
-    fn fails() -> Vec<What> {
+    fn fails() -> Vec<ChangeKind> {
         vec![
-            moved(2, ActionKind::Error, Code::Runnable, Code::Fault),
-            moved(2, ActionKind::Run, Code::Fault, Code::Runnable),
+            moved(2, ActionKind::Error, StateKind::Runnable, StateKind::Fault),
+            moved(2, ActionKind::Run, StateKind::Fault, StateKind::Runnable),
         ]
     }
 
@@ -265,7 +267,12 @@ mod tests {
 
     #[test]
     fn attempts_before_a_return_that_has_not_failed_are_counted_no_more() {
-        let sleep = moved(2, ActionKind::Sleep, Code::Runnable, Code::Sleeping);
+        let sleep = moved(
+            2,
+            ActionKind::Sleep,
+            StateKind::Runnable,
+            StateKind::Sleeping,
+        );
         let mut history = vec![submitted(), claimed("a", 2)];
         history.extend(fails());
         history.push(sleep.clone());
@@ -284,8 +291,8 @@ mod tests {
     fn the_policy_may_give_up_without_a_failure_more() {
         let mut history = vec![submitted(), claimed("a", 2), lost(2), abandoned("b", 5)];
         history.extend([
-            moved(5, ActionKind::Error, Code::Runnable, Code::Fault),
-            moved(5, ActionKind::Error, Code::Fault, Code::Failed),
+            moved(5, ActionKind::Error, StateKind::Runnable, StateKind::Fault),
+            moved(5, ActionKind::Error, StateKind::Fault, StateKind::Failed),
         ]);
         holds(attempts(history.clone(), 1));
         holds(attempts(history.clone(), 2));

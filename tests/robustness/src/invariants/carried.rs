@@ -6,8 +6,8 @@
 //! has, with its step. Nobody got an acknowledgement of that write, so no other checker misses the step.
 
 use windlass::{
-    ActionKind, Code,
-    store::{Change, What},
+    ActionKind, StateKind,
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -29,7 +29,7 @@ pub(super) fn check(world: &World) -> Found {
 
 fn of(subject: &Subject) -> Option<String> {
     let carries = carries(subject.record.task.kind.as_str())?;
-    let brings = |change: &&Change| matches!(&change.what, What::Moved { message, from: Code::Runnable, .. } if *message == carries);
+    let brings = |change: &&Change| matches!(&change.what, ChangeKind::Moved { message, from: StateKind::Runnable, .. } if *message == carries);
     let steps = subject.history.iter().filter(brings).count() as u64;
     let count = subject.count().unwrap_or(0);
     (count > steps)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kept;
 
-    fn counted(history: Vec<What>, n: u64) -> Found {
+    fn counted(history: Vec<ChangeKind>, n: u64) -> Found {
         let mut whole = vec![submitted(), claimed("a", 2)];
         whole.extend(history);
         let mut task = subject(whole);
@@ -54,8 +54,13 @@ mod tests {
         check(&world(task))
     }
 
-    fn sleeps() -> What {
-        moved(2, ActionKind::Sleep, Code::Runnable, Code::Sleeping)
+    fn sleeps() -> ChangeKind {
+        moved(
+            2,
+            ActionKind::Sleep,
+            StateKind::Runnable,
+            StateKind::Sleeping,
+        )
     }
 
     #[test]
@@ -71,7 +76,7 @@ mod tests {
     fn data_without_their_step_are_caught() {
         caught(counted(vec![sleeps()], 2), "its history has 1 steps");
         // A retry after a failure brings no count.
-        let faults = moved(2, ActionKind::Sleep, Code::Fault, Code::Sleeping);
+        let faults = moved(2, ActionKind::Sleep, StateKind::Fault, StateKind::Sleeping);
         caught(
             counted(vec![sleeps(), faults], 2),
             "its history has 1 steps",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass::{
     ActionKind, Fence, TaskId,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -129,10 +129,10 @@ impl Seen {
 
 /// Whether a change may be the checkpoint of a running handler: one that answers commands too is
 /// written as their step.
-fn writes(what: &What, by: Fence) -> bool {
+fn writes(what: &ChangeKind, by: Fence) -> bool {
     match what {
-        What::Checkpointed { fence } => *fence == by,
-        What::Moved {
+        ChangeKind::Checkpointed { fence } => *fence == by,
+        ChangeKind::Moved {
             message: ActionKind::Checkpoint | ActionKind::Run,
             fence,
             command: Some(_),
@@ -167,7 +167,7 @@ fn in_folders(world: &World) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use windlass::Code;
+    use windlass::StateKind;
 
     use super::super::sample::*;
     use super::*;
@@ -239,7 +239,12 @@ mod tests {
             check(&world),
             "acknowledged 2 checkpoints; its history has 1",
         );
-        let step = moved(2, ActionKind::Checkpoint, Code::Runnable, Code::Runnable);
+        let step = moved(
+            2,
+            ActionKind::Checkpoint,
+            StateKind::Runnable,
+            StateKind::Runnable,
+        );
         let subject = world.subjects.get_mut(&id()).unwrap();
         subject.history[1].what = by_command(9, step);
         holds(check(&world));

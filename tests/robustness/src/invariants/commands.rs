@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::{Outcome, TaskId, store::What};
+use windlass::{Outcome, TaskId, store::ChangeKind};
 
 use super::Found;
 use crate::world::{Subject, World, is_answered};
@@ -24,7 +24,7 @@ fn of(subject: &Subject) -> Vec<String> {
     let mut last = 0;
     for change in &subject.history {
         match &change.what {
-            What::Commanded { command } => {
+            ChangeKind::Commanded { command } => {
                 if sent.insert(*command, change.seq).is_some() {
                     found.push(format!("command {command} was sent twice"));
                 }
@@ -32,7 +32,7 @@ fn of(subject: &Subject) -> Vec<String> {
                     found.push(format!("command {command} was sent and has no record"));
                 }
             }
-            What::Moved {
+            ChangeKind::Moved {
                 message,
                 from,
                 to,
@@ -138,28 +138,28 @@ pub(super) fn check_none_waits(world: &World) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{ActionKind, Code, Command};
+    use windlass::{ActionKind, Command, StateKind};
 
     use super::super::sample::*;
     use super::*;
 
-    fn commanded(command: u64) -> What {
-        What::Commanded { command }
+    fn commanded(command: u64) -> ChangeKind {
+        ChangeKind::Commanded { command }
     }
 
-    fn pause(order: u64) -> What {
-        let pause = moved(2, ActionKind::Pause, Code::Runnable, Code::Paused);
+    fn pause(order: u64) -> ChangeKind {
+        let pause = moved(2, ActionKind::Pause, StateKind::Runnable, StateKind::Paused);
         by_command(order, pause)
     }
 
     fn applied() -> Option<Outcome> {
         Some(Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Paused,
+            from: StateKind::Runnable,
+            to: StateKind::Paused,
         })
     }
 
-    fn task(history: Vec<What>, outcomes: &[Option<Outcome>]) -> World {
+    fn task(history: Vec<ChangeKind>, outcomes: &[Option<Outcome>]) -> World {
         let mut whole = vec![submitted(), claimed("a", 2)];
         whole.extend(history);
         let mut task = subject(whole);
@@ -207,8 +207,8 @@ mod tests {
         let found = check(&task(vec![commanded(3), pause(3)], &[rejected]));
         caught(found, "command 3 was applied; its outcome is");
         let other = Some(Outcome::Applied {
-            from: Code::Sleeping,
-            to: Code::Paused,
+            from: StateKind::Sleeping,
+            to: StateKind::Paused,
         });
         let found = check(&task(vec![commanded(3), pause(3)], &[other]));
         caught(found, "the history says");

@@ -1,7 +1,7 @@
 //! A delete that was acknowledged ends the task: its history ends, its handlers stop, and no handler of
 //! it starts any more. A task that is submitted under the id later is another one.
 
-use windlass::{Fence, TaskId, store::What};
+use windlass::{Fence, TaskId, store::ChangeKind};
 
 use super::{
     Found,
@@ -79,7 +79,7 @@ fn ended<'a>(world: &'a World, id: &TaskId) -> impl Iterator<Item = &'a Life> {
 fn fences(world: &World, id: &TaskId, life: usize) -> Option<Vec<Fence>> {
     let history = &ended(world, id).nth(life)?.history;
     let fences = history.iter().filter_map(|c| match &c.what {
-        What::Claimed { fence, .. } => Some(*fence),
+        ChangeKind::Claimed { fence, .. } => Some(*fence),
         _ => None,
     });
     Some(fences.collect())

@@ -1,7 +1,7 @@
 //! Tasks and commands that a transition brings are there if and only if the transition is, and once:
 //! the ids of some are drawn in every attempt, so that a second execution shows.
 
-use windlass::{ActionKind, Status, TaskId, store::What};
+use windlass::{ActionKind, TaskId, TaskStatus, store::ChangeKind};
 
 use super::Found;
 use crate::{
@@ -48,7 +48,7 @@ pub(super) fn check(world: &World) -> Found {
 /// Whether its handler completed it. An operator's `complete` brings no effects and, here, no result;
 /// it gets the credit also when the handler completes before it has heard of it.
 fn completed_by_itself(subject: &Subject) -> bool {
-    let Some(What::Moved {
+    let Some(ChangeKind::Moved {
         message: ActionKind::Complete,
         command,
         ..
@@ -57,7 +57,7 @@ fn completed_by_itself(subject: &Subject) -> bool {
         return false;
     };
     let status = subject.record.state.as_ref().map(|s| &s.status);
-    command.is_none() || matches!(status, Ok(Status::Completed { result: Some(_) }))
+    command.is_none() || matches!(status, Ok(TaskStatus::Completed { result: Some(_) }))
 }
 
 fn has_command(world: &World, parent: &TaskId) -> bool {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::kinds::Job;
 
-    fn parent(history: Vec<What>) -> Subject {
+    fn parent(history: Vec<ChangeKind>) -> Subject {
         let mut parent = subject(history);
         parent.record.task.kind = "parent".parse().unwrap();
         let job = Job {
@@ -148,7 +148,7 @@ mod tests {
             let history = vec![submitted(), claimed("a", 2), by_command(1, completed(2))];
             let mut parent = parent(history);
             let result = result.map(|r| windlass::Json::new("result", &r).unwrap());
-            parent.record.state.as_mut().unwrap().status = Status::Completed { result };
+            parent.record.state.as_mut().unwrap().status = TaskStatus::Completed { result };
             let mut world = world(parent);
             if let Some(child) = child {
                 let child: Subject = child;

@@ -2,7 +2,7 @@
 //! it started, stored the last step, and its output is what the command printed.
 
 use serde::Deserialize;
-use windlass::{Status, store::What};
+use windlass::{TaskStatus, store::ChangeKind};
 
 use super::Found;
 use crate::world::{ExecSaid, Subject, World};
@@ -40,7 +40,7 @@ pub(super) fn check(world: &World) -> Found {
 
 fn of(world: &World, subject: &Subject) -> Result<(), String> {
     // A command to complete brings no result.
-    let Ok(Status::Completed {
+    let Ok(TaskStatus::Completed {
         result: Some(result),
     }) = subject.record.state.as_ref().map(|s| &s.status)
     else {
@@ -48,7 +48,7 @@ fn of(world: &World, subject: &Subject) -> Result<(), String> {
     };
     let output: Output = result.get("result").map_err(|e| e.to_string())?;
     let props: Props = (subject.record.task.props.get("props")).map_err(|e| e.to_string())?;
-    let Some(What::Moved { fence, .. }) = subject.last_move() else {
+    let Some(ChangeKind::Moved { fence, .. }) = subject.last_move() else {
         return Err("it completed without a transition".to_owned());
     };
     let lines = world.exec.iter().filter(|l| l.task == *subject.id());
@@ -98,7 +98,7 @@ mod tests {
         task.record.task.props = Json::new("props", &props).unwrap();
         let result = json!({"exit_code": exit_code, "stdout": stdout, "stderr": ""});
         let result = Some(Json::new("result", &result).unwrap());
-        task.record.state.as_mut().unwrap().status = Status::Completed { result };
+        task.record.state.as_mut().unwrap().status = TaskStatus::Completed { result };
         world(task)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use windlass::{
     TaskId,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -27,7 +27,7 @@ pub(super) fn check(world: &World) -> Found {
     for (task, history) in world.histories() {
         if let Some(first) = history.first()
             && !world.feed.is_empty()
-            && !matches!(first.what, What::Submitted { .. })
+            && !matches!(first.what, ChangeKind::Submitted { .. })
         {
             let how = format!("its history begins with change {}, no submit", first.seq);
             found.push((task.clone(), how));
@@ -54,7 +54,12 @@ pub(super) fn check(world: &World) -> Found {
 /// Changes that the feed reported and the store does not keep. A store may keep the submit, the commands
 /// and the last part of a long history, and nothing else.
 fn untrue(world: &World, task: &TaskId, kept: &[Change]) -> Found {
-    let always = |c: &Change| matches!(c.what, What::Submitted { .. } | What::Commanded { .. });
+    let always = |c: &Change| {
+        matches!(
+            c.what,
+            ChangeKind::Submitted { .. } | ChangeKind::Commanded { .. }
+        )
+    };
     let from = kept.iter().find(|c| !always(c));
     let (Some(from), Some(subject)) = (from, world.subjects.get(task)) else {
         return Found::new();
@@ -71,7 +76,7 @@ mod tests {
     use super::super::sample::*;
     use super::*;
 
-    fn fed(feed: Vec<(u64, What)>, kept: Vec<(u64, What)>) -> World {
+    fn fed(feed: Vec<(u64, ChangeKind)>, kept: Vec<(u64, ChangeKind)>) -> World {
         let change = |(seq, what)| Change {
             seq,
             at: jiff::Timestamp::UNIX_EPOCH,
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_change_that_was_reported_and_is_not_kept_is_caught() {
-        let sent = What::Commanded { command: 3 };
+        let sent = ChangeKind::Commanded { command: 3 };
         let history = vec![submitted(), claimed("a", 2), sent, dropped(2), lost(2)];
         let mut world = of_history(history);
         let history = world.subjects[&id()].history.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass::{
     Fence, TaskId,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -34,7 +34,7 @@ fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
     let mut live: Option<Fence> = None;
     for change in history {
         let by = match &change.what {
-            What::Claimed { fence, .. } => {
+            ChangeKind::Claimed { fence, .. } => {
                 if *fence <= *greatest {
                     found.push(format!("claim {fence} follows claim {greatest}"));
                 }
@@ -42,11 +42,11 @@ fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
                 live = Some(*fence);
                 continue;
             }
-            What::Moved { fence, .. }
-            | What::Checkpointed { fence }
-            | What::Dropped { fence }
-            | What::Lost { fence } => *fence,
-            What::Submitted { .. } | What::Retried if live.is_some() => {
+            ChangeKind::Moved { fence, .. }
+            | ChangeKind::Checkpointed { fence }
+            | ChangeKind::Dropped { fence }
+            | ChangeKind::Lost { fence } => *fence,
+            ChangeKind::Submitted { .. } | ChangeKind::Retried if live.is_some() => {
                 found.push(format!(
                     "change {} came from outside of a claim",
                     change.seq
@@ -63,8 +63,8 @@ fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
             found.push(how);
         }
         match &change.what {
-            What::Dropped { .. } | What::Lost { .. } => live = None,
-            What::Moved { to, .. } if to.is_terminal() => live = None,
+            ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => live = None,
+            ChangeKind::Moved { to, .. } if to.is_terminal() => live = None,
             _ => {}
         }
     }
@@ -74,7 +74,7 @@ fn follow(history: &[Change], greatest: &mut Fence) -> Vec<String> {
 fn of(subject: &Subject, mut greatest: Fence) -> Vec<String> {
     let mut found = follow(&subject.history, &mut greatest);
     let record = &subject.record;
-    let claimed = |c: &Change| matches!(c.what, What::Claimed { .. });
+    let claimed = |c: &Change| matches!(c.what, ChangeKind::Claimed { .. });
     // A new task of the id may begin at 0 until it is claimed: the store keeps the fences apart.
     let begins = record.fence == Fence(0) && !subject.history.iter().any(claimed);
     if record.fence != greatest && !begins {
@@ -96,7 +96,7 @@ fn of(subject: &Subject, mut greatest: Fence) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{ActionKind, Code};
+    use windlass::{ActionKind, StateKind};
 
     use super::super::sample::*;
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
             lost(2),
             claimed("b", 5),
             completed(5),
-            What::Retried,
+            ChangeKind::Retried,
             claimed("b", 8),
         ];
         holds(check(&of_history(history)));
@@ -133,7 +133,7 @@ mod tests {
             submitted(),
             claimed("a", 2),
             lost(2),
-            moved(2, ActionKind::Pause, Code::Runnable, Code::Paused),
+            moved(2, ActionKind::Pause, StateKind::Runnable, StateKind::Paused),
         ];
         caught(check(&of_history(history)), "after its end");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use windlass::{
     TaskId,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -59,7 +59,7 @@ fn retries(world: &World) -> Found {
             (None, Some(life)) => &life.history,
             (None, None) => continue,
         };
-        let retried = |c: &&Change| c.what == What::Retried;
+        let retried = |c: &&Change| c.what == ChangeKind::Retried;
         let retried = history.iter().filter(retried).count() as u64;
         if retried < least {
             let how = format!("{least} retries were acknowledged; its history has {retried}");
@@ -112,7 +112,7 @@ mod tests {
         let life = vec![submitted(), claimed("a", 2), completed(2)];
         let retried = |acknowledged: &[u32]| {
             let mut history = life.clone();
-            history.push(What::Retried);
+            history.push(ChangeKind::Retried);
             let mut world = of_history(history);
             let retries = acknowledged.iter().map(|incarnation| (id(), *incarnation));
             world.promised.retries = retries.collect();
@@ -132,7 +132,7 @@ mod tests {
     fn a_retry_of_a_task_that_was_pruned_without_it_is_caught() {
         let ended = vec![submitted(), claimed("a", 2), completed(2)];
         let mut again = ended.clone();
-        again.extend([What::Retried, claimed("a", 5), completed(5)]);
+        again.extend([ChangeKind::Retried, claimed("a", 5), completed(5)]);
         let pruned = |history| {
             let mut world = of_gone(history);
             world.promised.retries.push((id(), 1));

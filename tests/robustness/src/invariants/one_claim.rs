@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use windlass::{
     Fence, NodeName, TaskId,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -74,7 +74,7 @@ fn follow<'a>(
     let mut holder: Option<(&NodeName, Fence)> = None;
     for change in history {
         match &change.what {
-            What::Claimed { node, fence, .. } => {
+            ChangeKind::Claimed { node, fence, .. } => {
                 if let Some((has, by)) = holder {
                     let lease = |fence: Fence| leases.get(&(id, fence));
                     if has != node {
@@ -89,13 +89,13 @@ fn follow<'a>(
                 }
                 holder = Some((node, *fence));
             }
-            What::Dropped { .. } | What::Lost { .. } => {
+            ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => {
                 if holder.is_none() {
                     wrong.push(format!("change {} ends a claim; nobody had it", change.seq));
                 }
                 holder = None;
             }
-            What::Moved { to, .. } if to.is_terminal() => holder = None,
+            ChangeKind::Moved { to, .. } if to.is_terminal() => holder = None,
             _ => {}
         }
     }
@@ -112,7 +112,7 @@ fn unrecorded(world: &World, leases: &Leases<'_>) -> Found {
         .feed
         .iter()
         .filter_map(|c| match &c.what {
-            What::Claimed { fence, .. } => Some((&c.task, *fence)),
+            ChangeKind::Claimed { fence, .. } => Some((&c.task, *fence)),
             _ => None,
         })
         .collect();

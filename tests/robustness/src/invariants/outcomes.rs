@@ -3,9 +3,9 @@
 //! take it.
 
 use windlass::{
-    ActionKind, Code, Outcome,
+    ActionKind, Outcome, StateKind,
     statemachine::{TransitionError, transition::TABLE},
-    store::{Change, CommandRecord, What},
+    store::{Change, ChangeKind, CommandRecord},
 };
 
 use super::Found;
@@ -26,7 +26,7 @@ fn of(subject: &Subject) -> Vec<String> {
     let mut answered = 0;
     for record in &subject.commands {
         let order = record.order;
-        let sent = |c: &Change| c.what == What::Commanded { command: order };
+        let sent = |c: &Change| c.what == ChangeKind::Commanded { command: order };
         let Some(sent) = history.iter().position(sent) else {
             // Said by the checker of commands.
             continue;
@@ -62,8 +62,8 @@ fn of(subject: &Subject) -> Vec<String> {
     found
 }
 
-fn is_step_of(what: &What, order: u64) -> bool {
-    matches!(what, What::Moved { command: Some(by), .. } if *by == order)
+fn is_step_of(what: &ChangeKind, order: u64) -> bool {
+    matches!(what, ChangeKind::Moved { command: Some(by), .. } if *by == order)
 }
 
 /// The step of the handler that a command gave way to, at `from` or later. Such a step is that of no
@@ -79,12 +79,12 @@ fn overriding(
         return None;
     }
     let later = history.iter().enumerate().skip(from);
-    let mut later = later.take_while(|(_, c)| c.what != What::Retried);
+    let mut later = later.take_while(|(_, c)| c.what != ChangeKind::Retried);
     later
         .find(|(_, c)| {
             matches!(
                 &c.what,
-                What::Moved { message, command, from: Code::Runnable, .. }
+                ChangeKind::Moved { message, command, from: StateKind::Runnable, .. }
                     if *message == by && (command.is_none() || by == ActionKind::Complete)
             )
         })
@@ -94,9 +94,9 @@ fn overriding(
 /// Whether the task came to a state that rejects a command for this reason.
 fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
     let message = record.command.kind();
-    let mut later = later.iter().take_while(|c| c.what != What::Retried);
+    let mut later = later.iter().take_while(|c| c.what != ChangeKind::Retried);
     later.any(|c| {
-        let What::Moved { to, .. } = c.what else {
+        let ChangeKind::Moved { to, .. } = c.what else {
             return false;
         };
         let refusal = TransitionError::NotInTable { from: to, message };
@@ -113,12 +113,17 @@ mod tests {
     use super::super::sample::*;
     use super::*;
 
-    fn sleeps() -> What {
-        moved(2, ActionKind::Sleep, Code::Runnable, Code::Sleeping)
+    fn sleeps() -> ChangeKind {
+        moved(
+            2,
+            ActionKind::Sleep,
+            StateKind::Runnable,
+            StateKind::Sleeping,
+        )
     }
 
     /// A task with the commands 3, 4, … of these kinds and outcomes.
-    fn task(history: Vec<What>, commands: Vec<(Command, Outcome)>) -> Found {
+    fn task(history: Vec<ChangeKind>, commands: Vec<(Command, Outcome)>) -> Found {
         let mut whole = vec![submitted(), claimed("a", 2)];
         whole.extend(history);
         let mut task = subject(whole);
@@ -129,8 +134,8 @@ mod tests {
         check(&world(task))
     }
 
-    fn sent(command: u64) -> What {
-        What::Commanded { command }
+    fn sent(command: u64) -> ChangeKind {
+        ChangeKind::Commanded { command }
     }
 
     fn overridden(by: ActionKind) -> (Command, Outcome) {
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn one_step_overrides_one_command() {
         let both = || vec![overridden(ActionKind::Sleep), overridden(ActionKind::Sleep)];
-        let wakes = moved(2, ActionKind::Run, Code::Sleeping, Code::Runnable);
+        let wakes = moved(2, ActionKind::Run, StateKind::Sleeping, StateKind::Runnable);
         let twice = vec![sent(3), sent(4), sleeps(), wakes, sleeps()];
         holds(task(twice, both()));
         let once = vec![sent(3), sent(4), sleeps()];
@@ -187,22 +192,22 @@ mod tests {
 
     #[test]
     fn a_command_cannot_be_overridden_by_its_own_kind() {
-        let pauses = moved(2, ActionKind::Pause, Code::Runnable, Code::Paused);
+        let pauses = moved(2, ActionKind::Pause, StateKind::Runnable, StateKind::Paused);
         let found = task(vec![sent(3), pauses], vec![overridden(ActionKind::Pause)]);
         caught(found, "says that the handler returned pause");
     }
 
     #[test]
     fn a_command_that_the_end_of_its_task_rejected_holds() {
-        let (from, message) = (Code::Completed, ActionKind::Pause);
+        let (from, message) = (StateKind::Completed, ActionKind::Pause);
         let refusal = TransitionError::NotInTable { from, message };
         for reason in [ENDED, &refusal.to_string()] {
             holds(task(vec![sent(3), completed(2)], rejected(reason)));
         }
         // The step that another command was applied by.
         let applied = Outcome::Applied {
-            from: Code::Runnable,
-            to: Code::Completed,
+            from: StateKind::Runnable,
+            to: StateKind::Completed,
         };
         let mut both = vec![(Command::Complete { result: None }, applied)];
         both.extend(rejected(ENDED));
@@ -217,9 +222,9 @@ mod tests {
         caught(task(vec![sent(3), completed(2)], rejected("no")), no);
         let killed = "the task has ended: it is killed";
         caught(task(vec![sent(3), completed(2)], rejected(killed)), no);
-        let earlier = vec![completed(2), What::Retried, sent(3)];
+        let earlier = vec![completed(2), ChangeKind::Retried, sent(3)];
         caught(task(earlier, rejected(ENDED)), no);
-        let next = vec![completed(2), What::Retried, sent(3), completed(5)];
+        let next = vec![completed(2), ChangeKind::Retried, sent(3), completed(5)];
         holds(task(next, rejected(ENDED)));
     }
 }

@@ -1,9 +1,9 @@
 //! G6: every history is a path in the table, from the submit on.
 
 use windlass::{
-    Code,
+    StateKind,
     statemachine::transition::TABLE,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -23,7 +23,7 @@ pub(super) fn check(world: &World) -> Found {
 
 /// Where a history leads to.
 struct Followed {
-    at: Option<Code>,
+    at: Option<StateKind>,
     /// A sleeper that is due wakes with its claim.
     may_have_woken: bool,
     wrong: Vec<String>,
@@ -31,22 +31,22 @@ struct Followed {
 
 fn follow(history: &[Change]) -> Followed {
     let mut found = Vec::new();
-    let mut at: Option<Code> = None;
+    let mut at: Option<StateKind> = None;
     let mut may_have_woken = false;
     for change in history {
         match &change.what {
-            What::Submitted { state } => {
+            ChangeKind::Submitted { state } => {
                 if at.is_some() {
                     found.push(format!("change {}: submitted again", change.seq));
                 }
                 at = Some(*state);
             }
-            What::Claimed { .. } => may_have_woken = at == Some(Code::Sleeping),
-            What::Retried => at = Some(Code::Runnable),
-            What::Moved {
+            ChangeKind::Claimed { .. } => may_have_woken = at == Some(StateKind::Sleeping),
+            ChangeKind::Retried => at = Some(StateKind::Runnable),
+            ChangeKind::Moved {
                 message, from, to, ..
             } => {
-                let woken = may_have_woken && *from == Code::Runnable;
+                let woken = may_have_woken && *from == StateKind::Runnable;
                 if at != Some(*from) && !woken {
                     found.push(format!("change {}: from {from}; it was {at:?}", change.seq));
                 }
@@ -76,12 +76,12 @@ fn of(subject: &Subject) -> Vec<String> {
         wrong: mut found,
     } = follow(&subject.history);
     let code = subject.code();
-    let woken = may_have_woken && code == Some(Code::Runnable);
+    let woken = may_have_woken && code == Some(StateKind::Runnable);
     if code.is_some() && code != at && !woken {
         found.push(format!("its history ends in {at:?}; its state is {code:?}"));
     }
     // Fault is left in the step that enters it.
-    if code == Some(Code::Fault) {
+    if code == Some(StateKind::Fault) {
         found.push("it stays in fault".to_owned());
     }
     found
@@ -94,8 +94,13 @@ mod tests {
     use super::super::sample::*;
     use super::*;
 
-    fn sleeps(number: u64) -> What {
-        moved(number, ActionKind::Sleep, Code::Runnable, Code::Sleeping)
+    fn sleeps(number: u64) -> ChangeKind {
+        moved(
+            number,
+            ActionKind::Sleep,
+            StateKind::Runnable,
+            StateKind::Sleeping,
+        )
     }
 
     #[test]
@@ -106,11 +111,11 @@ mod tests {
             sleeps(2),
             dropped(2),
             claimed("b", 5),
-            moved(5, ActionKind::Error, Code::Runnable, Code::Fault),
-            moved(5, ActionKind::Sleep, Code::Fault, Code::Sleeping),
-            moved(5, ActionKind::Run, Code::Sleeping, Code::Runnable),
+            moved(5, ActionKind::Error, StateKind::Runnable, StateKind::Fault),
+            moved(5, ActionKind::Sleep, StateKind::Fault, StateKind::Sleeping),
+            moved(5, ActionKind::Run, StateKind::Sleeping, StateKind::Runnable),
             completed(5),
-            What::Retried,
+            ChangeKind::Retried,
         ];
         holds(check(&of_history(history)));
     }
@@ -120,7 +125,7 @@ mod tests {
         let history = vec![
             submitted(),
             claimed("a", 2),
-            moved(2, ActionKind::Run, Code::Paused, Code::Runnable),
+            moved(2, ActionKind::Run, StateKind::Paused, StateKind::Runnable),
         ];
         caught(
             check(&of_history(history)),
@@ -132,7 +137,12 @@ mod tests {
 
     #[test]
     fn a_step_that_is_not_in_the_table_is_caught() {
-        let step = moved(2, ActionKind::Checkpoint, Code::Runnable, Code::Paused);
+        let step = moved(
+            2,
+            ActionKind::Checkpoint,
+            StateKind::Runnable,
+            StateKind::Paused,
+        );
         let history = vec![submitted(), claimed("a", 2), step];
         caught(
             check(&of_history(history)),
@@ -144,14 +154,14 @@ mod tests {
     fn a_state_beside_its_history_is_caught() {
         let mut task = subject(vec![submitted(), claimed("a", 2)]);
         if let Ok(state) = &mut task.record.state {
-            state.status = windlass::Status::Paused;
+            state.status = windlass::TaskStatus::Paused;
         }
         caught(check(&world(task)), "its history ends in");
     }
 
     #[test]
     fn a_fault_that_stays_is_caught() {
-        let fault = moved(2, ActionKind::Error, Code::Runnable, Code::Fault);
+        let fault = moved(2, ActionKind::Error, StateKind::Runnable, StateKind::Fault);
         let history = vec![submitted(), claimed("a", 2), fault];
         caught(check(&of_history(history)), "stays in fault");
     }

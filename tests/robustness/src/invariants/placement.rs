@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use windlass::{Task, store::What};
+use windlass::{Task, store::ChangeKind};
 
 use super::Found;
 use crate::{
@@ -83,7 +83,7 @@ fn claims(subject: &Subject, nodes: &HashMap<&str, Takes<'_>>) -> Vec<String> {
     let mut wrong = Vec::new();
     let task = &subject.record.task;
     for (at, change) in subject.history.iter().enumerate() {
-        let What::Claimed { node, fence, .. } = &change.what else {
+        let ChangeKind::Claimed { node, fence, .. } = &change.what else {
             continue;
         };
         let fits = match nodes.get(node.as_str()) {
@@ -92,9 +92,9 @@ fn claims(subject: &Subject, nodes: &HashMap<&str, Takes<'_>>) -> Vec<String> {
             None => task.kind.as_str() == "exec",
         };
         let next = subject.history[at + 1..].iter().map(|c| &c.what);
-        let next = next.filter(|what| !matches!(what, What::Commanded { .. }));
+        let next = next.filter(|what| !matches!(what, ChangeKind::Commanded { .. }));
         let released = match next.into_iter().next() {
-            Some(What::Dropped { fence: by } | What::Lost { fence: by }) => by == fence,
+            Some(ChangeKind::Dropped { fence: by } | ChangeKind::Lost { fence: by }) => by == fence,
             _ => false,
         };
         if !fits && !released {

@@ -1,7 +1,7 @@
 //! Of the tasks that wait for a node with one slot the one of the highest priority is claimed first,
 //! and of equal ones the one that was submitted first.
 
-use windlass::store::What;
+use windlass::store::ChangeKind;
 
 use super::Found;
 use crate::world::{Subject, World};
@@ -18,7 +18,7 @@ pub fn check(world: &World) -> Found {
             continue;
         }
         let mut history = subject.history.iter();
-        match history.find(|c| matches!(c.what, What::Claimed { .. })) {
+        match history.find(|c| matches!(c.what, ChangeKind::Claimed { .. })) {
             Some(claimed) => queued.push((claimed.seq, subject)),
             None => found.push((id.clone(), "it was never claimed".to_owned())),
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass::store::What;
+use windlass::store::ChangeKind;
 
 use super::Found;
 use crate::{feed::Life, world::World};
@@ -33,7 +33,7 @@ fn of(life: &Life, retention: Duration) -> Option<String> {
     let pruned = life.deleted.as_ref()?;
     let last = life.history.last()?;
     match &last.what {
-        What::Moved { to, .. } if to.is_terminal() => {
+        ChangeKind::Moved { to, .. } if to.is_terminal() => {
             let after = pruned.at.duration_since(last.at);
             let kept = Duration::try_from(after).is_ok_and(|after| after + TO_WRITE >= retention);
             (!kept).then(|| format!("it was pruned {after:#} after its end, not {retention:?}"))
@@ -52,7 +52,7 @@ mod tests {
     const RETENTION: Duration = Duration::from_secs(3);
 
     /// A task with this history that was pruned so long after its last change.
-    fn pruned(history: Vec<What>, after: i64) -> World {
+    fn pruned(history: Vec<ChangeKind>, after: i64) -> World {
         let mut world = World {
             gone: gone(history),
             ..World::default()
@@ -64,7 +64,7 @@ mod tests {
         world
     }
 
-    fn ended() -> Vec<What> {
+    fn ended() -> Vec<ChangeKind> {
         vec![submitted(), claimed("a", 2), completed(2)]
     }
 
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn what_is_pruned_while_it_lives_is_caught() {
         let lived = "it was pruned while it lived";
-        let retried = [ended(), vec![What::Retried]].concat();
+        let retried = [ended(), vec![ChangeKind::Retried]].concat();
         caught(check(&pruned(retried, 9000), RETENTION), lived);
         let runs = vec![submitted(), claimed("a", 2)];
         caught(check(&pruned(runs, 9000), RETENTION), lived);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::{Fence, Json, Status, TaskId, store::What};
+use windlass::{Fence, Json, TaskId, TaskStatus, store::ChangeKind};
 
 use super::Found;
 use crate::{
@@ -61,7 +61,7 @@ fn replaced(world: &World) -> Found {
         return found;
     }
     let changes = world.feed.iter().map(|c| ((c.seq, &c.task), Some(&c.what)));
-    let mut told: BTreeMap<(u64, &TaskId), Option<&What>> = changes.collect();
+    let mut told: BTreeMap<(u64, &TaskId), Option<&ChangeKind>> = changes.collect();
     for line in &world.witness {
         if let Said::Began { task, order, .. } = &line.said {
             told.entry((*order, task)).or_default();
@@ -70,19 +70,19 @@ fn replaced(world: &World) -> Found {
     let mut live = BTreeMap::new();
     for ((seq, task), what) in told {
         match what {
-            None | Some(What::Submitted { .. }) => {
+            None | Some(ChangeKind::Submitted { .. }) => {
                 if let Some(submit) = live.insert(task, seq) {
                     let how = format!("submit {seq} took its id while the task of {submit} lived");
                     found.push((task.clone(), how));
                 }
             }
-            Some(What::Deleted | What::Quarantined) => {
+            Some(ChangeKind::Deleted | ChangeKind::Quarantined) => {
                 live.remove(task);
             }
-            Some(What::Moved { to, .. }) if to.is_terminal() => {
+            Some(ChangeKind::Moved { to, .. }) if to.is_terminal() => {
                 live.remove(task);
             }
-            Some(What::Retried) => {
+            Some(ChangeKind::Retried) => {
                 live.insert(task, seq);
             }
             Some(_) => {}
@@ -173,7 +173,7 @@ fn stored(subject: &Subject) -> Vec<String> {
         return vec!["it cannot be read".to_owned()];
     };
     let result = match &state.status {
-        Status::Completed { result } => result.as_ref(),
+        TaskStatus::Completed { result } => result.as_ref(),
         _ => None,
     };
     let mut wrong = Vec::new();
@@ -240,7 +240,7 @@ mod tests {
         let served = Some(Json::new("data", &Served { word: 2, n: 1 }).unwrap());
         let state = task.record.state.as_mut().unwrap();
         state.data = served.clone();
-        state.status = Status::Completed { result: served };
+        state.status = TaskStatus::Completed { result: served };
         let mut world = world(task);
         world.promised.reused.insert(id(), 2);
         world.witness = vec![
@@ -285,22 +285,26 @@ mod tests {
 
     #[test]
     fn a_live_task_that_is_replaced_is_caught() {
-        let told = |whats: Vec<What>| World {
+        let told = |whats: Vec<ChangeKind>| World {
             feed: subject(whats).history,
             ..World::default()
         };
         let ended = vec![submitted(), claimed("a", 2), completed(2), submitted()];
         holds(check(&told(ended)));
-        holds(check(&told(vec![submitted(), What::Deleted, submitted()])));
+        holds(check(&told(vec![
+            submitted(),
+            ChangeKind::Deleted,
+            submitted(),
+        ])));
         let live = vec![submitted(), claimed("a", 2), submitted()];
         caught(check(&told(live)), "while the task of 1 lived");
-        let retried = vec![submitted(), completed(2), What::Retried, submitted()];
+        let retried = vec![submitted(), completed(2), ChangeKind::Retried, submitted()];
         caught(check(&told(retried)), "while the task of 3 lived");
     }
 
     #[test]
     fn a_live_task_that_is_written_over_without_a_submit_in_the_feed_is_caught() {
-        let world = |history: Vec<What>| World {
+        let world = |history: Vec<ChangeKind>| World {
             feed: subject(history).history,
             witness: vec![began(1, 2, 1, 1, None), began(2, 5, 4, 2, None)],
             ..World::default()
@@ -308,7 +312,7 @@ mod tests {
         let mut history = vec![submitted(), claimed("a", 2), completed(2)];
         history.extend([submitted(), claimed("a", 5)]);
         holds(check(&world(history.clone())));
-        history[2] = What::Dropped { fence: fence(2) };
+        history[2] = ChangeKind::Dropped { fence: fence(2) };
         history[3] = claimed("a", 4);
         // Change 4 is no submit, and the task of change 1 has not ended.
         let mut written_over = world(history);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use windlass::{
-    ActionKind, Code, Command, CommandId, Fence, Outcome, State, Status, Task, TaskId,
-    store::{Change, CommandRecord, TaskRecord, What},
+    ActionKind, Command, CommandId, Fence, Outcome, StateKind, Task, TaskId, TaskState, TaskStatus,
+    store::{Change, ChangeKind, CommandRecord, TaskRecord},
 };
 
 use super::Found;
@@ -23,22 +23,27 @@ pub(super) fn fence(number: u64) -> Fence {
     Fence(number)
 }
 
-pub(super) fn submitted() -> What {
-    What::Submitted {
-        state: Code::Runnable,
+pub(super) fn submitted() -> ChangeKind {
+    ChangeKind::Submitted {
+        state: StateKind::Runnable,
     }
 }
 
-pub(super) fn claimed(node: &str, number: u64) -> What {
-    What::Claimed {
+pub(super) fn claimed(node: &str, number: u64) -> ChangeKind {
+    ChangeKind::Claimed {
         node: node.parse().unwrap(),
         fence: fence(number),
         abandoned: false,
     }
 }
 
-pub(super) fn moved(number: u64, message: ActionKind, from: Code, to: Code) -> What {
-    What::Moved {
+pub(super) fn moved(
+    number: u64,
+    message: ActionKind,
+    from: StateKind,
+    to: StateKind,
+) -> ChangeKind {
+    ChangeKind::Moved {
         message,
         from,
         to,
@@ -47,15 +52,15 @@ pub(super) fn moved(number: u64, message: ActionKind, from: Code, to: Code) -> W
     }
 }
 
-pub(super) fn by_command(order: u64, what: What) -> What {
+pub(super) fn by_command(order: u64, what: ChangeKind) -> ChangeKind {
     match what {
-        What::Moved {
+        ChangeKind::Moved {
             message,
             from,
             to,
             fence,
             ..
-        } => What::Moved {
+        } => ChangeKind::Moved {
             message,
             from,
             to,
@@ -66,41 +71,41 @@ pub(super) fn by_command(order: u64, what: What) -> What {
     }
 }
 
-pub(super) fn completed(number: u64) -> What {
+pub(super) fn completed(number: u64) -> ChangeKind {
     moved(
         number,
         ActionKind::Complete,
-        Code::Runnable,
-        Code::Completed,
+        StateKind::Runnable,
+        StateKind::Completed,
     )
 }
 
-pub(super) fn checkpointed(number: u64) -> What {
-    What::Checkpointed {
+pub(super) fn checkpointed(number: u64) -> ChangeKind {
+    ChangeKind::Checkpointed {
         fence: fence(number),
     }
 }
 
-pub(super) fn dropped(number: u64) -> What {
-    What::Dropped {
+pub(super) fn dropped(number: u64) -> ChangeKind {
+    ChangeKind::Dropped {
         fence: fence(number),
     }
 }
 
-pub(super) fn lost(number: u64) -> What {
-    What::Lost {
+pub(super) fn lost(number: u64) -> ChangeKind {
+    ChangeKind::Lost {
         fence: fence(number),
     }
 }
 
 /// A task of the kind `steps` with this history; its record agrees with it.
-pub(super) fn subject(history: Vec<What>) -> Subject {
+pub(super) fn subject(history: Vec<ChangeKind>) -> Subject {
     let now = Timestamp::UNIX_EPOCH;
-    let mut state = State::new(now);
+    let mut state = TaskState::new(now);
     let mut node = None;
     for what in &history {
         match what {
-            What::Claimed {
+            ChangeKind::Claimed {
                 node: by,
                 fence,
                 abandoned,
@@ -111,24 +116,24 @@ pub(super) fn subject(history: Vec<What>) -> Subject {
                 state.fence = *fence;
                 node = Some(by.clone());
             }
-            What::Moved { to, .. } => {
+            ChangeKind::Moved { to, .. } => {
                 state.version += 1;
                 state.status = match to {
-                    Code::Runnable => Status::Runnable,
-                    Code::Sleeping => Status::Sleeping { until: now },
-                    Code::Paused => Status::Paused,
-                    Code::Fault => Status::Fault,
-                    Code::Completed => Status::Completed { result: None },
-                    Code::Failed => Status::Failed,
-                    Code::Killed => Status::Killed,
+                    StateKind::Runnable => TaskStatus::Runnable,
+                    StateKind::Sleeping => TaskStatus::Sleeping { until: now },
+                    StateKind::Paused => TaskStatus::Paused,
+                    StateKind::Fault => TaskStatus::Fault,
+                    StateKind::Completed => TaskStatus::Completed { result: None },
+                    StateKind::Failed => TaskStatus::Failed,
+                    StateKind::Killed => TaskStatus::Killed,
                 };
                 if to.is_terminal() {
                     node = None;
                 }
             }
-            What::Checkpointed { .. } => state.version += 1,
-            What::Dropped { .. } | What::Lost { .. } => node = None,
-            What::Retried => state = state.retried(now),
+            ChangeKind::Checkpointed { .. } => state.version += 1,
+            ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => node = None,
+            ChangeKind::Retried => state = state.retried(now),
             _ => {}
         }
     }
@@ -181,7 +186,7 @@ pub(super) fn world(subject: Subject) -> World {
     world
 }
 
-pub(super) fn of_history(history: Vec<What>) -> World {
+pub(super) fn of_history(history: Vec<ChangeKind>) -> World {
     world(subject(history))
 }
 
@@ -225,13 +230,13 @@ pub(super) fn acked(at: u64, pid: u32, number: u64, n: u64) -> Line {
 }
 
 /// The life of a task with this history, which a delete has ended.
-pub(super) fn gone(history: Vec<What>) -> BTreeMap<TaskId, Vec<Life>> {
+pub(super) fn gone(history: Vec<ChangeKind>) -> BTreeMap<TaskId, Vec<Life>> {
     let history = subject(history).history;
     let deleted = Change {
         seq: history.len() as u64 + 1,
         at: Timestamp::UNIX_EPOCH,
         task: id(),
-        what: What::Deleted,
+        what: ChangeKind::Deleted,
     };
     let life = Life {
         history,
@@ -241,7 +246,7 @@ pub(super) fn gone(history: Vec<What>) -> BTreeMap<TaskId, Vec<Life>> {
 }
 
 /// A world in which nothing is left but the life of a task that was deleted.
-pub(super) fn of_gone(history: Vec<What>) -> World {
+pub(super) fn of_gone(history: Vec<ChangeKind>) -> World {
     World {
         gone: gone(history),
         ..World::default()

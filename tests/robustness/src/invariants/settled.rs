@@ -1,7 +1,7 @@
 //! In the end every task has ended, for a reason that its history shows, or is parked and held by
 //! nobody.
 
-use windlass::{ActionKind, Code, store::What};
+use windlass::{ActionKind, StateKind, store::ChangeKind};
 
 use super::Found;
 use crate::{
@@ -28,7 +28,7 @@ pub(super) fn check(world: &World) -> Found {
 /// Why an end is not one that this task can have.
 fn ended_wrongly(subject: &Subject) -> Option<String> {
     let code = subject.code().filter(|c| c.is_terminal())?;
-    let Some(What::Moved {
+    let Some(ChangeKind::Moved {
         message,
         to,
         command,
@@ -43,11 +43,11 @@ fn ended_wrongly(subject: &Subject) -> Option<String> {
     let told = command.and_then(|order| subject.command(order));
     let kind = subject.record.task.kind.as_str();
     match code {
-        Code::Killed if told.is_none_or(|c| c.command.kind() != ActionKind::Kill) => {
+        StateKind::Killed if told.is_none_or(|c| c.command.kind() != ActionKind::Kill) => {
             Some("it is killed without a command".to_owned())
         }
-        Code::Failed if !kinds::may_fail(kind) => Some(format!("it failed by {message}")),
-        Code::Completed if told.is_none() => match (subject.job(), subject.count()) {
+        StateKind::Failed if !kinds::may_fail(kind) => Some(format!("it failed by {message}")),
+        StateKind::Completed if told.is_none() => match (subject.job(), subject.count()) {
             (Some(job), count) if count != Some(job.total) => {
                 let total = job.total;
                 Some(format!("its handler completed it at {count:?} of {total}"))
@@ -65,8 +65,8 @@ mod tests {
     use super::super::sample::*;
     use super::*;
 
-    fn kill() -> What {
-        moved(2, ActionKind::Kill, Code::Runnable, Code::Killed)
+    fn kill() -> ChangeKind {
+        moved(2, ActionKind::Kill, StateKind::Runnable, StateKind::Killed)
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
         let history = vec![
             submitted(),
             claimed("a", 2),
-            moved(2, ActionKind::Pause, Code::Runnable, Code::Paused),
+            moved(2, ActionKind::Pause, StateKind::Runnable, StateKind::Paused),
             dropped(2),
         ];
         let mut task = subject(history);
@@ -108,8 +108,8 @@ mod tests {
         let failed = of_history(vec![
             submitted(),
             claimed("a", 2),
-            moved(2, ActionKind::Error, Code::Runnable, Code::Fault),
-            moved(2, ActionKind::Error, Code::Fault, Code::Failed),
+            moved(2, ActionKind::Error, StateKind::Runnable, StateKind::Fault),
+            moved(2, ActionKind::Error, StateKind::Fault, StateKind::Failed),
         ]);
         caught(check(&failed), "it failed by error");
         let early = subject(vec![submitted(), claimed("a", 2), completed(2)]);

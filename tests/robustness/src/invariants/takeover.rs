@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::{
     NodeName,
-    store::{Change, What},
+    store::{Change, ChangeKind},
 };
 
 use super::Found;
@@ -34,7 +34,7 @@ pub fn check(world: &World, within: Within) -> Found {
     for death in deaths(world) {
         for (id, subject) in &world.subjects {
             for (at, change) in subject.history.iter().enumerate() {
-                let What::Claimed { node, fence, .. } = &change.what else {
+                let ChangeKind::Claimed { node, fence, .. } = &change.what else {
                     continue;
                 };
                 let time = change.at.as_microsecond();
@@ -44,13 +44,13 @@ pub fn check(world: &World, within: Within) -> Found {
                 let rest = &subject.history[at + 1..];
                 let lost = rest
                     .iter()
-                    .position(|c| matches!(&c.what, What::Lost { fence: by } if by == fence));
+                    .position(|c| matches!(&c.what, ChangeKind::Lost { fence: by } if by == fence));
                 let Some(lost) = lost else {
                     continue;
                 };
                 let claimed = rest[lost..]
                     .iter()
-                    .find(|c| matches!(c.what, What::Claimed { .. }));
+                    .find(|c| matches!(c.what, ChangeKind::Claimed { .. }));
                 let mut late = |what: &str, change: Option<&Change>, within: Duration| {
                     let took = change.map(|c| c.at.as_microsecond() - death.died);
                     let allowed = i64::try_from(within.as_micros()).unwrap_or(i64::MAX);

@@ -1,6 +1,6 @@
 //! G6: what has ended takes nothing more; only an explicit retry starts it anew.
 
-use windlass::store::What;
+use windlass::store::ChangeKind;
 
 use super::Found;
 use crate::world::World;
@@ -11,15 +11,17 @@ pub(super) fn check(world: &World) -> Found {
         let mut ended = None;
         for change in history {
             match (&change.what, ended) {
-                (What::Retried, Some(_)) => ended = None,
-                (What::Retried, None) => {
+                (ChangeKind::Retried, Some(_)) => ended = None,
+                (ChangeKind::Retried, None) => {
                     found.push((id.clone(), "it was retried while it lived".to_owned()));
                 }
                 (what, Some(end)) => {
                     let how = format!("change {} follows its end ({end}): {what:?}", change.seq);
                     found.push((id.clone(), how));
                 }
-                (What::Moved { to, .. }, None) if to.is_terminal() => ended = Some(change.seq),
+                (ChangeKind::Moved { to, .. }, None) if to.is_terminal() => {
+                    ended = Some(change.seq)
+                }
                 _ => {}
             }
         }
@@ -29,7 +31,7 @@ pub(super) fn check(world: &World) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{ActionKind, Code};
+    use windlass::{ActionKind, StateKind};
 
     use super::super::sample::*;
     use super::*;
@@ -40,7 +42,7 @@ mod tests {
             submitted(),
             claimed("a", 2),
             completed(2),
-            What::Retried,
+            ChangeKind::Retried,
             claimed("a", 5),
         ];
         holds(check(&of_history(history)));
@@ -52,8 +54,13 @@ mod tests {
             claimed("b", 4),
             checkpointed(2),
             dropped(2),
-            What::Commanded { command: 4 },
-            moved(2, ActionKind::Run, Code::Completed, Code::Runnable),
+            ChangeKind::Commanded { command: 4 },
+            moved(
+                2,
+                ActionKind::Run,
+                StateKind::Completed,
+                StateKind::Runnable,
+            ),
         ];
         for what in after {
             let history = vec![submitted(), claimed("a", 2), completed(2), what];
@@ -63,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_retry_of_a_living_task_is_caught() {
-        let history = vec![submitted(), What::Retried];
+        let history = vec![submitted(), ChangeKind::Retried];
         caught(check(&of_history(history)), "retried while it lived");
     }
 

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use windlass::{
     Client, Fence, TaskId,
-    store::{Filter, What},
+    store::{ChangeKind, Filter},
 };
 use windlass_robustness::{
     BoxError, ground,
@@ -183,17 +183,17 @@ fn changes(subject: &Subject) -> Vec<String> {
     let history = subject.history.iter();
     history
         .map(|change| match &change.what {
-            What::Submitted { state } => format!("submitted {state}"),
-            What::Claimed {
+            ChangeKind::Submitted { state } => format!("submitted {state}"),
+            ChangeKind::Claimed {
                 node, abandoned, ..
             } => format!("claimed {node} {abandoned}"),
-            What::Moved {
+            ChangeKind::Moved {
                 message, from, to, ..
             } => format!("{message} {from} {to}"),
-            What::Checkpointed { .. } => "checkpointed".to_owned(),
-            What::Dropped { .. } => "dropped".to_owned(),
-            What::Lost { .. } => "lost".to_owned(),
-            What::Commanded { .. } => "commanded".to_owned(),
+            ChangeKind::Checkpointed { .. } => "checkpointed".to_owned(),
+            ChangeKind::Dropped { .. } => "dropped".to_owned(),
+            ChangeKind::Lost { .. } => "lost".to_owned(),
+            ChangeKind::Commanded { .. } => "commanded".to_owned(),
             other => format!("{other:?}"),
         })
         .collect()

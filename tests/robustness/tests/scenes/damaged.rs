@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use windlass::{
-    Code, Command, TaskId,
-    store::{Filter, What},
+    Command, StateKind, TaskId,
+    store::{ChangeKind, Filter},
 };
 use windlass_robustness::{
     BoxError,
@@ -79,7 +79,7 @@ async fn damage(scene: &mut Scene) -> Result<(), BoxError> {
     .await?;
     kill_together(&mut scene.workers).await?;
     for id in ids.iter().skip(1).step_by(2) {
-        wait_for(scene, id, Code::Completed).await?;
+        wait_for(scene, id, StateKind::Completed).await?;
     }
     let there = list(scene, aside).await?;
     let names: Vec<_> = there.iter().map(|r| &r.task.id).collect();
@@ -116,9 +116,13 @@ fn quarantined_once(world: &mut World, id: &TaskId) -> Vec<String> {
     let (mut aside, mut times) = (false, 0);
     for change in &subject.history {
         match &change.what {
-            What::Quarantined => (aside, times) = (true, times + 1),
-            What::Retried => aside = false,
-            What::Claimed { .. } | What::Moved { .. } | What::Checkpointed { .. } if aside => {
+            ChangeKind::Quarantined => (aside, times) = (true, times + 1),
+            ChangeKind::Retried => aside = false,
+            ChangeKind::Claimed { .. }
+            | ChangeKind::Moved { .. }
+            | ChangeKind::Checkpointed { .. }
+                if aside =>
+            {
                 wrong.push(format!("{id}: {:?} while it was quarantined", change.what));
             }
             _ => {}
@@ -134,7 +138,7 @@ fn quarantined_once(world: &mut World, id: &TaskId) -> Vec<String> {
         Err(e) => return vec![format!("{id} cannot be read: {e}")],
     };
     let served = state.data.as_ref().map(|data| data.get::<Served>("data"));
-    if state.code() != Code::Completed || !matches!(served, Some(Ok(Served { n: 3, .. }))) {
+    if state.code() != StateKind::Completed || !matches!(served, Some(Ok(Served { n: 3, .. }))) {
         wrong.push(format!("{id} did not run to its end: {state:?}"));
     }
     wrong

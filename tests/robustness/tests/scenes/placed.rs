@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::{
-    Code, NewTask,
+    NewTask, StateKind,
     store::{Filter, NodeCommand},
 };
 use windlass_robustness::{
@@ -102,7 +102,7 @@ async fn all_of_x_run(scene: &Scene) -> Result<(), BoxError> {
         async || {
             let nodes = scene.client.nodes().await?;
             let filter = Filter {
-                states: vec![Code::Runnable],
+                states: vec![StateKind::Runnable],
                 labels: vec![(SIDE.into(), Some("x".into()))],
                 ..Filter::default()
             };

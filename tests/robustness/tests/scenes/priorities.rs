@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass::Code;
+use windlass::StateKind;
 use windlass_robustness::{
     BoxError,
     invariants::priorities::{self, QUEUED},
@@ -65,7 +65,7 @@ async fn queue(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     .await?;
     let done = windlass::Command::Complete { result: None };
     scene.traffic.command(&first, "done", done).await?;
-    wait_for(scene, &first, Code::Completed).await?;
+    wait_for(scene, &first, StateKind::Completed).await?;
     settle(scene, PATIENCE).await?;
     let world = scene.end(PATIENCE).await?;
     scene.judge(&world)?;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use windlass::{Client, Code, NewTask, Retry, TaskId, store::Filter};
+use windlass::{Client, NewTask, Retry, StateKind, TaskId, store::Filter};
 use windlass_robustness::{
     BoxError,
     disturb::kill_together,
@@ -48,8 +48,8 @@ async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     }
     submit(scene, (0..SLEEPING).map(|n| task("far", n)).collect()).await?;
     until("all of them have failed or sleep", async || {
-        let failed = count(scene, Code::Failed).await?;
-        let sleeps = count(scene, Code::Sleeping).await?;
+        let failed = count(scene, StateKind::Failed).await?;
+        let sleeps = count(scene, StateKind::Sleeping).await?;
         Ok((failed == FAILING && sleeps == SLEEPING).then_some(()))
     })
     .await?;
@@ -83,10 +83,10 @@ async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
             }
         };
         let holds = match (answer, incarnation) {
-            (Retried::Yes, found) => found == Some((1, Code::Sleeping)),
+            (Retried::Yes, found) => found == Some((1, StateKind::Sleeping)),
             (Retried::Gone, found) => found.is_none(),
-            (Retried::Unknown, None | Some((1, Code::Sleeping))) => true,
-            (Retried::Unknown, found) => found == Some((0, Code::Failed)),
+            (Retried::Unknown, None | Some((1, StateKind::Sleeping))) => true,
+            (Retried::Unknown, found) => found == Some((0, StateKind::Failed)),
         };
         if !holds {
             wrong.push(format!(
@@ -102,7 +102,7 @@ async fn purge(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     scene.judge(&world)
 }
 
-async fn count(scene: &Scene, code: Code) -> Result<usize, BoxError> {
+async fn count(scene: &Scene, code: StateKind) -> Result<usize, BoxError> {
     let filter = Filter {
         states: vec![code],
         ..Filter::default()
@@ -134,7 +134,7 @@ async fn drop_ended(client: &Client, mut rng: fastrand::Rng) -> Result<u64, BoxE
     let store = client.store();
     let mut purged = 0;
     loop {
-        let ended = [Code::Completed, Code::Failed, Code::Killed];
+        let ended = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
         let limit = rng.u32(1..=4);
         let now = store.clock().now();
         let some = store.registry().purge(&ended, now, limit).await?;

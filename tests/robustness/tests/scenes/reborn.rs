@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::timeout;
-use windlass::{Code, TaskId};
+use windlass::{StateKind, TaskId};
 use windlass_robustness::{
     BoxError,
     reuse::{self, KINDS, Serving},
@@ -69,7 +69,7 @@ async fn give_away(scene: &mut Scene) -> Result<(), BoxError> {
         submit_for(scene, id, KINDS[1], "new", serving(word, upto)).await?;
     }
     for id in ids.iter().filter(|id| !meets(id)) {
-        wait_for(scene, id, Code::Completed).await?;
+        wait_for(scene, id, StateKind::Completed).await?;
     }
     until_said(
         scene,
@@ -92,7 +92,7 @@ async fn give_away(scene: &mut Scene) -> Result<(), BoxError> {
     for (id, word) in ids.iter().zip(IDS..) {
         let subject = &world.subjects[id];
         assert_eq!(subject.record.task.kind.as_str(), KINDS[1], "{id}");
-        assert_eq!(subject.code(), Some(Code::Completed), "{id}");
+        assert_eq!(subject.code(), Some(StateKind::Completed), "{id}");
         assert_eq!(world.promised.reused[id], word, "{id}");
     }
     Ok(())

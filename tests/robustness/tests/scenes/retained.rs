@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures::future::try_join_all;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass::{
-    Code, NewTask, Retry, TaskId,
+    NewTask, Retry, StateKind, TaskId,
     store::{Error, Filter},
 };
 use windlass_robustness::{
@@ -78,7 +78,7 @@ async fn prune(scene: &mut Scene, mut rng: fastrand::Rng) -> Result<(), BoxError
     settle(scene, PATIENCE).await?;
     until("what has ended is pruned", async || {
         let ended = Filter {
-            states: vec![Code::Completed, Code::Failed],
+            states: vec![StateKind::Completed, StateKind::Failed],
             ..Filter::default()
         };
         Ok(list(scene, ended).await?.is_empty().then_some(()))

@@ -4,7 +4,7 @@ use std::{env, future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Code, NewTask, TaskId,
+    NewTask, StateKind, TaskId,
     store::{Error, Filter, Page, TaskRecord},
 };
 use windlass_robustness::{
@@ -125,7 +125,7 @@ pub(crate) async fn list(scene: &Scene, filter: Filter) -> Result<Vec<TaskRecord
 }
 
 /// Waits until a task is in a state.
-pub(crate) async fn wait_for(scene: &Scene, id: &TaskId, code: Code) -> Result<(), BoxError> {
+pub(crate) async fn wait_for(scene: &Scene, id: &TaskId, code: StateKind) -> Result<(), BoxError> {
     let what = format!("{id} is {code}");
     until(&what, async || {
         let record = scene.client.get(id).await?;

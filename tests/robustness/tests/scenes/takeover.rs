@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass::{Code, store::Filter};
+use windlass::{StateKind, store::Filter};
 use windlass_robustness::{
     BoxError,
     disturb::kill_together,
@@ -67,7 +67,7 @@ async fn all_run(scene: &Scene) -> Result<(), BoxError> {
     until("every task has an owner that lives", async || {
         let nodes = scene.client.nodes().await?;
         let live = Filter {
-            states: vec![Code::Runnable],
+            states: vec![StateKind::Runnable],
             ..Filter::default()
         };
         let tasks = list(scene, live).await?;
