@@ -16,7 +16,7 @@ pub const MAX_LABELS: usize = 32;
 pub const MAX_LABEL_BYTES: usize = 128;
 
 /// A unit of work as it was submitted. Nothing of it changes later; what does is its
-/// [`TaskState`](crate::State).
+/// [`TaskState`](crate::TaskState).
 ///
 /// # Example
 ///

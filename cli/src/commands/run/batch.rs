@@ -244,7 +244,7 @@ impl Batch {
                 self.report.count_completed(lines);
             }
             ChangeKind::Moved { to, .. } if to.is_terminal() => {
-                self.look_up_one(&change.task).await?
+                self.look_up_one(&change.task).await?;
             }
             ChangeKind::Moved { to, .. } => live.state = to,
             ChangeKind::Claimed { .. } => live.claimed = true,
