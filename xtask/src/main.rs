@@ -7,6 +7,7 @@
 
 mod interop;
 mod mutants;
+mod pictures;
 mod tools;
 
 use std::{
@@ -24,13 +25,15 @@ The chores of the windlass workspace:
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
                             gives Metafora; with --if-available it is left out, and says so, without
   cargo xtask verify        formatting, lints, docs, licences: checks all, writes nothing
-  cargo xtask fix           formats, and applies what the lints can mend by themselves
+  cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine` or `library` for one of both
+  cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
+                            shows commands that are run for it
 ";
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Some("bench") => bench(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
+        Some("pictures") => pictures::pictures(&rest),
         _ => {
             print!("{HELP}");
             return if chore.is_none() {
