@@ -86,7 +86,7 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
 /// The options and variables that the examples of services give exist; their times fit each other.
 #[test]
 fn the_examples_of_services_use_what_there_is() {
-    let (cli, operations) = (read("docs/cli.md"), read("docs/operations.md"));
+    let (cli, operations) = (read("docs/cli.md"), read("docs/operations-etcd.md"));
     let unit = read("examples/systemd/windlass-worker.service");
     let yaml = read("examples/kubernetes/worker.yaml");
     let all = format!("{unit}\n{}\n{yaml}", read("examples/systemd/worker.env"));
