@@ -285,7 +285,9 @@ fn every_step_of_the_paths_of_the_architecture_exists() {
         };
         let has = |file: &PathBuf| {
             let text = read(file.to_str().unwrap());
-            ["(", "<"].iter().any(|end| text.contains(&format!("fn {function}{end}")))
+            ["(", "<"]
+                .iter()
+                .any(|end| text.contains(&format!("fn {function}{end}")))
         };
         assert!(files.iter().filter(in_place).any(has), "{step}");
         checked += 1;
