@@ -1,5 +1,5 @@
-//! Varies `countdown`: the states in a store of one's own, a folder of JSON files. The suite that
-//! `tests/own_state_store.rs` runs on it is the one that every state store is held to.
+//! Varies `countdown`: the states in a custom store, a folder of JSON files. It passes the suite of
+//! every state store (`tests/own_state_store.rs`).
 //!
 //! ```sh
 //! cargo run --example own_state_store
