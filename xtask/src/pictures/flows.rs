@@ -66,7 +66,7 @@ const CLAIM: Flow = Flow {
     lanes: &[
         ("store", "src/store"),
         ("A: watch, due index", "src/runner/due.rs"),
-        ("A: engine", "src/runner/engine/claims.rs"),
+        ("A: engine", "src/runner/engine"),
         ("A: handler", "your code"),
         ("node B", "another node"),
     ],
