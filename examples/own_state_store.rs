@@ -93,7 +93,7 @@ impl JsonFolder {
         }
     }
 
-    /// Puts a file in the place of another: whatever happens, the old or the new one is there, whole.
+    /// Puts a file in the place of another: after a crash, the old or the new one exists, whole.
     fn replace(&self, file: &Path, text: &[u8]) -> io::Result<()> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;

@@ -167,7 +167,7 @@ fn every_path_in_the_documents_exists() {
     assert!(checked > 50, "{checked} paths were found");
 }
 
-/// A function, a field, a method: whatever has an underscore or a path.
+/// A function, a field, a method: a name with an underscore or a path.
 #[test]
 fn every_identifier_in_the_documents_is_in_the_sources() {
     let sources = sources();

@@ -24,7 +24,7 @@ The chores of the windlass workspace:
 
   cargo xtask test [ARGS]   every test there is; ARGS go to cargo test
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
-                            gives Metafora; with --if-available it is left out, and says so, without
+                            serves Metafora; with --if-available it is skipped without them, and says so
   cargo xtask verify [CHECKS]
                             formatting, lints, features, docs, msrv, licences: checks all or those
                             that are named, writes nothing
@@ -101,7 +101,7 @@ fn test(args: &[String]) -> Result<(), String> {
     for server in others {
         run(
             &format!(
-                "cargo test of what depends on the version of etcd (etcd: {})",
+                "cargo test of the tests that depend on the version of etcd (etcd: {})",
                 server.display()
             ),
             // The packages and features are those of the first run: cargo builds nothing again.
@@ -117,8 +117,8 @@ fn test(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The modules of `tests/etcd/` whose results do not depend on the version of the server: what they
-/// test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
+/// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
+/// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
 const SAME_ON_EVERY_ETCD: [&str; 10] = [
     "bad_input::",
     "combining::",

@@ -41,7 +41,7 @@ pub(crate) fn verify(names: &[String]) -> Result<(), String> {
     }
 }
 
-/// Cargo with these arguments and what the build with etcd needs.
+/// Cargo with these arguments, and with protoc for the build with etcd.
 fn cargo_with(protoc: &Path, args: &[&str]) -> Command {
     let mut cargo = cargo();
     cargo.env("PROTOC", protoc).args(args);
@@ -88,8 +88,8 @@ fn check_docs(protoc: &Path, failed: &mut Vec<String>) {
     note("docs", doc.env("RUSTDOCFLAGS", "-Dwarnings"), failed);
 }
 
-/// What users build and the workspace with all features never does.
-const FEATURES_ALONE: [(&str, &str); 4] = [
+/// The builds of users, which the build of the workspace with all features does not contain.
+const FEATURES_ALONE: [(&str, &str); 6] = [
     ("the library by default", "-p windlass"),
     (
         "the library without its default features",
@@ -99,10 +99,18 @@ const FEATURES_ALONE: [(&str, &str); 4] = [
         "the library with etcd and without SQLite",
         "-p windlass --no-default-features --features etcd",
     ),
+    (
+        "the library with the conformance suite alone",
+        "-p windlass --no-default-features --features conformance",
+    ),
+    (
+        "the library with the helpers for tests alone",
+        "-p windlass --no-default-features --features testing",
+    ),
     ("the command line by default", "-p windlass-cli"),
 ];
 
-/// The stated minimum (`rust-version`) holds if its own compiler takes the code.
+/// The stated minimum (`rust-version`) holds if its own compiler accepts the code.
 fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
     let stated = env!("CARGO_PKG_RUST_VERSION");
     let version = |command: &mut Command| {

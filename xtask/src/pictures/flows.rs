@@ -1,4 +1,4 @@
-//! Who does what, in order: a column for each part, time downwards.
+//! Sequence diagrams: a column for each part, time downwards.
 
 use super::svg::{BLUE, Drawing, Frame, INK, Label, MUTED};
 
@@ -9,9 +9,9 @@ type Lane = (&'static str, &'static str);
 enum Step {
     /// A call or an answer from one part to another.
     Call(usize, usize, &'static str),
-    /// What a part does by itself: its lines.
+    /// Work of one part: its lines.
     Work(usize, &'static [&'static str]),
-    /// What holds for all that follows.
+    /// A heading of the steps that follow.
     Part(&'static str),
 }
 

@@ -42,7 +42,7 @@ const EDGES: [Edge; 16] = [
     ("live", "killed", &[(400, 450), (400, 500)], (400, 480)),
 ];
 
-/// What each state and message lead to, without those that lead nowhere.
+/// The messages of each edge (from, to) of the table.
 fn rows(page: &str) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
     let table = page.split("<!-- table").nth(1);
     let table = table.and_then(|rest| rest.split("<!-- end of table").next());

@@ -97,7 +97,7 @@ impl Drawing {
         ));
     }
 
-    /// A text that covers what is drawn below it.
+    /// A text on a background of its own, over the lines that it crosses.
     pub(super) fn covering(&mut self, label: &Label<'_>) {
         let (width, (x, y)) = (label.width(), label.at);
         let left = match label.anchor {

@@ -92,7 +92,7 @@ const FILES: [&str; 6] = [
     "omega.csv",
 ];
 
-/// A folder with a shell, and what was typed and printed in it.
+/// A folder, and the commands and their output in it.
 struct Session<'a> {
     program: &'a Path,
     folder: PathBuf,
@@ -110,7 +110,7 @@ impl Session<'_> {
         command
     }
 
-    /// What the command prints, on both streams, in the order of its lines.
+    /// The output of the command on both streams, in the order of its lines.
     fn output(&self, mut command: Command) -> Result<String, String> {
         let (path, fault) = (self.folder.join("output"), could_not("run a command"));
         let file = File::create(&path).map_err(&fault)?;
