@@ -1,19 +1,40 @@
 //! The persisted JSON forms, apart from the types that the rest of the crate works with.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
     TaskState, TaskStatus, state::LastCommand,
 };
 
+/// Reads and writes a type as its record.
+macro_rules! stored_as {
+    ($name:ty, $record:ty) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                <$record>::from(self.clone()).serialize(to)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let record = <$record>::deserialize(from)?;
+                record.try_into().map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+stored_as!(TaskState, StateRecord);
+stored_as!(Command, CommandRecord);
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct StateRecord {
+struct StateRecord {
     state: StateKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
@@ -124,7 +145,7 @@ impl TryFrom<StateRecord> for TaskState {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct CommandRecord {
+struct CommandRecord {
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<String>,

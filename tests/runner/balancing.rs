@@ -273,7 +273,7 @@ async fn fair_nodes_share_each_kind_with_the_nodes_that_run_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
+async fn a_node_balances_on_command_and_moves_no_parked_task() {
     let world = World::new().await;
     let asked = Arc::new(AtomicU32::new(0));
     #[derive(Debug)]
@@ -332,7 +332,7 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_node_balances_when_it_is_told_to_and_takes_nothing_back() {
+async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
     #[derive(Debug)]
     struct All;
     impl Balancer for All {

@@ -19,7 +19,7 @@ async fn listed(world: &World, node: &Runner) {
 }
 
 /// What the node answers to a command.
-async fn told(world: &World, order: u64) -> String {
+async fn outcome_of(world: &World, order: u64) -> String {
     let look = || async { world.client.node_outcome(order).await.unwrap() };
     world
         .until("it answers", || async { look().await.is_some() })
@@ -29,7 +29,7 @@ async fn told(world: &World, order: u64) -> String {
 
 /// A task is deleted and submitted anew as something else while the node's watch is behind.
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_what_the_node_does_not_run_is_given_back() {
+async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
     let labelled = NewTask::new("a").label("zone", "x");
     let other_kind = NewTask::new("b").label("zone", "x");
     for then in [other_kind, NewTask::new("a")] {
@@ -68,7 +68,7 @@ async fn a_claim_of_what_the_node_does_not_run_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_it() {
+async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it() {
     let world = World::new().await;
     let one = world.node("one").handler("a", completes);
     let one = one.start().await.unwrap();
@@ -107,7 +107,7 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     assert!(node.snapshot().await.unwrap().tasks.is_empty());
     let stop = NodeCommand::StopTask { task: id.clone() };
     let sent = world.client.command_node(node.node(), stop.clone()).await;
-    let released = told(&world, sent.unwrap()).await;
+    let released = outcome_of(&world, sent.unwrap()).await;
     assert_eq!(released, "released");
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 
@@ -120,6 +120,6 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     };
     let sent = world.client.command_node(node.node(), stop).await;
     world.client.delete(&other).await.unwrap();
-    let answer = told(&world, sent.unwrap()).await;
+    let answer = outcome_of(&world, sent.unwrap()).await;
     assert_eq!(answer, "the task is not on this node");
 }

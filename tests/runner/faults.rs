@@ -109,7 +109,7 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
+async fn a_claim_whose_answer_was_lost_is_made_again_after_a_list() {
     let world = World::new().await;
     let node = world
         .node("n")
@@ -146,7 +146,7 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
 
 /// The list tells of the claim before its answer is known to be lost.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_list_tells_before_its_answer_is_lost_is_made_anew() {
+async fn a_claim_that_the_list_names_before_its_answer_is_lost_is_made_again() {
     let world = World::new().await;
     let node = world
         .node("n")
@@ -325,7 +325,7 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
+async fn a_node_with_a_store_wait_waits_for_an_absent_store() {
     let world = World::new().await;
     let handler = |_: TaskContext| async { Message::complete() };
     let node = |name: &str| world.node(name).lease_ttl(secs(15)).handler("k", handler);

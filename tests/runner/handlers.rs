@@ -38,7 +38,7 @@ async fn a_result_comes_back_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
+async fn data_goes_from_run_to_run_and_a_long_sleep_releases_the_claim() {
     let world = World::new().await;
     let _node = world
         .node("n")

@@ -22,7 +22,7 @@ async fn obeys(task: TaskContext) -> Message {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_gives_everything_back_and_costs_no_attempt() {
+async fn a_shutdown_releases_every_task_and_costs_no_attempt() {
     let world = World::new().await;
     let first = world
         .node("first")

@@ -290,7 +290,7 @@ impl Engine {
         let until = Instant::now() + LEFT_ALONE;
         self.ignored.insert(claim.task.clone(), (order, until));
         state.version = state.version.saturating_add(1);
-        let write = Write::giving_back(state);
+        let write = Write::releasing(state);
         let nobody = self.next_slot;
         self.next_slot += 1;
         self.batch.push((nobody, Commit { claim, write }));
