@@ -31,8 +31,10 @@ pub(super) struct Keeper {
     pub(super) wanted: watch::Receiver<Wanted>,
 }
 
-/// How long before the store can let the lease end it counts as lost here.
-pub(super) fn margin(ttl: Duration) -> Duration {
+/// Returns how long before its end a node counts its lease as lost, and has stopped its handlers. A
+/// process that outlives a node, and ends the processes that the node has started, has at least this
+/// time for it.
+pub fn lease_margin(ttl: Duration) -> Duration {
     (ttl / 5).min(Duration::from_secs(3))
 }
 
@@ -47,12 +49,12 @@ pub(super) async fn join(
     let asked = Instant::now();
     let lease = coordinator.join(spec, ttl).await?;
     if asked.elapsed() < ttl / 3 {
-        return Ok((lease, asked + ttl - margin(ttl)));
+        return Ok((lease, asked + ttl - lease_margin(ttl)));
     }
     let asked = Instant::now();
     let renewed = timeout(ttl / 3, coordinator.renew(&lease, &NodeStatus::default())).await;
     let failed = match renewed {
-        Ok(Ok(())) => return Ok((lease, asked + ttl - margin(ttl))),
+        Ok(Ok(())) => return Ok((lease, asked + ttl - lease_margin(ttl))),
         Ok(Err(e)) if e.is_retryable() => e,
         // It had ended already; the next one may be quicker.
         Ok(Err(_)) => Error::unavailable("join", "the answer came after the lease"),
@@ -163,7 +165,7 @@ impl Keeper {
             };
             match renewed {
                 Ok(Ok(())) => {
-                    let renewed = asked + self.ttl - margin(self.ttl);
+                    let renewed = asked + self.ttl - lease_margin(self.ttl);
                     // One that was answered after its time comes too late, also when the answer was
                     // there before anybody looked (the process stood still): the engine may have
                     // stopped the handlers already. Whoever looks first decides for both.

@@ -315,7 +315,7 @@ async fn a_node_balances_on_command_and_moves_no_parked_task() {
     world
         .until("it answers", || async {
             world.client.node_outcome(order).await.unwrap().as_deref()
-                == Some("balanced: 0 tasks given back")
+                == Some("balanced: 0 tasks released")
         })
         .await;
     world
@@ -366,7 +366,7 @@ async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
         })
         .await;
     let answer = world.client.node_outcome(order).await.unwrap();
-    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks given back"));
+    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks released"));
     tokio::time::sleep(secs(60)).await;
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 }
