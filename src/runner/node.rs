@@ -23,8 +23,9 @@ use crate::store::Error;
 /// # Flow
 ///
 /// 1. [`Runner::builder`] names the node and its handlers; [`Builder::start`](super::Builder::start) joins the namespace.
-/// 2. The node lists the tasks, then watches: whatever is due and has room is claimed and run.
-/// 3. [`shutdown`](Self::shutdown) gives everything back and leaves.
+/// 2. The node lists the tasks, then watches. It claims and runs the tasks that are due, within its
+///    slots.
+/// 3. [`shutdown`](Self::shutdown) releases every task and leaves.
 ///
 /// # Guarantees
 ///
@@ -33,7 +34,7 @@ use crate::store::Error;
 ///
 /// # Caveats
 ///
-/// It needs a multi-threaded tokio runtime to be in time when handlers block.
+/// When handlers block, the node is in time only on a multi-threaded tokio runtime.
 ///
 /// # Example
 ///
@@ -83,7 +84,7 @@ impl Runner {
         self.failure.get().cloned()
     }
 
-    /// What the node is doing; `None` when it has stopped.
+    /// Returns what the node is doing; `None` when it has stopped.
     pub async fn snapshot(&self) -> Option<Snapshot> {
         let (tx, rx) = oneshot::channel();
         self.request(Control::Snapshot(tx));
@@ -104,7 +105,7 @@ impl Runner {
         })
     }
 
-    /// Claims nothing more; what runs goes on.
+    /// Stops claiming. Tasks that run go on.
     pub fn freeze(&self) {
         self.request(Control::Freeze);
     }
@@ -114,9 +115,9 @@ impl Runner {
         self.request(Control::Unfreeze);
     }
 
-    /// Claims nothing more and gives everything back; returns when the node is empty. It stays, and
-    /// [`unfreeze`](Self::unfreeze) makes it work again; when that comes before the node is empty,
-    /// this returns at once ([`snapshot`](Self::snapshot) tells what the node has).
+    /// Stops claiming and releases every task; returns when the node is empty. The node stays, and works
+    /// again after [`unfreeze`](Self::unfreeze). An unfreeze before the node is empty ends this call at
+    /// once ([`snapshot`](Self::snapshot) shows the tasks that the node has).
     pub async fn drain(&self) {
         let (tx, rx) = oneshot::channel();
         self.request(Control::Drain(tx));
@@ -124,16 +125,16 @@ impl Runner {
         let _ = rx.await;
     }
 
-    /// Stops: claims nothing more, asks every handler to give its task back, aborts those that have
-    /// not within their grace, ends the lease. Returns when all that is done.
+    /// Stops: claims no more tasks, asks every handler to release its task, aborts handlers at the end of
+    /// their grace, and ends the lease. Returns when the lease has ended.
     pub async fn shutdown(mut self) {
         self.request(Control::Shutdown);
         self.wait().await;
     }
 
-    /// Stops at once: every handler is aborted, its task is given back as it was last persisted,
-    /// and the lease is ended. When the store does not answer, it is not waited for longer than about
-    /// ten seconds: what is not given back by then is free when the lease has ended.
+    /// Stops at once: aborts every handler, releases its task as it was last persisted, and ends the
+    /// lease. When the store does not answer, it is not waited for longer than about
+    /// ten seconds: a task that is not released by then is free when the lease has ended.
     pub async fn abort(mut self) {
         self.request(Control::Abort);
         self.wait().await;

@@ -1,4 +1,4 @@
-//! Several nodes: who takes a free task, and who gives what back.
+//! Several nodes: which node takes a free task, and which tasks a node releases for others.
 
 use std::sync::{
     Arc,
@@ -177,7 +177,7 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     assert_eq!(claims(&nodes).await, shared);
 }
 
-/// A node that has too much gave it back again and again, though nobody else could take it.
+/// A node with too many tasks released them again and again, though no other node could take them.
 #[tokio::test(start_paused = true)]
 async fn fair_nodes_keep_what_no_other_can_take() {
     for same_kind in [false, true] {
@@ -361,7 +361,7 @@ async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
         .await
         .unwrap();
     world
-        .until("it is given back", || async {
+        .until("it is released", || async {
             world.client.get(&id).await.unwrap().node.is_none()
         })
         .await;

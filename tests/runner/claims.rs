@@ -27,7 +27,7 @@ async fn outcome_of(world: &World, order: u64) -> String {
     look().await.unwrap()
 }
 
-/// A task is deleted and submitted anew as something else while the node's watch is behind.
+/// A task is deleted and submitted again as another kind while the node's watch is behind.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
     let labelled = NewTask::new("a").label("zone", "x");
@@ -61,7 +61,7 @@ async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
         let done = tokio::time::timeout(secs(60), world.client.wait(&id)).await;
         assert!(done.expect("it is stuck").unwrap().is_completed());
         let last = world.client.get(&id).await.unwrap().state.unwrap();
-        assert_eq!(last.claims, 2, "one of them to give it back");
+        assert_eq!(last.claims, 2, "one of them to release it");
         assert_eq!(world.faults.calls(Operation::Claim), 2);
         two.shutdown().await;
     }
@@ -94,7 +94,7 @@ async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
-/// The answer to the claim comes late: the node is told to stop a task of which it does not know yet
+/// The answer to the claim comes late: a node command stops a task that the node does not know yet
 /// that it has it.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
@@ -111,7 +111,7 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     assert_eq!(released, "released");
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 
-    // One that comes to nothing is told as what it is.
+    // A stop of a task that is not here gets that outcome.
     let lost = Fault::LostLate(secs(2));
     world.faults.fail(Operation::Claim, lost, 1);
     let other = world.running("k").await;

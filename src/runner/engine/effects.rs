@@ -182,7 +182,7 @@ impl Engine {
 
     fn signal(&mut self, id: SlotId, signal: Signal) {
         if let Some(run) = self.slots.get(id).and_then(|s| s.run.as_ref()) {
-            run.signals.tell(signal);
+            run.signals.deliver(signal);
         }
     }
 

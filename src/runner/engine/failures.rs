@@ -10,7 +10,7 @@ use windlass_statemachine::{FailedAttempt, Kind, Message, StateKind, machine::Wr
 use super::{Engine, slot::Run};
 use crate::runner::{input::SlotId, reports::REPORTS};
 
-/// A handler that runs without any effect is reported once in so many runs.
+/// After how many runs a handler that runs without any effect is reported again.
 const REPORT_EVERY: u32 = 100;
 
 /// The failed attempt that a write stores, if it stores one.
