@@ -1,33 +1,12 @@
 //! The persisted JSON forms, apart from the types that the rest of the crate works with.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
     TaskState, TaskStatus, state::LastCommand,
 };
-
-/// Reads and writes a type as its record.
-macro_rules! stored_as {
-    ($name:ty, $record:ty) => {
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                <$record>::from(self.clone()).serialize(to)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let record = <$record>::deserialize(from)?;
-                record.try_into().map_err(de::Error::custom)
-            }
-        }
-    };
-}
-
-stored_as!(TaskState, StateRecord);
-stored_as!(Command, CommandRecord);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -72,6 +51,19 @@ struct StateRecord {
     last_command: Option<LastCommand>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
+}
+
+impl Serialize for TaskState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        StateRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = StateRecord::deserialize(deserializer)?;
+        Self::try_from(record).map_err(serde::de::Error::custom)
+    }
 }
 
 impl From<TaskState> for StateRecord {
@@ -155,6 +147,19 @@ struct CommandRecord {
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
+}
+
+impl Serialize for Command {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        CommandRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = CommandRecord::deserialize(deserializer)?;
+        Self::try_from(record).map_err(serde::de::Error::custom)
+    }
 }
 
 impl From<Command> for CommandRecord {
