@@ -232,7 +232,7 @@ impl Call {
         let mut deliver = |made: usize| {
             if made >= self.after_checkpoints {
                 for signal in pending.take().into_iter().flatten() {
-                    signals.tell(signal);
+                    signals.deliver(signal);
                 }
             }
         };

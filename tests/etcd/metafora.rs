@@ -248,7 +248,7 @@ async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
     .await;
     assert_eq!(client.get(&id).await.unwrap().state.unwrap().claims, 0);
     assert!(metafora.get("tasks/m/props").await.is_none());
-    // An operator's word starts it anew.
+    // An operator's word starts it again.
     client.retry(&id).await.unwrap();
     runs_on(&client, "m", "n").await;
     node.shutdown().await;

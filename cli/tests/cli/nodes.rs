@@ -24,7 +24,7 @@ async fn nodes_are_listed_and_steered() {
         (vec!["unfreeze", "n1"], "unfrozen"),
         (vec!["stop-task", "n1", "a"], "released"),
         (vec!["drain", "n1"], "drained"),
-        (vec!["balance", "n1"], "balanced: 0 tasks given back"),
+        (vec!["balance", "n1"], "balanced: 0 tasks released"),
     ] {
         let words = [&["node"], &command[..], &["--wait", "--timeout", "30s"]].concat();
         let told = env.json(&words);

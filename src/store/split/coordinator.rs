@@ -92,7 +92,7 @@ impl Split {
         let mut state = claimed.state;
         state.version = state.version.saturating_sub(1);
         state.claims = state.claims.saturating_sub(1);
-        let write = Write::giving_back(state);
+        let write = Write::releasing(state);
         let claim = claimed.claim;
         // When that fails as well, the claim ends with the lease or is claimed anew by it.
         let _ = self.coordinator.commit(vec![Commit { claim, write }]).await;

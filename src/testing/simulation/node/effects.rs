@@ -71,7 +71,7 @@ impl Node {
             Effect::Signal(signal) => {
                 if let Some(run) = &mut slot.run {
                     run.waiting = false;
-                    run.signals.tell(signal);
+                    run.signals.deliver(signal);
                 }
             }
             Effect::Abort => {
