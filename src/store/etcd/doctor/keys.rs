@@ -284,7 +284,7 @@ impl KeyCheck {
             ),
             Finding::none_of(
                 "keys",
-                warning("keys of unknown form"),
+                warning("unknown keys"),
                 &namespace.malformed,
                 0,
                 "another program writes into this namespace: give each program its own",
