@@ -64,7 +64,7 @@ async fn unclaimed(events: &mut EventStream) {
 
 /// Nothing but the watch is at work, and the lost lease is told within a second of its end.
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_told_in_paused_time() {
+async fn a_lost_lease_is_reported_in_paused_time() {
     let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
     let clock = Arc::new(TokioClock::new(start));
     let store = memory(clock.clone());

@@ -52,7 +52,7 @@ async fn a_zombie_is_fenced() {
 }
 
 #[tokio::test]
-async fn another_node_is_told_of_the_loss_though_nobody_writes() {
+async fn another_node_learns_of_the_loss_without_a_write() {
     let file = file();
     let b = file.open().await;
     let other = join(&b, "b").await;

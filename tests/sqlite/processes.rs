@@ -121,7 +121,7 @@ async fn many_writers_of_both_lose_nothing_and_the_feed_has_no_gap() {
 }
 
 #[tokio::test]
-async fn a_replaced_task_is_told_as_it_is_now() {
+async fn a_replaced_task_is_reported_as_it_is_now() {
     let file = file();
     let (a, b) = (file.open().await, file.open().await);
     let lease = join(&a, "a").await;

@@ -81,7 +81,7 @@ async fn fences_and_orders_go_on_growing_after_everything_was_pruned() {
 }
 
 #[tokio::test]
-async fn a_feed_that_was_behind_is_told_so() {
+async fn a_feed_behind_pruned_history_is_refused() {
     let file = file();
     let store = file.open().await;
     submit(&store, "first").await;

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_that_is_not_given_is_told_with_the_reason() {
+    fn a_module_that_is_not_served_is_reported_with_the_reason() {
         let said = "go: downloading a.example/b v1.0.0\n\
             go: c.example/d@v0.0.0-2026: reading https://proxy.example/c: 403 Forbidden\n\
             \tserver response: not available\n\

@@ -50,7 +50,7 @@ async fn nodes_are_listed_and_steered() {
 /// Whether somebody is there to do it is only noted: what was done is told, though the nodes cannot be
 /// read. A script that loses the ids would submit again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_done_is_told_though_the_nodes_cannot_be_read() {
+async fn results_are_printed_though_the_nodes_cannot_be_read() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.sql("UPDATE leases SET spec = 'spoiled'");

@@ -109,7 +109,7 @@ async fn wait_prints_the_result_and_its_exit_code_says_whether_it_completed() {
 }
 
 #[test]
-fn a_bad_line_is_told_by_its_number_and_nothing_after_it_is_submitted() {
+fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
     let env = Env::new();
     let file = env.write(
         "tasks.jsonl",
@@ -242,7 +242,7 @@ async fn a_wait_for_lines_reports_attempts_that_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wait_tells_of_attempts_that_fail() {
+async fn wait_reports_failed_attempts() {
     let env = Env::new();
     let node = env.node("n1").await;
     let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
@@ -267,7 +267,7 @@ async fn wait_tells_of_attempts_that_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wait_tells_when_the_next_attempt_is_and_how_many_are_left() {
+async fn wait_reports_when_the_next_attempt_is_and_how_many_are_left() {
     let env = Env::new();
     let node = env.node("n1").await;
     let retry = r#"{"policy":"strikes","sleep":"100ms"}"#;

@@ -1,4 +1,4 @@
-//! Waiting for what must come, with a deadline instead of a blind sleep.
+//! Waits for events and answers, with a deadline.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::kit::DEADLINE;
 use crate::store::{Event, EventStream, TaskView};
 
-/// Asks until there is an answer.
+/// Calls `ask` until it returns an answer.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -37,7 +37,7 @@ impl Watcher {
         }
     }
 
-    /// The next event; `None` when the stream has ended.
+    /// Returns the next event; `None` when the stream has ended.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -48,7 +48,7 @@ impl Watcher {
         }
     }
 
-    /// The events until none has come for `quiet`, or the stream has ended.
+    /// Returns the events until none comes for `quiet`, or the stream ends.
     pub(super) async fn rest(&mut self, quiet: Duration) -> Vec<Event> {
         let mut rest: Vec<Event> = self.ready.drain(..).collect();
         while let Ok(Some(batch)) = tokio::time::timeout(quiet, self.stream.next()).await {
@@ -57,25 +57,25 @@ impl Watcher {
         rest
     }
 
-    /// Reads on until an event is meant.
+    /// Reads events until `matching` returns a value for one.
     pub(super) async fn until<T>(
         &mut self,
         what: &str,
-        mut is_meant: impl FnMut(&Event) -> Option<T>,
+        mut matching: impl FnMut(&Event) -> Option<T>,
     ) -> T {
         let started = Instant::now();
         loop {
             let Some(event) = self.next().await else {
                 panic!("{what}: the watch ended before it was reported");
             };
-            if let Some(found) = is_meant(&event) {
+            if let Some(found) = matching(&event) {
                 return found;
             }
             assert!(started.elapsed() < DEADLINE, "{what}: not reported in time");
         }
     }
 
-    /// The tasks of the list that a watch begins with.
+    /// Returns the tasks of the list that a watch begins with.
     pub(super) async fn listed(&mut self) -> Vec<TaskView> {
         let first = self.next().await;
         assert!(
@@ -93,21 +93,21 @@ impl Watcher {
         views
     }
 
-    /// Reads on until a task is reported as it should be.
+    /// Reads events until a task is reported that matches.
     pub(super) async fn task(
         &mut self,
         text: &str,
         what: &str,
-        is_meant: impl Fn(&TaskView) -> bool,
+        matches: impl Fn(&TaskView) -> bool,
     ) -> TaskView {
         self.until(what, |event| match event {
-            Event::Task(view) if view.id.as_str() == text && is_meant(view) => Some(view.clone()),
+            Event::Task(view) if view.id.as_str() == text && matches(view) => Some(view.clone()),
             _ => None,
         })
         .await
     }
 
-    /// Reads on until a task is reported to be gone.
+    /// Reads events until a task is reported as gone.
     pub(super) async fn gone(&mut self, text: &str) {
         self.until("the end of a task", |event| {
             matches!(event, Event::Gone { id, .. } if id.as_str() == text).then_some(())
