@@ -1,4 +1,4 @@
-//! What is typed: the commands, and readers for durations, times and labels.
+//! The command line: its commands, and parsers of durations, times and labels.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
     global::Global,
 };
 
-/// Durable tasks, on one SQLite file or on etcd: submit them, watch them, steer them. Every step of a
-/// task is stored before the next one happens, so nothing that a crash does can take it back.
+/// Runs durable tasks on one SQLite file or on etcd. Every step of a task is stored before the next
+/// one begins, so a crash loses no step that was stored.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -33,74 +33,75 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Work through a list of commands; started again, it goes on where it was
+    /// Run a list of commands; started again, continue where it stopped
     Run(commands::run::Args),
-    /// Run commands that are submitted as tasks, until it is stopped
+    /// Run submitted commands until stopped
     Worker(commands::worker::Args),
-    /// Submit a task, or many
+    /// Submit one task, or many
     Submit(commands::submit::Args),
     /// List tasks
     List(commands::list::Args),
-    /// Show everything about one task
+    /// Show all details of one task
     Get(commands::get::Args),
-    /// Print what a task has printed
+    /// Print the output of a task
     Logs(commands::logs::Args),
-    /// Show what happens, as it happens
+    /// Print changes of tasks as they happen
     Watch(commands::watch::Args),
-    /// Make tasks wait until they are resumed
+    /// Pause tasks until they are resumed
     #[command(after_help = steer::PAUSE)]
     Pause(steer::Args),
-    /// Run tasks that are paused, or asleep (sends run)
+    /// Resume paused or sleeping tasks (sends the command run)
     #[command(after_help = steer::RESUME)]
     Resume(steer::Args),
-    /// Send tasks to sleep
+    /// Let tasks sleep until a time
     #[command(after_help = steer::SLEEP)]
     Sleep(steer::SleepArgs),
-    /// Make nodes give tasks back, for others (or themselves) to go on
+    /// Release the claims of tasks; any node may claim them again
     #[command(after_help = steer::RELEASE)]
     Release(steer::Args),
-    /// Ask running tasks to persist what they have
+    /// Ask running tasks for a checkpoint
     #[command(after_help = steer::CHECKPOINT)]
     Checkpoint(steer::Args),
-    /// End tasks as completed
+    /// End tasks in the state completed
     #[command(after_help = steer::COMPLETE)]
     Complete(steer::CompleteArgs),
-    /// End tasks for good
+    /// End tasks in the state killed
     #[command(after_help = steer::KILL)]
     Kill(steer::Args),
-    /// Start ended tasks anew, with the data they had
+    /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),
-    /// Delete tasks with all that belongs to them; one that runs is stopped
+    /// Delete tasks with their state and history; running ones are stopped
     Delete(commands::delete::Args),
-    /// Delete what ended long ago
+    /// Delete tasks that ended long ago
     Purge(commands::purge::Args),
     /// Copy all tasks of one store into another
     Copy(commands::copy::Args),
-    /// Look whether the store is as it should be
+    /// Check the store's health
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state
     Stats(commands::stats::Args),
-    /// List the nodes that live
+    /// List live nodes
     Nodes(commands::nodes::Args),
-    /// Steer a node
+    /// Send a command to a node
     Node(commands::node::Args),
-    /// Print a script that completes what you type, for your shell
+    /// Print a completion script for your shell
     Completions(commands::completions::Args),
 }
 
 impl Cli {
-    /// Reads the words of the command line, and the settings of the configuration file behind them.
+    /// Parses the command line, with the settings of the configuration file as its defaults.
     ///
     /// # Errors
     ///
-    /// The failure with which the program ends; help and the version come as one too, with exit code 0.
+    /// The failure with which the program ends. Help and the version are returned as one too, with
+    /// exit code 0.
     pub(crate) fn read() -> Result<Self, ExitCode> {
         let words = || std::env::args_os();
         let typed = Self::command()
             .try_get_matches_from(words())
             .and_then(|matches| Self::from_arg_matches(&matches))
             .map_err(|e| {
-                // A reader that went away is no reason to complain.
+                // A closed pipe is not an error.
                 let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
                 let _ = without_environment(e).print();
                 code
@@ -111,7 +112,7 @@ impl Cli {
         let Some(config) = config else {
             return Ok(typed);
         };
-        // The settings are the defaults of a second reading: what was typed stands above them.
+        // The settings are the defaults of a second parse: typed options take precedence.
         let read = config
             .apply(command)
             .try_get_matches_from(words())

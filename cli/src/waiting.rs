@@ -1,4 +1,4 @@
-//! Waiting with a limit, also for a store that is away, and saying so when there is nobody to wait for.
+//! Waits with a time limit, also for an unavailable store, and notes when no node can end the wait.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{args::duration, exit::Failure, output::Output, view::human};
 /// Whether to wait, and for how long.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until it is known what came of it
+    /// Wait for the outcome
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// Wait for at most so long (30s, 5m, …); then end with exit code 5
+    /// Wait for at most this long (30s, 5m, …), then end with exit code 5
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
 }
@@ -39,7 +39,7 @@ impl Deadline {
     ///
     /// # Errors
     ///
-    /// That of the wait, or [`Failure::Timeout`].
+    /// The error of the wait, or [`Failure::Timeout`].
     pub(crate) async fn within<T>(
         self,
         what: &str,
@@ -66,8 +66,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long it is left alone before it is asked a second time; then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks until there is an answer, or an error that no trying again mends; after `limit` every error is
-/// one. A limit that no clock reaches is none.
+/// Retries until there is an answer or a permanent error. After `limit` every error is returned. A
+/// limit beyond the range of the clock means none.
 ///
 /// # Errors
 ///
@@ -95,8 +95,8 @@ where
     }
 }
 
-/// Says which of these kinds no live node handles, and what follows from it. A note for a person: where
-/// the nodes cannot be read nothing is said, since what it is about was done.
+/// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
+/// the action itself succeeded.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
@@ -119,7 +119,7 @@ pub(crate) async fn note_unhandled(
     }
 }
 
-/// The nodes that live; `None` when they cannot be read, which fails nothing.
+/// The live nodes; `None` when they cannot be read.
 pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
     let nodes = client.nodes().await;
     nodes

@@ -1,7 +1,7 @@
-//! What completes a word of the command line from the store: ids, kinds and nodes.
+//! Completion candidates from the store: ids, kinds and nodes.
 //!
-//! The scripts of `windlass completions` ask for it at each TAB. So it prints nothing but candidates,
-//! creates nothing, and ends within a second.
+//! The scripts of `windlass completions` run this at each TAB. It prints only candidates, creates
+//! nothing, and ends within a second.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -18,10 +18,10 @@ pub(crate) const WORD: &str = "__candidates";
 
 /// How many candidates are printed at most.
 const MOST: u32 = 200;
-/// After this time nothing more is waited for.
+/// The time limit of a completion.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What stands at a place of the command line.
+/// The kind of word at a place of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Id,
@@ -29,7 +29,7 @@ enum What {
     Node,
 }
 
-/// Prints the candidates for the last of these words, one a line. The first is the program.
+/// Prints the candidates for the last of these words, one per line. The first word is the program.
 pub(crate) fn execute(words: &[String]) {
     let Some((last, before)) = words.split_last() else {
         return;
@@ -48,7 +48,7 @@ pub(crate) fn execute(words: &[String]) {
         let found = tokio::time::timeout(PATIENCE, found(&url, what, prefix)).await;
         found.ok().flatten()
     });
-    // A store that does not answer must not hold the exit up.
+    // A store that does not answer must not delay the exit.
     runtime.shutdown_background();
     let out = Output::new(Format::Table, false, true);
     for candidate in found.into_iter().flatten() {
@@ -122,7 +122,7 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     Some(names.into_iter().take(MOST as usize).collect())
 }
 
-/// What of a store stands where the next word does.
+/// Which names of the store can stand at the next word.
 fn what_stands(root: &Command, before: &[String], last: &str) -> Option<What> {
     if last.starts_with('-') {
         return None;

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Asks the program first, and falls back to the words that it always takes.
+/// Asks the program first, and falls back to the fixed words.
 const BASH: &str = r#"
 _windlass_or_store() {
     local found
@@ -57,7 +57,7 @@ _windlass_or_store() {
 compdef _windlass_or_store windlass
 "#;
 
-/// fish adds these to the words that the program always takes.
+/// fish adds these to the fixed words.
 const FISH: &str = r#"
 complete -c windlass -f -a '(command windlass @WORD@ (commandline -opc) (commandline -ct) 2>/dev/null)'
 "#;

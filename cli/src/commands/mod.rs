@@ -29,11 +29,11 @@ use crate::{
     global::Global,
 };
 
-/// Carries a command out.
+/// Runs a command.
 ///
 /// # Errors
 ///
-/// What stopped it.
+/// The failure that ended the command.
 pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, Failure> {
     match command {
         Command::Submit(args) => submit::execute(args, global).await,

@@ -29,7 +29,7 @@ use crate::{
     waiting::{Deadline, WaitArgs, note_unhandled},
 };
 
-/// What to submit.
+/// The tasks to submit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,11 +38,11 @@ Examples:
   windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
   windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
 pub(crate) struct Args {
-    /// The kind: which handler runs it
+    /// The kind of the task: which handler runs it
     #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines"])]
     kind_given: Option<String>,
 
-    /// The same; for --lines that of lines which say none
+    /// The same; with --lines the kind of lines without one
     #[arg(long, value_name = "KIND", conflicts_with = "kind_given")]
     kind: Option<String>,
 
@@ -50,19 +50,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     id: Option<String>,
 
-    /// What it is to work on: JSON, @FILE, or - for standard input
+    /// The input of the handler: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     props: Option<String>,
 
-    /// Not before this time, as RFC 3339
+    /// Start at this time (RFC 3339), not before
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
     start_at: Option<Timestamp>,
 
-    /// Not before so long from now: 90s, 15m, 1h30m, 7d
+    /// Start this long from now, not before: 90s, 15m, 1h30m, 7d
     #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     wait_in: Option<Duration>,
 
-    /// Tasks with a greater one are claimed first; 0 by default
+    /// Tasks with a higher priority are claimed first; 0 by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i32>,
 
@@ -80,20 +80,21 @@ pub(crate) struct Args {
     #[command(flatten)]
     env: EnvArgs,
 
-    /// A task that is there already, with the same kind and props (as values: spaces and the order of names do not matter), is as good as submitted
+    /// Accept an existing task with this id and the same kind and props as submitted (spaces and
+    /// the order of names in the props do not matter)
     #[arg(long)]
     pub(crate) idempotent: bool,
 
-    /// Take the place of a task of this id that has ended
+    /// Replace an ended task with this id
     #[arg(long, conflicts_with = "idempotent")]
     pub(crate) replace: bool,
 
-    /// Read tasks as JSON lines from this file, or - for standard input; the other options are what
-    /// a line leaves out
+    /// Read tasks as JSON lines from this file, or - for standard input; the other options are
+    /// defaults of the lines
     #[arg(long, value_name = "FILE")]
     pub(crate) lines: Option<String>,
 
-    /// Go on after a line that is wrong
+    /// Continue after an invalid line
     #[arg(long, requires = "lines")]
     pub(crate) keep_going: bool,
 
@@ -106,7 +107,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The task that the options describe.
+    /// The task of the options.
     fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
         let props = self.props.as_deref().map(|p| input::json("props", p));
         let retry = self
@@ -157,7 +158,7 @@ impl Args {
             self.env.add_to(&mut props)?;
             submit.task.props = Value::Object(props).into();
         }
-        // What a command cannot be made of is an error now, not of a task that failed.
+        // Invalid props of a command are an error now, not a failed task later.
         let props = exec::Props::parse(&submit.task.props)?;
         let words = props.args.iter().filter_map(exec::Word::as_text);
         if !props.is_shell
@@ -174,7 +175,7 @@ impl Args {
     }
 }
 
-/// Submits.
+/// Submits the tasks.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     // Invalid options are reported before a store is opened.
     if args.lines.as_deref() == Some("-") && args.props.as_deref() == Some("-") {
@@ -250,8 +251,8 @@ pub(crate) async fn ended(
     deadline.within(&what, wait).await
 }
 
-/// What to note of a wait: everything but what is printed anyway, which is that no node handles the
-/// kind, and the end.
+/// Which reports of a wait are printed: all but the missing node and the end, which are printed
+/// elsewhere.
 pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
         Waiting::Failed(failed) if failed.is_last() => None,

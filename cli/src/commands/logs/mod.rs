@@ -1,7 +1,7 @@
-//! `windlass logs`: what a task has printed.
+//! `windlass logs`: the output of a task.
 //!
-//! The whole output is in files of the machine that ran the command ([`crate::logs`]). Of a command
-//! that ran on another machine there is what the store keeps ([`stored`]).
+//! The whole output is in files of the machine that ran the command ([`crate::logs`]). The store
+//! keeps the end of it for other machines ([`stored`]).
 
 mod follow;
 mod printer;
@@ -41,7 +41,7 @@ where: what --log-limit of the worker has dropped, or what a full disk did not t
 The whole output is on the machine that ran the command. On another one the last of it is printed
 that the store keeps, and a note says so.";
 
-/// Which task, and what of it.
+/// The task, and which part of its output.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,19 +49,20 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: TaskId,
 
-    /// Go on until the task has ended, also with its next attempts
+    /// Keep printing until the task has ended, its next attempts included
     #[arg(short, long)]
     follow: bool,
 
-    /// The number of the attempt, from 1 [default: the last that has printed something]
+    /// The attempt to print, from 1 [default: the last one with output]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
 
-    /// How often `retry` had started the task again, from 0 [default: the last]
+    /// The incarnation to print: how often `retry` had restarted the task, from 0 [default: the
+    /// last]
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
 
-    /// Only this stream
+    /// Print only this stream
     #[arg(long, value_enum, value_name = "STREAM")]
     stream: Option<Which>,
 
@@ -114,7 +115,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Whether this user may read the logs of a task. Otherwise the store has the end of the output.
+/// Whether this user may read the logs of a task. If not, the end of the output is in the store.
 fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
     let denied = logs
         .runs(&record.task.id, record.order)
@@ -125,7 +126,7 @@ fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
     !denied
 }
 
-/// Where the output of a task is, and which of it is wanted.
+/// Where the output of a task is, and which part to print.
 struct Source {
     logs: Option<Logs>,
     wanted: Wanted,
@@ -141,14 +142,14 @@ impl Source {
             .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
     }
 
-    /// The runs of the wanted attempt, of which there is something here or in the store.
+    /// The runs of the wanted attempt that have output here or in the store.
     fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
         let mut all = local.to_vec();
         all.extend(elsewhere(local, stored));
         self.wanted.choose(all)
     }
 
-    /// Prints what there is.
+    /// Prints the output so far.
     fn print(&self, mut to: Printer, out: &Output, record: &TaskRecord) -> Result<(), Failure> {
         let local = self.local(record)?;
         let stored = Stored::of(record);
@@ -191,7 +192,7 @@ fn state(record: &TaskRecord) -> Option<StateKind> {
     record.state.as_ref().map(windlass::TaskState::code).ok()
 }
 
-/// The run of what the store keeps, if that has printed something and has no log on this machine.
+/// The run in the store, if it has output and no log on this machine.
 fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
     let stored = stored?;
     let run = stored.run?;
@@ -199,7 +200,7 @@ fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
     (printed && !local.contains(&run)).then_some(run)
 }
 
-/// Says that this is not from a file, and how much of it there is.
+/// Notes that the output is from the store, and how much of it is kept.
 fn note_stored(out: &Output, stored: &Stored) {
     let attempt = stored.run.map_or(0, |run| run.attempt);
     let parts: Vec<String> = Stream::ALL
@@ -219,7 +220,7 @@ fn note_stored(out: &Output, stored: &Stored) {
     ));
 }
 
-/// Prints what is new in the store since `before`.
+/// Prints the output that the store got since `before`.
 fn print_stored(to: &mut Printer, stored: &Stored, before: Option<&Stored>) -> Result<(), Failure> {
     for stream in Stream::ALL {
         let (missing, text) = stored.since(before, stream);
@@ -233,7 +234,7 @@ fn print_stored(to: &mut Printer, stored: &Stored, before: Option<&Stored>) -> R
     Ok(())
 }
 
-/// There is nothing of the attempt that was named.
+/// The named attempt has no output.
 fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
     let id = &record.task.id;
     let mut here: Vec<String> = local

@@ -1,4 +1,4 @@
-//! `windlass run`: works through a list of tasks, and goes on where it was when it is started again.
+//! `windlass run`: runs a list of tasks, and continues where it stopped when it is started again.
 //!
 //! | module | what |
 //! |---|---|
@@ -72,29 +72,30 @@ here-document is an error that says what to write instead. Most commands take a 
 with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
 executes the line.
 
-Started again, with the same input (and in the same folder), it goes on where it was: what has
-completed is not run again, and what has failed only with --retry-failed. The summary says how many
-results are from an earlier run, and of when; -v says so for each line. --again runs all lines again
-whose tasks have ended; an interrupted --again is begun again by another --again.
+Started again with the same input in the same folder, a run continues where it stopped. Completed
+tasks are not run again; failed ones only with --retry-failed. The summary says how many results are
+from an earlier run, and when they ended; -v says so for each line. --again runs all lines again whose
+tasks have ended. To repeat an interrupted --again, use --again once more.
 
-As with make, a task runs again when a file that it reads changed since it ended: the files of
---inputs, of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names.
-Changed is a file that was modified after its task ended, or that has another time or size than when
-its task was submitted. A file that is modified while its task waits or runs is not changed: its
-command read the new content, or wrote it. A file that is missing is not changed either.
+As with make, a task runs again when one of its files changed since it ended: the files of --inputs,
+of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names. A file has
+changed if it was modified after the task ended, or if its time or size differs from those at the
+submit. A file that is modified while its task waits or runs has not changed: the command read the
+new content, or wrote it. A missing file has not changed either.
 
-A task's identity is its id, or else its batch, its command and its line: equal lines are one task
-(to run one twice, give the lines ids or numbers). It does not matter where in the input a line
-stands. A line that was taken out of the input is not run, even if its task was submitted before; such
-tasks are counted at the end, with the commands that run or delete them. A worker on the
-same store that prunes finished tasks ends what is remembered of them after its --retention.
+The identity of a task is its id, or else its batch, command and line: equal lines are one task (to
+run a line twice, give the lines ids or numbers). The position in the input does not matter. A line
+that was removed from the input does not run, even if its task was submitted before; the summary
+counts such tasks and names the commands that run or delete them. A worker on the same store that
+deletes finished tasks after its --retention also deletes what a later run would skip.
 
 With -0 a line is a name that need not be UTF-8 text.
 
-It ends with 0 if every line's task completed, with 1 otherwise, with 4 when the store cannot be used
-or the output cannot be written (the tasks run all the same, and `windlass logs` prints their output;
-a reader of a pipe that goes away changes nothing), and with 130 when it is interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
-their commands. If it is killed, its supervisor ends the commands.";
+Exit codes: 0 if the task of every line completed, 1 if not; 4 when the store cannot be used or the
+output cannot be written (the tasks run all the same, and `windlass logs` prints their output; a
+closed pipe is no error); 130 when interrupted. ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the
+running tasks; a second signal kills their commands. If the run is killed, its supervisor ends
+the commands.";
 
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 const DEFAULT_RETRY: Retry = Retry::Abandoned;
@@ -109,7 +110,7 @@ fn jobs(text: &str) -> Result<u32, String> {
     }
 }
 
-/// What `run` takes.
+/// The options of `run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -129,13 +130,13 @@ pub(crate) struct Args {
     #[arg(short = '0', long, requires = "each")]
     null: bool,
 
-    /// How many run at once, from 1 [default: one for each core]
+    /// How many commands run at once, from 1 [default: one per core]
     #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
         value_parser = jobs)]
     jobs: u32,
 
-    /// The name under which the tasks are found again, also as their label 'batch' [default: made of
-    /// the file and the command]
+    /// The name of the batch: a later run with this name continues it; also the tasks' label
+    /// 'batch' [default: made of the file and the command]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     batch: Option<String>,
 
@@ -149,22 +150,22 @@ pub(crate) struct Args {
     #[command(flatten)]
     env: EnvArgs,
 
-    /// How long an attempt may take
+    /// The time limit of one attempt
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     timeout: Option<Duration>,
 
-    /// Run those again that failed or were killed in an earlier run
+    /// Run tasks again that failed or were killed in an earlier run
     #[arg(long)]
     retry_failed: bool,
 
-    /// Run all lines again whose tasks ended in an earlier run. What an earlier run left unfinished
-    /// goes on
+    /// Run all lines again whose tasks ended in an earlier run. Unfinished tasks of an earlier run
+    /// continue
     #[arg(long)]
     again: bool,
 
-    /// A file that the command reads, {} is the line; may be given again. A task whose file changed
-    /// since it ended runs again. Without this option, a line that is the name of a file names its own
-    /// input; --inputs '' turns that off
+    /// A file that the command reads; {} is the line. A task whose file changed since it ended runs
+    /// again. Without this option, a line that is the name of a file is its own input; --inputs ''
+    /// turns that off
     #[arg(long, value_name = "FILE", requires = "each")]
     inputs: Vec<String>,
 
@@ -172,16 +173,16 @@ pub(crate) struct Args {
     #[arg(long)]
     fail_fast: bool,
 
-    /// Leave out lines that are wrong, and begin before the input has ended
+    /// Skip invalid lines, and begin before the input has ended
     #[arg(long)]
     keep_going: bool,
 
-    /// Print the whole output of each task when it has ended, standard output and standard error; also
-    /// of those that had completed before
+    /// Print the whole output (standard output and standard error) of each task when it has ended,
+    /// also of tasks that had completed before
     #[arg(long)]
     print_output: bool,
 
-    /// Print lines as they come instead, each with the task's id in front
+    /// Print lines as they come, each with the task's id in front
     #[arg(long, requires = "print_output")]
     prefix: bool,
 
@@ -198,11 +199,11 @@ fn attempt_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Works through the list.
+/// Runs the list.
 ///
 /// # Errors
 ///
-/// What kept it from starting, or the store's.
+/// The reason why the run could not start, or the store's error.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     if args.print_output && args.node.log_limit() == Some(Limit::None) {
         let text = "--print-output: prints from the files that --log-limit 0 turns off; leave one of them out";
@@ -229,7 +230,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client, args.node.grace).await?;
-    // Its tasks carry their policy; this is for those of an earlier version.
+    // The tasks carry their policy; this one is for tasks of an earlier version.
     let policy = args.retry.clone().unwrap_or(DEFAULT_RETRY);
     let (started, starts) = unbounded_channel();
     let settings = Settings {
@@ -237,7 +238,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         prefix: args.prefix,
         trim: args.node.log_limit().is_none(),
     };
-    // What is printed when the task has ended is kept until then.
+    // Logs are kept until the output of the ended task is printed.
     let usual = if args.print_output {
         Limit::All
     } else {
@@ -283,7 +284,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .node
         .builder(global, &client, &folders, logs, policy)
         .slots(args.jobs)
-        // What has completed is remembered: that is what another run skips.
+        // Completed tasks are kept: a later run skips them.
         .retention(None)
         .select("batch", maker.batch())
         .balancer(named)
@@ -321,7 +322,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             Err(failure)
         }
     };
-    // After the output is printed: the store in memory ends with its logs.
+    // Only after the output is printed: the store in memory ends with its logs.
     folders.settle().await;
     exit
 }

@@ -29,7 +29,7 @@ const SHOWN: usize = 10;
 /// The interval of progress lines where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Tells a person or a program how a run goes.
+/// Reports the progress of a run to a person or a program.
 pub(super) struct Report {
     out: Output,
     screen: Screen,
