@@ -41,8 +41,7 @@ impl Reader {
 
 /// The history of a task has every change of the task, in order.
 pub async fn the_history_of_a_task(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let before = kit.now();
     let mut claimed = kit.claimed(&node, "a").await;
     let command = kit.send("a", "c", Command::Pause).await;
@@ -86,8 +85,7 @@ pub async fn the_history_of_a_task(harness: &dyn Harness) {
 
 /// A limit means the last changes, reported oldest first.
 pub async fn a_limit_means_the_last(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for _ in 0..5 {
         kit.commit(&mut claimed, &Message::run()).await;
@@ -99,8 +97,7 @@ pub async fn a_limit_means_the_last(harness: &dyn Harness) {
 
 /// The stream of changes has every later change of every task.
 pub async fn changes_from_now_on(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("before").await;
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("a").await;
@@ -178,8 +175,7 @@ pub async fn followers_do_not_take_from_each_other(harness: &dyn Harness) {
 
 /// A cursor whose history was pruned is refused with the field `after`.
 pub async fn pruned_history_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut changes = Reader::new(&kit, None).await;
     kit.ended(&node, "a", &Message::complete()).await;
     let first = changes.next().await;

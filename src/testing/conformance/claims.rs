@@ -18,8 +18,7 @@ use crate::{
 
 /// A claim returns everything that a node needs to start the task, and is in its record and history.
 pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let claimed = kit.claim(&node, "a").await;
     assert_eq!(*claimed.task, task("a"));
@@ -59,8 +58,7 @@ pub async fn a_claimed_task_is_not_claimed_again(harness: &dyn Harness) {
 
 /// A claim of a task that does not exist, or not any more, returns `None`.
 pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
     kit.submit("a").await;
     let deleted = kit.registry().delete(vec![id("a")]).await;
@@ -70,8 +68,7 @@ pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
 
 /// An ended task is not claimed.
 pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("done", Message::complete()),
         ("killed", Message::kill()),
@@ -85,8 +82,7 @@ pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
 
 /// A sleeper is claimed when it is due, not before, and the claim wakes it.
 pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let until = kit.later(SHORT);
     let mut sleeper = task("a");
     sleeper.start_at = Some(until);
@@ -121,8 +117,7 @@ pub async fn a_sleeper_is_not_claimed_early(harness: &dyn Harness) {
 
 /// A paused task waits for a command.
 pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &Message::pause()).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
@@ -138,8 +133,7 @@ pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness
 
 /// A sleeper with a waiting command is claimed before it is due.
 pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let until = kit.in_an_hour();
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &Message::sleep_until(until)).await;
@@ -214,8 +208,7 @@ pub async fn claims_are_independent(harness: &dyn Harness) {
 /// A task that one call names twice is claimed twice, in order: the second claim has the greater fence
 /// and is the live one. The first may be refused as fenced.
 pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.submit("b").await;
     let ids = ["a", "b", "a"].map(id).to_vec();
@@ -237,8 +230,7 @@ pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
 
 /// A lease that got no answer claims the same task again, with a new fence.
 pub async fn claiming_again_returns_a_lost_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let lost = kit.claim(&node, "a").await;
     let mut found = kit.claim(&node, "a").await;
@@ -287,8 +279,7 @@ pub async fn a_released_task_is_claimed_by_another(harness: &dyn Harness) {
 
 /// A lease that has ended claims nothing.
 pub async fn an_ended_lease_claims_nothing(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.coordinator().leave(&node).await.unwrap();
     assert_matches!(kit.try_claim(&node, "a").await, Err(Error::Fenced(_)));

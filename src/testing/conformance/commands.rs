@@ -7,10 +7,10 @@ use windlass_statemachine::{Command, Message, Outcome, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, command_of, field, id, settle, task},
+    kit::{Kit, assert_matches, command_of, field, id, same, sending, settle, task},
 };
 use crate::{
-    store::{ChangeKind, Error, IfExists, SendCommand, Submit, Submitted},
+    store::{ChangeKind, Error, Submitted},
     testing::ManualClock,
 };
 
@@ -21,8 +21,7 @@ const APPLIED: Outcome = Outcome::Applied {
 
 /// Commands wait in the order sent; none replaces another.
 pub async fn commands_queue_in_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let until = kit.in_an_hour();
     let sent = [
@@ -64,8 +63,7 @@ pub async fn commands_queue_in_order(harness: &dyn Harness) {
 /// Orders grow across the tasks and the incarnations of a namespace, so that a task never skips a
 /// command after one that it has applied.
 pub async fn orders_grow_across_retries(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let first = kit
         .send("a", "c1", Command::Complete { result: None })
@@ -83,8 +81,7 @@ pub async fn orders_grow_across_retries(harness: &dyn Harness) {
 
 /// A command that is sent again is the same command, even after it has its outcome.
 pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Kill).await;
     assert_eq!(kit.send("a", "c", Command::Kill).await, order);
@@ -105,11 +102,7 @@ pub async fn one_id_twice_in_one_call_is_one_command(harness: &dyn Harness) {
     kit.submit("a").await;
     kit.submit("b").await;
     let sends = [("a", "c1"), ("a", "c2"), ("a", "c1"), ("b", "c1")];
-    let sends = sends.map(|(task, command)| SendCommand {
-        task: id(task),
-        id: command_of(command),
-        command: Command::Pause,
-    });
+    let sends = sends.map(|(task, command)| sending(task, command, Command::Pause));
     let answers = kit.registry().send(sends.to_vec()).await;
     let [Ok(first), Ok(second), Ok(again), Err(refused)] = &answers[..] else {
         panic!("{answers:?}");
@@ -148,10 +141,7 @@ pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
     let new = client.command_with_id(&a, command_of("new"), sleep.clone());
     assert!(matches!(new.await, Err(Error::Invalid(_))));
 
-    let same = Submit {
-        task: starts,
-        if_exists: IfExists::Same,
-    };
+    let same = same(starts);
     let known = kit.try_submit(same).await.unwrap();
     assert_eq!(known, Submitted::Existing(StateKind::Sleeping));
 
@@ -179,8 +169,7 @@ pub async fn an_id_of_another_task_is_refused(harness: &dyn Harness) {
 
 /// Only live tasks take commands, and each command has its own answer.
 pub async fn items_are_independent(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.ended(&node, "done", &Message::complete()).await;
     let past = Command::Sleep {
@@ -194,11 +183,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         ("a", Command::Run),
     ];
     let sends = sends.into_iter().enumerate();
-    let sends = sends.map(|(n, (task, command))| SendCommand {
-        task: id(task),
-        id: command_of(&format!("c{n}")),
-        command,
-    });
+    let sends = sends.map(|(n, (task, command))| sending(task, &format!("c{n}"), command));
     let answers = kit.registry().send(sends.collect()).await;
     assert_matches!(answers[..], [
                 Ok(first),
@@ -215,8 +200,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
 
 /// Each outcome is recorded, and its command leaves the queue.
 pub async fn outcomes_are_recorded(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let outcomes = [
         APPLIED,
@@ -258,8 +242,7 @@ pub async fn outcomes_are_recorded(harness: &dyn Harness) {
 
 /// The first outcome of a command stays: a later outcome changes nothing.
 pub async fn an_outcome_is_final(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Run).await;
     let by = windlass_statemachine::ActionKind::Run;
@@ -275,8 +258,7 @@ pub async fn an_outcome_is_final(harness: &dyn Harness) {
 
 /// A claim does not return a command that has its outcome.
 pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c1", Command::Run).await;
     kit.send("a", "c2", Command::Run).await;
@@ -290,8 +272,7 @@ pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
 
 /// The end of a task rejects its waiting commands, except those that the same write settles.
 pub async fn the_end_rejects_waiting_commands(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit
         .send("a", "c1", Command::Complete { result: None })
@@ -333,8 +314,7 @@ pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
 
 /// A kill of a task does not reach a later task with its id.
 pub async fn no_command_hits_a_later_task(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     // A task that is deleted with the command in its queue.
     kit.submit("a").await;
     kit.send("a", "kill", Command::Kill).await;

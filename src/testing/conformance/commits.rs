@@ -11,8 +11,7 @@ use crate::store::{ChangeKind, Commit, Error};
 
 /// A transition is stored with all its fields, and is in the history.
 pub async fn a_transition_is_stored(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let until = kit.in_an_hour();
     kit.commit(&mut claimed, &with_data(Message::sleep_until(until), 1))
@@ -35,8 +34,7 @@ pub async fn a_transition_is_stored(harness: &dyn Harness) {
 
 /// Data and result are stored unchanged: large ones, large numbers, any text.
 pub async fn data_and_result_survive(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let data = Json::parse(
         "data",
         r#"{"u":18446744073709551615,"t":"é\u0000木","f":1.10}"#,
@@ -57,8 +55,7 @@ pub async fn data_and_result_survive(harness: &dyn Harness) {
 
 /// New data replaces the old data; a message without data keeps it.
 pub async fn data_is_replaced_or_kept(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 1..4 {
         kit.checkpoint(&mut claimed, n).await;
@@ -74,8 +71,7 @@ pub async fn data_is_replaced_or_kept(harness: &dyn Harness) {
 
 /// Errors, attempts and progress are stored.
 pub async fn errors_and_counters_survive(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let mut write = kit.write(&claimed, &Message::error("disk full: é"));
     write.state.attempts = 3;
@@ -94,8 +90,7 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
 
 /// A commit that does not drop the claim keeps it.
 pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 0..3 {
         let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), n));
@@ -114,8 +109,7 @@ pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
 
 /// A terminal state ends the claim, even when the write does not ask for it.
 pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message, code) in [
         ("done", Message::complete(), StateKind::Completed),
         ("killed", Message::kill(), StateKind::Killed),
@@ -179,8 +173,7 @@ pub async fn items_are_independent(harness: &dyn Harness) {
 /// Two writes of one claim in one call are applied in order. A third one after the end of the claim is
 /// refused.
 pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let first = kit.write(&claimed, &with_data(Message::checkpoint(), 1));
     claimed.state = first.state.clone();
@@ -200,8 +193,7 @@ pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
 
 /// A state that is too large is refused with its field and size; the claim stays.
 pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let limit = kit.coordinator().limits().max_bytes;
     let long = "x".repeat(limit);
@@ -226,8 +218,7 @@ pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
 
 /// A commit is there when the store is opened again.
 pub async fn commits_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &with_data(Message::pause(), 1))
         .await;

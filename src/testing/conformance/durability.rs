@@ -15,8 +15,7 @@ use crate::store::{Error, NodeCommand};
 
 /// A node that has joined is listed, and its name is taken.
 pub async fn joins_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let kit = kit.reopened(harness).await;
     let nodes = kit.registry().nodes().await.unwrap();
     assert_eq!((nodes.len(), nodes[0].lease), (1, node.id));
@@ -40,8 +39,7 @@ pub async fn renewals_are_durable(harness: &dyn Harness) {
 
 /// A node that has left is gone, and its tasks are claimable and not abandoned.
 pub async fn leaves_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "a").await;
     kit.coordinator().leave(&node).await.unwrap();
     let kit = kit.reopened(harness).await;
@@ -64,27 +62,19 @@ pub async fn claims_are_durable(harness: &dyn Harness) {
 
 /// An acknowledged command to a node waits for the node.
 pub async fn node_commands_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
-    let order = sent.await.unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let order = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let kit = kit.reopened(harness).await;
     let outcome = kit.registry().node_outcome(order).await;
     assert_eq!(outcome.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    let is_it = |event: &crate::store::Event| match event {
-        crate::store::Event::Node(queued) if queued.order == order => Some(()),
-        _ => None,
-    };
-    watch.until("the command", is_it).await;
+    assert_eq!(watch.node_command().await.order, order);
 }
 
 /// The outcome that a node has acknowledged is there for the sender.
 pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
-    let order = sent.await.unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let order = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let acknowledged = kit.coordinator().acknowledge(&node, order, "frozen");
     acknowledged.await.unwrap();
     let kit = kit.reopened(harness).await;
@@ -94,8 +84,7 @@ pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
 
 /// A deleted task stays deleted, and its claim stays fenced.
 pub async fn deletions_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
     kit.delete("a").await;
@@ -106,8 +95,7 @@ pub async fn deletions_are_durable(harness: &dyn Harness) {
 
 /// A retried task is runnable in its new incarnation.
 pub async fn retries_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::error("x")).await;
     kit.retry("a").await;
     let kit = kit.reopened(harness).await;
@@ -117,8 +105,7 @@ pub async fn retries_are_durable(harness: &dyn Harness) {
 
 /// A purged task stays deleted.
 pub async fn purges_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::complete()).await;
     kit.submit("b").await;
     let purged = kit

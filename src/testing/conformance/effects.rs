@@ -16,8 +16,7 @@ fn pause(message: Message, to: &str, command: &str) -> Message {
 /// A store that applies effects, a claimed task `a`, and a live task `b`.
 async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
     (kit, claimed)
@@ -31,8 +30,7 @@ async fn assert_nothing_happened(kit: &Kit, claimed: &Claimed) {
 
 /// A store without effects refuses them before it writes anything, and names the field.
 pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let message = Message::checkpoint().and_submit(task("new"));
     let answer = kit.try_commit(&claimed, &message).await;

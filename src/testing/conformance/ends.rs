@@ -15,8 +15,7 @@ const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKin
 
 /// A delete leaves tasks with similar ids.
 pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let names = [
         "foo", "foobar", "fo", "Foo", "foo%", "foo_", "foo bar", "foo.json",
     ];
@@ -44,8 +43,7 @@ pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
 
 /// A delete ends the claim: its owner cannot write any more.
 pub async fn deleting_ends_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.delete("a").await;
     kit.assert_fenced(&claimed, &Message::complete()).await;
@@ -56,8 +54,7 @@ pub async fn deleting_ends_the_claim(harness: &dyn Harness) {
 
 /// A deleted id is free, and the new task has nothing of the old one.
 pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &with_data(Message::complete(), 1))
         .await;
     let old = kit.get("a").await;
@@ -92,8 +89,7 @@ pub async fn deletions_are_independent(harness: &dyn Harness) {
 
 /// A retry starts a task again: attempts from 0, with its data and its errors.
 pub async fn a_retry_starts_again(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     kit.checkpoint(&mut claimed, 1).await;
     let mut write = kit.write(&claimed, &Message::kill());
@@ -120,8 +116,7 @@ pub async fn a_retry_starts_again(harness: &dyn Harness) {
 
 /// A retry removes the result of the ended incarnation.
 pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::complete_with(&1)).await;
     kit.retry("a").await;
     let mut claimed = kit.claim(&node, "a").await;
@@ -136,8 +131,7 @@ pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
 
 /// Only ended tasks are retried, and each task has its own answer.
 pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.claimed(&node, "claimed").await;
     kit.ended(&node, "failed", &Message::error("x")).await;
@@ -155,8 +149,7 @@ pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
 
 /// A task that one call names twice is retried once: the second item finds it live.
 pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::error("x")).await;
     let answers = kit.registry().retry(["a", "a"].map(id).to_vec()).await;
     assert_matches!(answers[..], [Ok(()), Err(Error::Invalid(_))]);
@@ -171,8 +164,7 @@ pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
 /// A purge deletes tasks that ended in one of the states before the time, the oldest first, up to the
 /// limit.
 pub async fn purge_deletes_only_matching_tasks(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let long_ago = kit.now();
     kit.submit("live").await;
     for (name, message) in [
@@ -217,8 +209,7 @@ pub async fn purge_deletes_only_matching_tasks(harness: &dyn Harness) {
 
 /// The age of a task counts from its end, not from its submit.
 pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let age = Duration::from_secs(2);
     tokio::time::sleep(age + Duration::from_millis(50)).await;
@@ -235,8 +226,7 @@ pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
 
 /// Retention deletes tasks that ended longer ago than its time, and never a live task.
 pub async fn retention_prunes_only_what_has_ended(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut paused = kit.claimed(&node, "paused").await;
     kit.commit(&mut paused, &with_data(Message::pause(), 1))
         .await;

@@ -6,13 +6,12 @@ use super::{
     Harness,
     kit::{Kit, fresh, is_fenced, one, settle, task, with_data},
 };
-use crate::store::{ChangeKind, Claim, Commit};
+use crate::store::{ChangeKind, Claim, Claimed, Commit};
 
 /// A fence is greater than that of every earlier claim of the task: across claims, retries,
 /// replacements, and a deletion.
 pub async fn fences_only_grow(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let mut last = Fence(0);
     let mut grows = |fence: Fence, after: &str| {
@@ -44,6 +43,15 @@ pub async fn fences_only_grow(harness: &dyn Harness) {
     grows(kit.claim(&node, "a").await.claim.fence, "a deletion");
 }
 
+/// Asserts that a write which settles a command is refused: its claim is stale.
+async fn assert_settles_nothing(kit: &Kit, stale: &Claimed, message: &Message, order: u64) {
+    let mut write = kit.write(stale, message);
+    let (from, to) = (StateKind::Runnable, StateKind::Runnable);
+    settle(&mut write, order, Outcome::Applied { from, to });
+    let answer = kit.try_write(stale, write).await;
+    assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+}
+
 /// A node that lost a task cannot change its state, its owner, its data or its queue.
 pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
@@ -61,14 +69,7 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
         Message::release(),
         with_data(Message::checkpoint(), 1),
     ] {
-        let mut write = kit.write(&stale, &message);
-        let applied = Outcome::Applied {
-            from: StateKind::Runnable,
-            to: StateKind::Runnable,
-        };
-        settle(&mut write, order, applied);
-        let answer = kit.try_write(&stale, write).await;
-        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+        assert_settles_nothing(&kit, &stale, &message, order).await;
     }
     let record = kit.get("a").await;
     assert_eq!(record.node, Some("n2".parse().unwrap()));
@@ -120,8 +121,7 @@ pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
 /// Writes of a deleted task do not change the next task with its id, even when the same lease has
 /// claimed it.
 pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut stale = kit.claimed(&node, "a").await;
     kit.checkpoint(&mut stale, 1).await;
     kit.delete("a").await;
@@ -136,14 +136,7 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
         Message::complete(),
         Message::kill(),
     ] {
-        let mut write = kit.write(&stale, &message);
-        let applied = Outcome::Applied {
-            from: StateKind::Runnable,
-            to: StateKind::Runnable,
-        };
-        settle(&mut write, order, applied);
-        let answer = kit.try_write(&stale, write).await;
-        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+        assert_settles_nothing(&kit, &stale, &message, order).await;
     }
     let record = kit.get("a").await;
     assert_eq!((record.order, record.commands), (owner.order, 1));
@@ -156,8 +149,7 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
 
 /// A released claim cannot write.
 pub async fn a_released_claim_is_gone(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("released", Message::release()),
         ("paused", Message::pause()),
@@ -175,8 +167,7 @@ pub async fn a_released_claim_is_gone(harness: &dyn Harness) {
 
 /// The claims of an ended lease cannot write.
 pub async fn a_claim_ends_with_its_lease(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.coordinator().leave(&node).await.unwrap();
     kit.assert_fenced(&claimed, &Message::complete()).await;
@@ -212,8 +203,7 @@ pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
 
 /// A repeated write succeeds and is applied once, even when it has ended the claim or the task.
 pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("kept", with_data(Message::run(), 1)),
         ("dropped", with_data(Message::pause(), 1)),

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::json;
 use windlass_statemachine::{
-    ActionKind, Command, CommandId, Message, Outcome, StateKind, Task, TaskId, TaskState,
+    ActionKind, Command, CommandId, Message, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
     machine::{Step, Write},
     state::LastCommand,
     transition,
@@ -14,8 +14,9 @@ use windlass_statemachine::{
 use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
-    Change, ChangeKind, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec,
-    NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord, Transfer,
+    Change, ChangeKind, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeCommand,
+    NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord,
+    Transfer,
 };
 
 /// How long a case waits for an event that must come.
@@ -53,6 +54,22 @@ pub(super) fn fresh(task: Task) -> Submit {
     }
 }
 
+/// A submit that the same task satisfies.
+pub(super) fn same(task: Task) -> Submit {
+    Submit {
+        task,
+        if_exists: IfExists::Same,
+    }
+}
+
+pub(super) fn sending(task: &str, name: &str, command: Command) -> SendCommand {
+    SendCommand {
+        task: id(task),
+        id: command_of(name),
+        command,
+    }
+}
+
 pub(super) fn field(error: &Error) -> &str {
     match error {
         Error::Invalid(invalid) => invalid.field(),
@@ -70,6 +87,13 @@ impl Kit {
     pub(super) async fn new(harness: &dyn Harness) -> Self {
         let store = harness.store().await;
         Self { store }
+    }
+
+    /// Opens a store on which the node `n` lives.
+    pub(super) async fn with_node(harness: &dyn Harness) -> (Self, Lease) {
+        let kit = Self::new(harness).await;
+        let node = kit.node("n").await;
+        (kit, node)
     }
 
     /// Opens the same data again.
@@ -283,17 +307,18 @@ impl Kit {
         command_id: &str,
         command: Command,
     ) -> Result<u64, Error> {
-        let send = SendCommand {
-            task: id(text),
-            id: command_of(command_id),
-            command,
-        };
+        let send = sending(text, command_id, command);
         one(self.registry().send(vec![send]).await)
     }
 
     pub(super) async fn send(&self, text: &str, command_id: &str, command: Command) -> u64 {
         let sent = self.try_send(text, command_id, command).await;
         sent.unwrap_or_else(|e| panic!("command {command_id} is refused: {e}"))
+    }
+
+    pub(super) async fn send_node(&self, node: &NodeName, command: NodeCommand) -> u64 {
+        let sent = self.registry().send_node(node, command.clone()).await;
+        sent.unwrap_or_else(|e| panic!("{command:?} is refused: {e}"))
     }
 
     /// Returns the outcome of a command; `None` while it waits.

@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, LONG, SHORT, assert_matches},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Event, NodeCommand, NodeStatus, TaskView};
+use crate::store::{ChangeKind, Error, NodeCommand, NodeStatus, TaskView};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -202,13 +202,9 @@ pub async fn leaving_releases_the_tasks(harness: &dyn Harness) {
 
 /// The sender of a node command can read the answer of the node; the first answer stays.
 pub async fn node_commands_are_answered(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let registry = kit.registry();
-    let order = registry
-        .send_node(&node.node, NodeCommand::Drain)
-        .await
-        .unwrap();
+    let order = kit.send_node(&node.node, NodeCommand::Drain).await;
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     for outcome in ["drained", "drained again"] {
         let answer = kit.coordinator().acknowledge(&node, order, outcome).await;
@@ -229,16 +225,14 @@ pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     let gone = kit.node("gone").await;
     kit.coordinator().leave(&gone).await.unwrap();
     let registry = kit.registry();
-    let order = registry.send_node(&node.node, NodeCommand::Drain).await;
-    let order = order.unwrap();
+    let order = kit.send_node(&node.node, NodeCommand::Drain).await;
     let foreign = kit.coordinator().acknowledge(&other, order, "no").await;
     assert_matches!(foreign, Err(Error::NotFound { .. }));
     let ended = kit.coordinator().acknowledge(&gone, order, "no").await;
     assert_matches!(ended, Err(Error::Fenced(_)));
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    let is_it = |event: &Event| matches!(event, Event::Node(n) if n.order == order).then_some(());
-    watch.until("the command", is_it).await;
+    assert_eq!(watch.node_command().await.order, order);
     let own = kit.coordinator().acknowledge(&node, order, "drained").await;
     own.unwrap();
     // A store may find the answer before it compares the lease.
@@ -256,29 +250,15 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let is_right = matches!(&refused, Err(Error::NotFound { what: "node", name }) if name == "n");
     assert!(is_right, "{refused:?}");
     let node = kit.node("n").await;
-    let order = registry
-        .send_node(&name, NodeCommand::Freeze)
-        .await
-        .unwrap();
+    let order = kit.send_node(&name, NodeCommand::Freeze).await;
     kit.coordinator().leave(&node).await.unwrap();
     let gone = registry.node_outcome(order).await;
     assert_matches!(gone, Err(Error::NotFound { .. }));
     // A later node with the name does not get the command.
     let later = kit.node("n").await;
-    let own = registry
-        .send_node(&name, NodeCommand::Unfreeze)
-        .await
-        .unwrap();
+    let own = kit.send_node(&name, NodeCommand::Unfreeze).await;
     let mut watch = kit.watch(&later).await;
-    watch
-        .until("its own command", |event| match event {
-            crate::store::Event::Node(queued) => {
-                assert_eq!(queued.order, own);
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    assert_eq!(watch.node_command().await.order, own);
 }
 
 /// The peers are live nodes with their last status, without nodes that have left. A store may know no

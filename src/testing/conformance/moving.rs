@@ -197,8 +197,7 @@ pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
 
 /// An import of a taken id is refused and changes nothing; the other items of the call are imported.
 pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.ended(&node, "over", &with_data(Message::complete(), 1))
         .await;

@@ -5,7 +5,7 @@ use windlass_statemachine::{Command, Message, StateKind};
 use super::{
     Capability, Harness,
     capability::need,
-    kit::{Kit, assert_matches, fresh, id, task, with_data},
+    kit::{Kit, assert_matches, fresh, id, same, task, with_data},
 };
 use crate::store::{ChangeKind, Error, Filter, IfExists, Submit};
 
@@ -222,10 +222,7 @@ pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harnes
 pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     for round in 0..2 {
-        let submit = Submit {
-            task: task("bad"),
-            if_exists: IfExists::Same,
-        };
+        let submit = same(task("bad"));
         let refused = kit.try_submit(submit).await;
         let is_reported =
             matches!(&refused, Err(Error::Corrupt { what, .. }) if what.contains("bad"));

@@ -87,8 +87,7 @@ pub async fn a_page_of_no_size_is_refused(harness: &dyn Harness) {
 
 /// A filter selects the tasks that fulfil every condition.
 pub async fn filters_select_matching_tasks(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit_task(of_kind("other-kind", "other")).await;
     for (name, team) in [("red-1", "red"), ("red-2", "red"), ("blue", "blue")] {
         let mut labelled = task(name);
@@ -212,8 +211,7 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
 
 /// A record shows the owner of the task and the number of waiting commands.
 pub async fn a_record_shows_owner_and_queue(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.send("a", "c1", Command::Run).await;
     kit.send("a", "c2", Command::Run).await;
@@ -264,8 +262,7 @@ pub async fn the_identity_is_durable(harness: &dyn Harness) {
 
 /// A task that is submitted again after a delete, or replaces an ended one, has another order.
 pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let first = kit.claimed(&node, "a").await;
     assert_eq!(first.order, kit.get("a").await.order);
     kit.delete("a").await;
@@ -292,8 +289,7 @@ pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
 
 /// Every store returns the same error texts.
 pub async fn errors_read_the_same(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.ended(&node, "over", &Message::complete()).await;
     kit.send("live", "c", Command::Pause).await;

@@ -9,7 +9,7 @@ use windlass_statemachine::{
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, command_of, field, fresh, id, of_kind, task},
+    kit::{Kit, assert_matches, command_of, field, fresh, id, of_kind, same, task},
 };
 use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
 
@@ -51,8 +51,7 @@ pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
 
 /// The id of a live task is refused, whether or not the task is claimed.
 pub async fn a_live_id_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("unclaimed").await;
     kit.claimed(&node, "claimed").await;
     for name in ["unclaimed", "claimed"] {
@@ -73,8 +72,7 @@ pub async fn a_live_id_is_refused(harness: &dyn Harness) {
 
 /// The id of an ended task is refused until the task is replaced or deleted.
 pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("done", Message::complete()),
         ("killed", Message::kill()),
@@ -89,16 +87,11 @@ pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
 /// With `Same`, a task with the same kind and props exists already, live or ended.
 pub async fn the_same_task_exists(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let mut same = task("a");
-    same.props = json!({"n": 1}).into();
-    let submit = Submit {
-        task: same,
-        if_exists: IfExists::Same,
-    };
-    assert_eq!(
-        kit.try_submit(submit.clone()).await.unwrap(),
-        Submitted::New
-    );
+    let mut first = task("a");
+    first.props = json!({"n": 1}).into();
+    let submit = same(first);
+    let new = kit.try_submit(submit.clone()).await.unwrap();
+    assert_eq!(new, Submitted::New);
     let live = kit.try_submit(submit.clone()).await.unwrap();
     assert_eq!(live, Submitted::Existing(StateKind::Runnable));
     let node = kit.node("n").await;
@@ -119,11 +112,7 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
     let submit = async |text: &str| {
         let mut again = first.clone();
         again.props = Json::parse("props", text).unwrap();
-        kit.try_submit(Submit {
-            task: again,
-            if_exists: IfExists::Same,
-        })
-        .await
+        kit.try_submit(same(again)).await
     };
     let node = kit.node("n").await;
     for code in [StateKind::Runnable, StateKind::Completed] {
@@ -189,8 +178,7 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
 
 /// A task that replaces an ended one has nothing of it except a fence that goes on growing.
 pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut old = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Checkpoint).await;
     kit.checkpoint(&mut old, 1).await;
@@ -242,8 +230,7 @@ pub async fn two_items_with_one_id(harness: &dyn Harness) {
 /// Of two items of one call with one id, the second follows its own rule for a taken id, as a later call
 /// would.
 pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for name in ["over-1", "over-2"] {
         kit.ended(&node, name, &Message::complete()).await;
     }

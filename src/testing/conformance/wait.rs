@@ -4,9 +4,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures::StreamExt;
 use tokio::time::Instant;
+use windlass_statemachine::QueuedCommand;
 
 use super::kit::DEADLINE;
-use crate::store::{Event, EventStream, TaskView};
+use crate::store::{Event, EventStream, QueuedNodeCommand, TaskView};
 
 /// Calls `ask` until it returns an answer.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
@@ -102,6 +103,24 @@ impl Watcher {
     ) -> TaskView {
         self.until(what, |event| match event {
             Event::Task(view) if view.id.as_str() == text && matches(view) => Some(view.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Reads events until commands of a task are reported, and returns them.
+    pub(super) async fn commands(&mut self, text: &str) -> Vec<QueuedCommand> {
+        self.until("commands for the owner", |event| match event {
+            Event::Commands { id, commands, .. } if id.as_str() == text => Some(commands.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Reads events until a node command is reported, and returns it.
+    pub(super) async fn node_command(&mut self) -> QueuedNodeCommand {
+        self.until("a node command", |event| match event {
+            Event::Node(queued) => Some(queued.clone()),
             _ => None,
         })
         .await

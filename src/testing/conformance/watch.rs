@@ -6,10 +6,10 @@ use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, assert_matches, command_of, id, task, with_data},
+    kit::{Kit, assert_matches, command_of, id, sending, task, with_data},
     wait::Watcher,
 };
-use crate::store::{Error, Event, NodeCommand, SendCommand, TaskView};
+use crate::store::{Error, Event, NodeCommand, TaskView};
 
 fn names(views: &[TaskView]) -> Vec<&str> {
     let mut names: Vec<_> = views.iter().map(|v| v.id.as_str()).collect();
@@ -73,8 +73,7 @@ pub async fn a_watch_begins_with_live_tasks(harness: &dyn Harness) {
 
 /// Only tasks of the watched kinds are reported.
 pub async fn only_watched_kinds_are_reported(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let kinds = Some(vec!["mine".parse().unwrap(), "also".parse().unwrap()]);
     let of = |name: &str, kind: &str| {
         let mut of_kind = task(name);
@@ -101,8 +100,7 @@ pub async fn only_watched_kinds_are_reported(harness: &dyn Harness) {
 
 /// A new task is reported.
 pub async fn new_tasks_are_reported(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.submit("a").await;
@@ -154,18 +152,12 @@ pub async fn commands_are_reported(harness: &dyn Harness) {
     }
     let claimed = kit.claim(&node, "a").await;
     let order = kit.send("a", "c2", Command::Kill).await;
-    let reported = watch
-        .until("a command for the owner", |event| match event {
-            Event::Commands {
-                id: task, commands, ..
-            } if *task == id("a") => commands.iter().find(|c| c.order == order).cloned(),
-            _ => None,
-        })
-        .await;
-    assert_eq!(
-        (reported.command, reported.id),
-        (Command::Kill, command_of("c2"))
-    );
+    let mut reported = watch.commands("a").await;
+    while reported.iter().all(|command| command.order != order) {
+        reported = watch.commands("a").await;
+    }
+    let last = reported.pop().expect("a command");
+    assert_eq!((last.command, last.id), (Command::Kill, command_of("c2")));
     // The next event of the other node is the end of the task, without a command before it.
     kit.try_commit(&claimed, &Message::complete())
         .await
@@ -180,23 +172,12 @@ pub async fn commands_are_reported(harness: &dyn Harness) {
 
 /// A new watch of the owner reports the waiting commands of a claimed task.
 pub async fn a_new_watch_reports_waiting_commands(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Pause).await;
     let mut watch = kit.watch(&node).await;
-    let reported = watch
-        .until("a waiting command", |event| match event {
-            Event::Commands {
-                id: task, commands, ..
-            } if *task == id("a") => Some(commands.clone()),
-            _ => None,
-        })
-        .await;
-    assert_eq!(
-        reported.iter().map(|c| c.order).collect::<Vec<_>>(),
-        [order]
-    );
+    let reported = watch.commands("a").await.into_iter();
+    assert_eq!(reported.map(|c| c.order).collect::<Vec<_>>(), [order]);
 }
 
 /// Many changes may be merged into fewer events, but the last state of each task is reported.
@@ -247,73 +228,41 @@ pub async fn the_last_state_is_reported(harness: &dyn Harness) {
 pub async fn node_commands_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
-    let name = &node.node;
-    let registry = kit.registry();
-    let first = registry.send_node(name, NodeCommand::Freeze).await.unwrap();
+    let first = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let mut watch = kit.watch(&node).await;
     let mut others = kit.watch(&other).await;
-    let reported = async |watch: &mut Watcher, order: u64| {
-        watch
-            .until("a node command", |event| match event {
-                Event::Node(queued) if queued.order == order => Some(queued.command.clone()),
-                _ => None,
-            })
-            .await
-    };
-    assert_eq!(reported(&mut watch, first).await, NodeCommand::Freeze);
+    let reported = watch.node_command().await;
+    assert_eq!(
+        (reported.order, reported.command),
+        (first, NodeCommand::Freeze)
+    );
     let stop = NodeCommand::StopTask { task: id("a") };
-    let second = registry.send_node(name, stop.clone()).await.unwrap();
+    let second = kit.send_node(&node.node, stop.clone()).await;
     assert!(second > first);
-    assert_eq!(reported(&mut watch, second).await, stop);
+    let mut reported = watch.node_command().await;
+    while reported.order == first {
+        reported = watch.node_command().await;
+    }
+    assert_eq!((reported.order, reported.command), (second, stop));
     // The other node receives its own commands only.
-    let own = registry
-        .send_node(&other.node, NodeCommand::Balance)
-        .await
-        .unwrap();
-    others
-        .until("its own command", |event| match event {
-            Event::Node(queued) => {
-                assert_eq!(queued.order, own, "another node's command");
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    let own = kit.send_node(&other.node, NodeCommand::Balance).await;
+    assert_eq!(others.node_command().await.order, own);
 }
 
 /// An answered node command is not reported again.
 pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let registry = kit.registry();
-    let answered = registry
-        .send_node(&node.node, NodeCommand::Freeze)
-        .await
-        .unwrap();
-    kit.coordinator()
-        .acknowledge(&node, answered, "frozen")
-        .await
-        .unwrap();
-    let waiting = registry
-        .send_node(&node.node, NodeCommand::Drain)
-        .await
-        .unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let answered = kit.send_node(&node.node, NodeCommand::Freeze).await;
+    let acknowledged = kit.coordinator().acknowledge(&node, answered, "frozen");
+    acknowledged.await.unwrap();
+    let waiting = kit.send_node(&node.node, NodeCommand::Drain).await;
     let mut watch = kit.watch(&node).await;
-    watch
-        .until("the command that waits", |event| match event {
-            Event::Node(queued) => {
-                assert_eq!(queued.order, waiting);
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    assert_eq!(watch.node_command().await.order, waiting);
 }
 
 /// The stream ends with the lease, and an ended lease gets no watch.
 pub async fn a_watch_ends_with_the_lease(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.coordinator().leave(&node).await.unwrap();
@@ -326,17 +275,12 @@ pub async fn a_watch_ends_with_the_lease(harness: &dyn Harness) {
 
 /// A long list is complete, and changes during the list are not missed.
 pub async fn a_long_list_is_whole(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let tasks = (0..2500).map(|n| super::kit::fresh(task(&format!("t{n}"))));
     for answer in kit.registry().submit(tasks.collect()).await {
         answer.unwrap();
     }
-    let sends = (0..10).map(|n| SendCommand {
-        task: id(&format!("t{n}")),
-        id: command_of(&format!("c{n}")),
-        command: Command::Pause,
-    });
+    let sends = (0..10).map(|n| sending(&format!("t{n}"), &format!("c{n}"), Command::Pause));
     let mut watch = kit.watch(&node).await;
     for answer in kit.registry().send(sends.collect()).await {
         answer.unwrap();
@@ -356,8 +300,7 @@ pub async fn a_long_list_is_whole(harness: &dyn Harness) {
 
 /// A second watch lists tasks that were submitted since the first one.
 pub async fn a_second_watch_lists_tasks_submitted_between(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("before").await;
     let mut first = kit.watch(&node).await;
     assert_eq!(names(&first.listed().await), ["before"]);

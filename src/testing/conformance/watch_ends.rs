@@ -30,8 +30,7 @@ pub async fn ends_are_reported(harness: &dyn Harness) {
 
 /// The owner of a deleted task gets the delete.
 pub async fn the_owner_is_notified_of_a_deletion(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.claimed(&node, "a").await;
@@ -42,8 +41,7 @@ pub async fn the_owner_is_notified_of_a_deletion(harness: &dyn Harness) {
 /// A task that is deleted and submitted again at once is two tasks. The owner gets the end of the first
 /// and then the second, with its own claims and commands.
 pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     for _ in 0..5 {
@@ -94,8 +92,7 @@ pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness
 /// The owner of a deleted task gets its end even when the next task with its id is of a kind that the
 /// owner does not watch.
 pub async fn the_owner_is_notified_though_another_kind_has_the_id(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let kinds = Some(vec![task("a").kind]);
     let watch = kit.coordinator().watch(&node, kinds).await.unwrap();
     let mut watch = Watcher::new(watch);
