@@ -1,4 +1,4 @@
-//! [`Waiting`]: what [`Client::wait_with`](super::Client::wait_with) reports of a task that has not
+//! [`Waiting`]: a report of [`Client::wait_with`](super::Client::wait_with) about a task that has not
 //! ended.
 
 use std::fmt;
@@ -16,22 +16,22 @@ pub enum Waiting {
     /// An attempt failed.
     Failed(FailedAttempt),
     /// No node runs the task, for this reason. Reported when the reason changes.
-    WaitReason(WaitReason),
+    Waits(WaitReason),
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failed) => failed.fmt(f),
-            Self::WaitReason(waits) => write!(f, "waits: {waits}"),
+            Self::Waits(waits) => write!(f, "waits: {waits}"),
         }
     }
 }
 
-/// Reports what is new with each look at the task.
+/// Reports changes of a task from one look at it to the next.
 pub(super) struct Reporter<F> {
     report: F,
-    /// How many errors the task had when it was looked at last; `None` before the first look.
+    /// The number of errors at the last look; `None` before the first look.
     errors: Option<u64>,
     waits: Option<WaitReason>,
 }
@@ -45,8 +45,8 @@ impl<F: FnMut(Waiting)> Reporter<F> {
         }
     }
 
-    /// Reports the failed attempts that are new, and why no node runs the task if that has changed.
-    /// The first look reports the attempts that have failed in a row, not what was before them.
+    /// Reports new failed attempts, and the reason why no node runs the task if it has changed. The first
+    /// look reports the latest attempts that failed in a row.
     pub(super) fn look(&mut self, record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) {
         let Ok(state) = &record.state else { return };
         let total = state.errors.total();
@@ -59,7 +59,7 @@ impl<F: FnMut(Waiting)> Reporter<F> {
         if waits != self.waits
             && let Some(waits) = &waits
         {
-            (self.report)(Waiting::WaitReason(waits.clone()));
+            (self.report)(Waiting::Waits(waits.clone()));
         }
         self.waits = waits;
     }

@@ -55,7 +55,7 @@ impl WaitReason {
         Self::for_room(record, nodes).err()
     }
 
-    /// `Ok` when a node may take the task and has room for it.
+    /// Returns `Ok` when a node may take the task and has room for it.
     fn for_room(record: &TaskRecord, nodes: &[NodeRecord]) -> Result<(), Self> {
         let task = &record.task;
         let handles = |n: &NodeRecord| {
@@ -78,7 +78,7 @@ impl WaitReason {
     }
 }
 
-/// Those of the nodes that may; when none may, the names of all.
+/// Returns the nodes that pass the test; if none does, returns the names of all as an error.
 fn narrowed(
     nodes: Vec<&NodeRecord>,
     may: impl Fn(&NodeRecord) -> bool,

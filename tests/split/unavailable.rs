@@ -16,7 +16,7 @@ async fn a_claim_waits_for_a_short_outage() {
     assert!(kit.claim(&node, "a").await.unwrap().is_some());
 }
 
-/// A long one gives the claim back as if it had never been.
+/// A long outage releases the claim as if it had never been made.
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_released() {
     let kit = Kit::new().await;

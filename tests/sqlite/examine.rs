@@ -128,13 +128,13 @@ async fn planted_rows_are_found_and_repaired() {
         assert!(!of(&findings, check).advice.is_empty(), "{check}");
     }
     assert!(of(&findings, "claims").found.contains("held"));
-    let mended = examine(&store, true).await;
+    let repaired = examine(&store, true).await;
     let after = examine(&store, false).await;
     for (check, _, verdict, goes) in plants {
         let expected = if goes { Verdict::Ok } else { verdict };
-        assert_eq!(of(&mended, check).verdict, expected, "{check}");
+        assert_eq!(of(&repaired, check).verdict, expected, "{check}");
         assert_eq!(of(&after, check).verdict, expected, "{check}");
-        assert_eq!(of(&mended, check).repaired, u64::from(goes), "{check}");
+        assert_eq!(of(&repaired, check).repaired, u64::from(goes), "{check}");
     }
     let record = store.get(&id("held")).await.unwrap();
     assert_eq!(record.node, None);
@@ -240,8 +240,8 @@ async fn a_grown_log_is_reported_and_written_back() {
     grown.set_len(300 << 20).unwrap();
     let findings = examine(&store, false).await;
     let finding = of(&findings, "log");
-    let told = (finding.verdict, &*finding.found);
-    assert_eq!(told, (Verdict::Warning, "300.0 MiB"), "{findings:#?}");
+    let reported = (finding.verdict, &*finding.found);
+    assert_eq!(reported, (Verdict::Warning, "300.0 MiB"), "{findings:#?}");
     reader.execute_batch("COMMIT").unwrap();
     let findings = examine(&store, true).await;
     let finding = of(&findings, "log");

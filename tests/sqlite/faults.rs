@@ -1,4 +1,4 @@
-//! Full disks, locked files: told as such, nothing lost, and it goes on.
+//! Full disks and locked files: an error with the cause, nothing lost, and the store goes on.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Records that were damaged in the file: set aside, told, and brought back by a retry.
+//! Damaged records of the file: quarantined, reported, and started again by a retry.
 
 use windlass::{
     Command, StateKind,

@@ -249,9 +249,9 @@ async fn wait_reports_failed_attempts() {
     let ran = env
         .run(&["submit", "fail", "--retry", retry, "--wait"])
         .code(1);
-    let told: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
-    // The end is told on standard output.
-    let [first, second] = told.as_slice() else {
+    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
+    // Standard output has the end.
+    let [first, second] = lines.as_slice() else {
         panic!("{ran:?}")
     };
     assert!(
@@ -274,9 +274,9 @@ async fn wait_reports_when_the_next_attempt_is_and_how_many_are_left() {
     let ran = env
         .run(&["submit", "flaky", "--id", "f", "--retry", retry, "--wait"])
         .ok();
-    let told: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
+    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
     let expected = ["attempt 1 failed: timed out; next in 0.1 s (7 left)"];
-    assert_eq!(told, expected, "{ran:?}");
+    assert_eq!(lines, expected, "{ran:?}");
     assert_eq!(ran.out, "f\ncompleted\n");
     node.shutdown().await;
 }

@@ -136,7 +136,7 @@ impl Place {
             .collect()
     }
 
-    /// Waits until the file has so many lines.
+    /// Waits until the file has this many lines.
     pub(crate) fn until_lines(&self, name: &str, lines: usize) {
         until(name, || self.read(name).lines().count() >= lines);
     }

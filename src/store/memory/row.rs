@@ -17,7 +17,7 @@ use crate::store::{CommandRecord, Error, NodeCommand, NodeSpec, NodeStatus, Task
 /// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
 /// read.
 pub(super) enum Saved {
-    TaskState(Box<TaskState>),
+    State(Box<TaskState>),
     Text(String),
 }
 
@@ -25,7 +25,7 @@ impl Saved {
     /// Returns the state, or why it cannot be read.
     pub(super) fn read(&self) -> Result<TaskState, String> {
         match self {
-            Self::TaskState(state) => Ok(TaskState::clone(state)),
+            Self::State(state) => Ok(TaskState::clone(state)),
             Self::Text(text) => serde_json::from_str(text).map_err(|e| e.to_string()),
         }
     }
@@ -33,7 +33,7 @@ impl Saved {
 
 impl From<TaskState> for Saved {
     fn from(state: TaskState) -> Self {
-        Self::TaskState(Box::new(state))
+        Self::State(Box::new(state))
     }
 }
 
@@ -101,7 +101,7 @@ impl Row {
 
     /// Returns the task as nodes see it; `None` for one that is not live, or cannot be read.
     pub(super) fn view(&self) -> Option<TaskView> {
-        let Saved::TaskState(state) = &self.saved else {
+        let Saved::State(state) = &self.saved else {
             return None;
         };
         if self.quarantine.is_some() || state.code().is_terminal() {

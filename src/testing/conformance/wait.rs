@@ -6,8 +6,10 @@ use futures::StreamExt;
 use tokio::time::Instant;
 use windlass_statemachine::QueuedCommand;
 
-use super::kit::DEADLINE;
 use crate::store::{Event, EventStream, QueuedNodeCommand, TaskView};
+
+/// How long a case waits for an event that must come.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Calls `ask` until it returns an answer.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
