@@ -7,7 +7,7 @@ use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind, TaskId}
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, command_of, field, id, one, settle, task, with_data},
+    kit::{Kit, command_of, field, id, one, settle, task, with_data},
     wait::eventually,
 };
 use crate::{
@@ -349,8 +349,9 @@ pub async fn a_claimed_task_is_not_told(harness: &dyn Harness) {
 /// A claim that was lost there is an attempt here.
 pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
     let from = Kit::new(harness).await;
-    let lost = from.node_for("lost", SHORT).await;
-    from.claimed(&lost, "a").await;
+    from.submit("a").await;
+    let lost = from.node_for("lost", harness.short_lease()).await;
+    from.claim(&lost, "a").await;
     let reported = eventually("the end of a lease", async || {
         one(from.transfer().export(&[id("a")]).await).ok()
     });
