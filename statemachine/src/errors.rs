@@ -42,7 +42,7 @@ pub struct ErrorEntry {
 }
 
 impl ErrorEntry {
-    /// Whether [`TaskState::claimed`](crate::State::claimed) recorded it, because the claim before was
+    /// Whether [`TaskState::claimed`](crate::TaskState::claimed) recorded it, because the claim before was
     /// lost with its node.
     pub fn is_abandonment(&self) -> bool {
         self.error.starts_with(ABANDONED)

@@ -20,7 +20,7 @@ pub(super) fn check(world: &World) -> Found {
                     found.push((id.clone(), how));
                 }
                 (ChangeKind::Moved { to, .. }, None) if to.is_terminal() => {
-                    ended = Some(change.seq)
+                    ended = Some(change.seq);
                 }
                 _ => {}
             }
