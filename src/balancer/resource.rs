@@ -46,10 +46,14 @@ pub struct Load;
 impl Probe for Load {
     fn percent(&self) -> Option<f64> {
         let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-        let load: f64 = text.split_whitespace().next()?.parse().ok()?;
         let cores = std::thread::available_parallelism().ok()?.get();
-        Some(100.0 * load / cores as f64)
+        used_cores(&text, cores)
     }
+}
+
+fn used_cores(loadavg: &str, cores: usize) -> Option<f64> {
+    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    Some(100.0 * load / cores as f64)
 }
 
 /// Takes nothing while a probe is above the claim limit, and releases one task at a time while it
@@ -196,8 +200,11 @@ mod tests {
             balancer.gives_back(&cluster, &mine, 0.5).len()
         };
         assert_eq!((back(90.0), back(90.1)), (0, 1));
-        let below = |used| Resource::new(Fixed(used), 70.0, 90.0).unwrap().read(false) < 70.0;
-        assert!(below(69.9) && !below(70.0));
+        let takes = |used| {
+            let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
+            balancer.takes(&cluster, &task())
+        };
+        assert!(takes(69.9) && !takes(70.0));
     }
 
     #[test]
@@ -237,5 +244,12 @@ mod tests {
         let text = "MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:    250 kB\n";
         assert_eq!(used_memory(text), Some(75.0));
         assert_eq!(used_memory("nonsense"), None);
+        assert_eq!(used_memory("MemTotal: 0 kB\nMemAvailable: 0 kB\n"), None);
+    }
+
+    #[test]
+    fn the_load_of_the_last_minute_is_shared_by_the_cores() {
+        assert_eq!(used_cores("3.00 2.00 1.00 1/100 4711\n", 4), Some(75.0));
+        assert_eq!(used_cores("", 4), None);
     }
 }

@@ -153,6 +153,25 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_far_from_the_newest_record_is_warned_of() {
+        let warns = |now, newest, retention| {
+            let clock = Arc::new(Fixed(at(now), Duration::ZERO));
+            let clock = PruneClock::new(clock, Some(at(newest)));
+            clock.check(Duration::from_secs(retention));
+            clock.has_warned.load(Ordering::Relaxed)
+        };
+        // A minute beyond the newest record is believed.
+        let ahead_by = |seconds: i64, retention| warns(1_060 + seconds, 1_000, retention);
+        assert!(!ahead_by(500, 500) && ahead_by(501, 500));
+        assert!(
+            !ahead_by(60, 1) && ahead_by(61, 1),
+            "clocks differ a little"
+        );
+        let behind_by = |seconds: i64| warns(1_000, 1_000 + seconds, 500);
+        assert!(!behind_by(60) && behind_by(61));
+    }
+
+    #[test]
     fn a_clock_is_not_believed_beyond_the_newest_record_and_the_time_since() {
         let fixed = |now, passed| Arc::new(Fixed(at(now), Duration::from_secs(passed)));
         let clock = |now, newest| PruneClock {

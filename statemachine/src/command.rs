@@ -242,4 +242,15 @@ mod tests {
             assert_eq!(command.check(now), Ok(()));
         }
     }
+
+    #[test]
+    fn a_result_that_is_nested_too_deep_is_refused() {
+        let complete = |levels| {
+            let text = "[".repeat(levels) + &"]".repeat(levels);
+            let result = Some(crate::Json::parse("result", &text).unwrap());
+            Command::Complete { result }.check(Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(complete(100), Ok(()));
+        assert_eq!(complete(101).unwrap_err().field(), "result");
+    }
 }

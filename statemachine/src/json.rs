@@ -155,8 +155,8 @@ impl Json {
 
     /// How deep arrays and objects are nested; 0 when there is none.
     fn depth(&self) -> usize {
-        // Each level opens and closes.
-        if self.len() <= 2 * MAX_DEPTH {
+        // Each level is at least a byte.
+        if self.len() <= MAX_DEPTH {
             return 0;
         }
         let (mut depth, mut deepest) = (0_usize, 0);
@@ -164,7 +164,8 @@ impl Json {
         for byte in self.as_str().bytes() {
             match byte {
                 _ if escaped => escaped = false,
-                b'\\' if in_text => escaped = true,
+                // It stands only in texts.
+                b'\\' => escaped = true,
                 b'"' => in_text = !in_text,
                 _ if in_text => {}
                 b'[' | b'{' => {

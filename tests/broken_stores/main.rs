@@ -15,6 +15,7 @@ mod journal;
 mod lacking;
 mod registry;
 mod repeated;
+mod slow;
 mod store;
 mod watch;
 

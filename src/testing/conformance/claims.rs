@@ -1,6 +1,6 @@
 //! Claims: which node may claim a task, and when.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use windlass_statemachine::{Command, Fence, Message, StateKind, TaskStatus};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, assert_matches, id, task, with_data},
+    kit::{Kit, assert_matches, id, task, with_data},
     wait::eventually,
 };
 use crate::{
@@ -83,7 +83,7 @@ pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
 /// A sleeper is claimed when it is due, not before, and the claim wakes it.
 pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
     let (kit, node) = Kit::with_node(harness).await;
-    let until = kit.later(SHORT);
+    let until = kit.later(Duration::from_millis(300));
     let mut sleeper = task("a");
     sleeper.start_at = Some(until);
     kit.submit_task(sleeper).await;

@@ -19,8 +19,6 @@ use crate::store::{
     Transfer,
 };
 
-/// The lease of a node that a case loses.
-pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// The lease of a node that stays.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 

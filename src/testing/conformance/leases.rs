@@ -7,7 +7,7 @@ use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, SHORT, assert_matches},
+    kit::{Kit, LONG, assert_matches},
     wait::eventually,
 };
 use crate::store::{ChangeKind, Error, NodeCommand, NodeStatus, TaskView};
@@ -35,7 +35,7 @@ pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
 /// A name is free again when its node is lost.
 pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let lost = kit.node_for("n", SHORT).await;
+    let lost = kit.node_for("n", harness.short_lease()).await;
     let spec = Kit::spec("n");
     let next = eventually("a lost node's name", async || {
         kit.coordinator().join(&spec, LONG).await.ok()
@@ -99,9 +99,10 @@ pub async fn renewing_keeps_the_lease(harness: &dyn Harness) {
 /// An ended lease is not renewed, and every other call with it is refused.
 pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let node = kit.node_for("n", SHORT).await;
-    let claimed = kit.claimed(&node, "a").await;
+    kit.submit("a").await;
     kit.submit("b").await;
+    let node = kit.node_for("n", harness.short_lease()).await;
+    let claimed = kit.claim(&node, "a").await;
     eventually("the end of a lease", async || {
         let nodes = kit.registry().nodes().await.unwrap();
         nodes.is_empty().then_some(())
@@ -126,8 +127,9 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     let survivor = kit.node("survivor").await;
     let mut watch = kit.watch(&survivor).await;
     watch.listed().await;
-    let lost = kit.node_for("lost", SHORT).await;
-    let mut claimed = kit.claimed(&lost, "a").await;
+    kit.submit("a").await;
+    let lost = kit.node_for("lost", harness.short_lease()).await;
+    let mut claimed = kit.claim(&lost, "a").await;
     kit.checkpoint(&mut claimed, 1).await;
     let is_claimed = |v: &TaskView| v.claimed_by == Some(lost.id);
     watch.task("a", "the claim", is_claimed).await;
@@ -166,8 +168,9 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
 pub async fn an_abandoned_claim_counts_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let survivor = kit.node("survivor").await;
-    let lost = kit.node_for("lost", SHORT).await;
-    kit.claimed(&lost, "a").await;
+    kit.submit("a").await;
+    let lost = kit.node_for("lost", harness.short_lease()).await;
+    kit.claim(&lost, "a").await;
     let mut next = eventually("an abandoned task", async || {
         kit.try_claim(&survivor, "a").await.unwrap()
     })

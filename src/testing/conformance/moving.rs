@@ -4,7 +4,7 @@ use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind, TaskId}
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, assert_matches, command_of, field, id, one, with_data},
+    kit::{Kit, assert_matches, command_of, field, id, one, with_data},
     strangers::{elsewhere, elsewhere_with, export, fill, import, stranger},
     wait::eventually,
 };
@@ -250,8 +250,9 @@ pub async fn a_claimed_task_is_not_exported(harness: &dyn Harness) {
 /// A claim that was lost before the export counts as an attempt after the import.
 pub async fn a_lost_claim_counts_after_an_import(harness: &dyn Harness) {
     let from = Kit::new(harness).await;
-    let lost = from.node_for("lost", SHORT).await;
-    from.claimed(&lost, "a").await;
+    from.submit("a").await;
+    let lost = from.node_for("lost", harness.short_lease()).await;
+    from.claim(&lost, "a").await;
     let reported = eventually("the end of a lease", async || {
         one(from.transfer().export(&[id("a")]).await).ok()
     });
