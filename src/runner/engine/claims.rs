@@ -131,7 +131,7 @@ impl Engine {
             let coordinator = self.parts.coordinator.clone();
             let tx = self.parts.tx.clone();
             let lease = lease.clone();
-            tokio::spawn(async move {
+            super::step(async move {
                 let ids = views.iter().map(|v| v.id.clone()).collect();
                 let answers = coordinator.claim(&lease, ids).await;
                 let answers = views.into_iter().zip(answers).collect();

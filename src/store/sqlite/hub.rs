@@ -207,11 +207,12 @@ impl Thread {
         if self.seen == Some(version) {
             return Ok(Some(POLL));
         }
-        let mut furthest = Progress::Done;
-        let mut failed = None;
         let views = &mut self.views;
-        self.watches
-            .retain_mut(|watch| match watch.advance(conn, views) {
+        let (watches, feeds) = (&mut self.watches, &mut self.feeds);
+        let furthest = at_once(conn, || {
+            let mut furthest = Progress::Done;
+            let mut failed = None;
+            let mut advanced = |progress: Sql<Progress>| match progress {
                 Ok(progress) => {
                     furthest = furthest.max(progress);
                     progress != Progress::Ended
@@ -220,20 +221,11 @@ impl Thread {
                     failed = Some(error);
                     true
                 }
-            });
-        self.feeds.retain_mut(|feed| match feed.advance(conn) {
-            Ok(progress) => {
-                furthest = furthest.max(progress);
-                progress != Progress::Ended
-            }
-            Err(error) => {
-                failed = Some(error);
-                true
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
-        }
+            };
+            watches.retain_mut(|watch| advanced(watch.advance(conn, views)));
+            feeds.retain_mut(|feed| advanced(feed.advance(conn)));
+            failed.map_or(Ok(furthest), Err)
+        })?;
         self.full = if furthest == Progress::Full {
             FULL_FOR_LONG.min(self.full + 1)
         } else {
@@ -248,4 +240,13 @@ impl Thread {
             }
         }))
     }
+}
+
+/// Reads with one transaction. Each statement would begin one of its own, with its locks.
+fn at_once<T>(conn: &Connection, read: impl FnOnce() -> Sql<T>) -> Sql<T> {
+    conn.prepare_cached("BEGIN")?.execute(())?;
+    let result = read();
+    let ended = conn.prepare_cached("ROLLBACK")?.execute(());
+    // The caller drops the connection when either fails.
+    result.and_then(|result| ended.map(|_| result))
 }

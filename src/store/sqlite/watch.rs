@@ -9,7 +9,7 @@ use windlass_statemachine::Kind;
 
 use super::{
     batch::{Sql, newest},
-    codes::{CHECKPOINTED, MOVED, NODE},
+    codes::{CHECKPOINTED, CLAIMED, MOVED, NODE},
     lease,
     log::{self, Touched},
     progress::{CHUNK, Progress},
@@ -144,6 +144,8 @@ impl Watch {
                 // Where a move gives the claim back, that is a change of its own.
                 MOVED if !change.ends() => {}
                 NODE | CHECKPOINTED => {}
+                // It knows of its own claims: the answer to the claim has what waited for the task.
+                CLAIMED if change.detail >> 1 == self.lease => {}
                 _ if !reported.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
                     // Another task may have its id by now, which has changes of its own.
