@@ -268,8 +268,9 @@ impl Engine {
                     self.balance();
                 }
             }
-            self.claim_pass();
+            // In this order: the store commits the claims with the writes before them.
             self.flush();
+            self.claim_pass();
             self.tell_status();
             if self.mode == Mode::Stopping && self.is_empty() {
                 break;
@@ -404,40 +405,36 @@ impl Engine {
             return;
         }
         let batch = std::mem::take(&mut self.batch);
-        let mut carried = Box::pin(super::commit::carry(
+        step(super::commit::carry(
             self.parts.coordinator.clone(),
             batch,
             self.lease_id.subscribe(),
             self.parts.tx.clone(),
         ));
-        // The first step hands them to the store, at once: a task that has just been spawned waits
-        // until this one has no more inputs, and the store would be idle meanwhile. Whatever wakes
-        // it before it is spawned is seen by the poll that follows the spawn.
-        let mut nobody = Context::from_waker(Waker::noop());
-        if carried.as_mut().poll(&mut nobody).is_pending() {
-            tokio::spawn(carried);
-        }
     }
 
     fn tell_status(&mut self) {
-        let status = NodeStatus {
-            frozen: self.mode == Mode::Frozen,
-            draining: matches!(self.mode, Mode::Draining | Mode::Stopping),
-            running: self.running,
-        };
-        if (status.frozen, status.draining) != (self.last_status.frozen, self.last_status.draining)
-        {
-            self.parts
-                .wanted
-                .send_modify(|wanted| wanted.status = status);
-        } else if status.running != self.last_status.running {
-            // Not worth a renewal of its own: it goes with the next.
+        let clock = self.now();
+        let last = &mut self.last_status;
+        let frozen = self.mode == Mode::Frozen;
+        let draining = matches!(self.mode, Mode::Draining | Mode::Stopping);
+        let faults = self.node_faults.report(clock);
+        let news = (frozen, draining) != (last.frozen, last.draining) || faults != last.faults;
+        if news || self.running != last.running {
+            let status = NodeStatus {
+                frozen,
+                draining,
+                running: self.running,
+                faults: faults.to_vec(),
+            };
+            last.clone_from(&status);
+            // A change of the number that runs alone is not worth a renewal of its own: it goes
+            // with the next.
             self.parts.wanted.send_if_modified(|wanted| {
                 wanted.status = status;
-                false
+                news
             });
         }
-        self.last_status = status;
         if self.is_empty() {
             self.answer_drains("drained");
         }
@@ -446,5 +443,17 @@ impl Engine {
     /// Whether nothing is claimed, or being claimed.
     fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.pending.is_empty()
+    }
+}
+
+/// Runs the first step of a call of the store at once, and the rest as a task of its own. A task
+/// that has just been spawned waits until the engine has no more inputs, and the store would be idle
+/// meanwhile. Whatever wakes the call before it is spawned is seen by the poll that follows the
+/// spawn.
+fn step(call: impl Future<Output = ()> + Send + 'static) {
+    let mut call = Box::pin(call);
+    let mut noop = Context::from_waker(Waker::noop());
+    if call.as_mut().poll(&mut noop).is_pending() {
+        tokio::spawn(call);
     }
 }

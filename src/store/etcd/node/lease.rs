@@ -128,8 +128,8 @@ impl Leases {
     fn tell_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
         {
             let mut state = node.state();
-            state.registration.status = *status;
-            if state.telling || state.reported == Some(*status) {
+            state.registration.status = status.clone();
+            if state.telling || state.reported.as_ref() == Some(status) {
                 return;
             }
             state.telling = true;

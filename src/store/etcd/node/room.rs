@@ -75,8 +75,8 @@ impl NodeLease {
     /// The status that is to be written next; `None` when what is stored is true.
     pub(crate) fn to_be_told(&self) -> Option<NodeStatus> {
         let mut state = self.state();
-        let status = state.registration.status;
-        if state.reported.take() == Some(status) {
+        let status = state.registration.status.clone();
+        if state.reported.take().as_ref() == Some(&status) {
             (state.reported, state.telling) = (Some(status), false);
             return None;
         }
@@ -140,11 +140,11 @@ mod tests {
             running: 3,
             ..NodeStatus::default()
         };
-        node.state().registration.status = status;
-        assert_eq!(node.to_be_told(), Some(status));
+        node.state().registration.status = status.clone();
+        assert_eq!(node.to_be_told().as_ref(), Some(&status));
         assert_eq!(
-            node.to_be_told(),
-            Some(status),
+            node.to_be_told().as_ref(),
+            Some(&status),
             "no answer: it is written again"
         );
         node.state().reported = Some(status);
