@@ -74,7 +74,7 @@ fn store_of(words: &[String]) -> Option<String> {
     let given = std::env::var_os("WINDLASS_CONFIG").map(PathBuf::from);
     let settings = config::load(given.as_deref(), &command);
     let command = match settings.ok()? {
-        Some(settings) => settings.apply(command),
+        Some(settings) => settings.apply(command, &[]),
         None => command,
     };
     let matches = command.try_get_matches_from(["windlass", "stats"]).ok()?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod candidates;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod doctor;
@@ -56,6 +57,7 @@ pub(crate) async fn execute(command: Command, global: &Global) -> Result<Exit, F
         Command::Stats(args) => stats::execute(args, global).await,
         Command::Nodes(args) => nodes::execute(args, global).await,
         Command::Node(args) => node::execute(args, global).await,
+        Command::Config(args) => config::execute(args, global),
         Command::Completions(args) => completions::execute(args, global).await,
         Command::Run(args) => run::execute(args, global).await,
         Command::Worker(args) => worker::execute(args, global).await,

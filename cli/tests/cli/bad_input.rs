@@ -134,7 +134,7 @@ fn what_is_typed_wrong_names_the_field() {
         (vec!["watch", "--after", "999999"], "after: "),
         (
             vec!["worker", "--lease-ttl", "0s"],
-            "--lease-ttl: 0ns is not from 200ms to 1h; 15s is the default",
+            "--lease-ttl: 0s is not from 200ms to 1h; 15s is the default",
         ),
         (
             vec!["worker", "--retention", "never"],
