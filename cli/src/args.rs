@@ -1,15 +1,16 @@
-//! The command line: its commands, and parsers of durations, times and labels.
+//! The command line: its commands, and what each of them runs.
 
 use std::{io, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+
+use windlass::Command as TaskCommand;
 
 use crate::{
     commands,
     commands::steer,
     config,
-    exit::{self, Failure},
+    exit::{self, Exit, Failure},
     flags::Words,
     global::Global,
 };
@@ -138,6 +139,40 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// The failure that ended the command.
+    pub(crate) async fn execute(self, global: &Global) -> Result<Exit, Failure> {
+        match self {
+            Self::Submit(args) => commands::submit::execute(args, global).await,
+            Self::List(args) => commands::list::execute(args, global).await,
+            Self::Get(args) => commands::get::execute(args, global).await,
+            Self::Logs(args) => commands::logs::execute(args, global).await,
+            Self::Watch(args) => commands::watch::execute(args, global).await,
+            Self::Pause(args) => steer::execute(TaskCommand::Pause, args, global).await,
+            Self::Resume(args) => steer::execute(TaskCommand::Run, args, global).await,
+            Self::Release(args) => steer::execute(TaskCommand::Release, args, global).await,
+            Self::Checkpoint(args) => steer::execute(TaskCommand::Checkpoint, args, global).await,
+            Self::Kill(args) => steer::execute(TaskCommand::Kill, args, global).await,
+            Self::Sleep(args) => steer::sleep(args, global).await,
+            Self::Complete(args) => steer::complete(args, global).await,
+            Self::Retry(args) => commands::retry::execute(args, global).await,
+            Self::Delete(args) => commands::delete::execute(args, global).await,
+            Self::Purge(args) => commands::purge::execute(args, global).await,
+            Self::Copy(args) => commands::copy::execute(args, global).await,
+            Self::Doctor(args) => commands::doctor::execute(args, global).await,
+            Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Nodes(args) => commands::nodes::execute(args, global).await,
+            Self::Node(args) => commands::node::execute(args, global).await,
+            Self::Config(args) => commands::config::execute(args, Cli::command(), global),
+            Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),
+            Self::Run(args) => commands::run::execute(args, global).await,
+            Self::Worker(args) => commands::worker::execute(args, global).await,
+        }
+    }
 }
 
 /// Returns the error that the same words give without `WINDLASS_STORE`. clap's usage line shows an
@@ -151,61 +186,6 @@ fn without_environment(error: clap::Error) -> clap::Error {
     again.err().unwrap_or(error)
 }
 
-/// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
-    if text.starts_with('-') {
-        return Err(format!(
-            "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
-        ));
-    }
-    let span: Span = text.parse().map_err(|_| like())?;
-    let signed: SignedDuration = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| like())?;
-    Duration::try_from(signed).map_err(|_| like())
-}
-
-/// Reads a number of bytes such as `65536`, `64KiB`, `10M` or `1GiB`; units are powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let like = || format!("'{text}' is not a size; write it like 65536, 64KiB, 10MiB or 1GiB");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().trim_end_matches("ib") {
-        "" | "b" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(like()),
-    };
-    let number: u64 = number.parse().map_err(|_| like())?;
-    number.checked_mul(1 << shift).ok_or_else(like)
-}
-
-/// Reads a time as RFC 3339.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
-}
-
-/// Reads a priority.
-pub(crate) fn priority(text: &str) -> Result<i32, String> {
-    let (least, most) = (i32::MIN, i32::MAX);
-    text.parse().map_err(|_| {
-        format!("'{text}' is not a whole number from {least} to {most}; the usual one is 0, and greater ones are claimed first")
-    })
-}
-
-/// Reads `name=value`.
-pub(crate) fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "'{text}' is not a label; write it like team=billing"
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,46 +193,5 @@ mod tests {
     #[test]
     fn the_definitions_hold_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations() {
-        for (text, seconds) in [
-            ("90s", 90),
-            ("1h30m", 5400),
-            ("7d", 604_800),
-            ("2w", 1_209_600),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        for text in ["", "10", "soon", "-5s", "1y", "1mo"] {
-            assert!(
-                duration(text).unwrap_err().contains("write it like"),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn sizes() {
-        for (text, size) in [
-            ("0", 0),
-            ("65536", 65_536),
-            ("64KiB", 65_536),
-            ("2m", 2 << 20),
-            ("1G", 1 << 30),
-        ] {
-            assert_eq!(bytes(text), Ok(size), "{text}");
-        }
-        for text in ["", "MiB", "-1", "1.5M", "10 M", "7x", "99999999999T"] {
-            assert!(bytes(text).unwrap_err().contains("write it like"), "{text}");
-        }
-    }
-
-    #[test]
-    fn labels() {
-        assert_eq!(label("a=b=c"), Ok(("a".into(), "b=c".into())));
-        assert!(label("a").is_err() && label("=b").is_err());
     }
 }

@@ -51,14 +51,16 @@ fn is_flag(command: &Command, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::Arg;
 
     use super::*;
-    use crate::args::Cli;
 
     fn read(words: &[&str]) -> (Vec<String>, Vec<String>) {
+        let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        let run = Command::new("run").args([flag("again"), flag("fail-fast")]);
+        let command = Command::new("windlass").subcommand(run);
         let words = words.iter().map(OsString::from);
-        let Words { words, off } = Words::of(words, &Cli::command());
+        let Words { words, off } = Words::of(words, &command);
         let words = words.into_iter().map(|w| w.into_string().unwrap());
         (words.collect(), off)
     }

@@ -5,12 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::{
-    Client, Kind,
+    Client, Kind, TaskId,
+    client::{Done, WaitReason, Waiting},
     runner::REPORTS,
     store::{Error, NodeRecord},
 };
 
-use crate::{args::duration, exit::Failure, output::Output, view::human};
+use crate::{exit::Failure, output::Output, parse::duration, text::one_line, view::human};
 
 /// Whether to wait, and for how long.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -125,6 +126,28 @@ pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>>
     nodes
         .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
         .ok()
+}
+
+/// Waits until a task has ended, and reports what happens meanwhile.
+pub(crate) async fn ended(
+    client: &Client,
+    id: &TaskId,
+    deadline: Deadline,
+    report: impl FnMut(Waiting) + Send,
+) -> Result<Done, Failure> {
+    let wait = async { Ok(client.wait_with(id, report).await?) };
+    let what = format!("task '{id}' has not ended");
+    deadline.within(&what, wait).await
+}
+
+/// Which reports of a wait are printed: all but the missing node and the end, which are printed
+/// elsewhere.
+pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
+    match waiting {
+        Waiting::Failed(failed) if failed.is_last() => None,
+        Waiting::Waits(WaitReason::NoNode) => None,
+        waiting => Some(one_line(&waiting.to_string())),
+    }
 }
 
 #[cfg(test)]

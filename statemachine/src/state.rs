@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ErrorLog, Fence, Invalid, Json, Outcome,
     errors::{MAX_KEPT, abandonment},
-    record::StateRecord,
 };
 
 /// The seven states, without what belongs to them.
@@ -163,8 +162,7 @@ pub struct LastCommand {
 /// assert_eq!(serde_json::from_str::<TaskState>(&text)?, state);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "StateRecord", into = "StateRecord")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskState {
     /// The state with what belongs to it.
     pub status: TaskStatus,

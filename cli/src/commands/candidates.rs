@@ -5,13 +5,13 @@
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, Command, FromArgMatches};
 use windlass::{
     Client,
     store::{Filter, Page, Store, sqlite::SqliteStore},
 };
 
-use crate::{args::Cli, config, global::Global, output::Format, output::Output};
+use crate::{config, global::Global, output::Format, output::Output};
 
 /// The word that asks for it. It is no subcommand, so that no help, suggestion or completion names it.
 pub(crate) const WORD: &str = "__candidates";
@@ -30,14 +30,16 @@ enum What {
 }
 
 /// Prints the candidates for the last of these words, one per line. The first word is the program.
-pub(crate) fn execute(words: &[String]) {
+pub(crate) fn execute(cli: &Command, words: &[String]) {
     let Some((last, before)) = words.split_last() else {
         return;
     };
-    let Some(what) = what_stands(&Cli::command(), before, last) else {
+    let Some(what) = what_stands(cli, before, last) else {
         return;
     };
-    let Some(url) = store_of(before) else { return };
+    let Some(url) = store_of(cli, before) else {
+        return;
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -59,7 +61,7 @@ pub(crate) fn execute(words: &[String]) {
 }
 
 /// The URL of the store that these words, the environment or the configuration name.
-fn store_of(words: &[String]) -> Option<String> {
+fn store_of(cli: &Command, words: &[String]) -> Option<String> {
     let mut given = words.iter().skip(1);
     let mut typed = None;
     while let Some(word) = given.next() {
@@ -70,12 +72,11 @@ fn store_of(words: &[String]) -> Option<String> {
             None => {}
         }
     }
-    let command = Cli::command();
     let given = std::env::var_os("WINDLASS_CONFIG").map(PathBuf::from);
-    let settings = config::load(given.as_deref(), &command);
+    let settings = config::load(given.as_deref(), cli);
     let command = match settings.ok()? {
-        Some(settings) => settings.apply(command, &[]),
-        None => command,
+        Some(settings) => settings.apply(cli.clone(), &[]),
+        None => cli.clone(),
     };
     let matches = command.try_get_matches_from(["windlass", "stats"]).ok()?;
     let mut global = Global::from_arg_matches(&matches).ok()?;
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_place_is_known_by_the_words_before_it() {
-        let command = Cli::command();
+        let command = <crate::args::Cli as clap::CommandFactory>::command();
         for (line, what) in [
             ("windlass get ", Some(What::Id)),
             ("windlass get a b", None),

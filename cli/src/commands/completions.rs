@@ -1,10 +1,9 @@
 //! `windlass completions`: scripts for shells.
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
 use crate::{
-    args::Cli,
     commands::candidates,
     exit::{Exit, Failure},
     global::Global,
@@ -63,10 +62,10 @@ complete -c windlass -f -a '(command windlass @WORD@ (commandline -opc) (command
 "#;
 
 /// Prints the script.
-pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn execute(args: Args, mut cli: Command, global: &Global) -> Result<Exit, Failure> {
     // The generator panics when its writer fails, so it gets one that does not.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "windlass", &mut script);
+    clap_complete::generate(args.shell, &mut cli, "windlass", &mut script);
     let dynamic = match args.shell {
         Shell::Bash => BASH,
         Shell::Zsh => ZSH,

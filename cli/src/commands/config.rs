@@ -5,11 +5,10 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{ArgMatches, Command, CommandFactory, parser::ValueSource};
+use clap::{ArgMatches, Command, parser::ValueSource};
 use serde::Serialize;
 
 use crate::{
-    args::Cli,
     config::{self, Config},
     exit::{Exit, Failure},
     flags::Words,
@@ -62,9 +61,9 @@ struct Setting {
 }
 
 /// Prints them.
-pub(crate) fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn execute(_: Args, command: Command, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let settings = settings(global)?;
+    let settings = settings(command, global)?;
     if out.is_json() {
         for setting in &settings {
             out.json(setting)?;
@@ -94,8 +93,7 @@ pub(crate) fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn settings(global: &Global) -> Result<Vec<Setting>, Failure> {
-    let command = Cli::command();
+fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> {
     let file = config::load(global.config.as_deref(), &command)?;
     let Words { words, off } = Words::typed(&command);
     let with_file = match &file {

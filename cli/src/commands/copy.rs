@@ -11,10 +11,10 @@ use windlass::store::{
 };
 
 use crate::{
-    args,
     exit::{Exit, Failure},
     global::{self, Global},
     output::Output,
+    parse,
     select::count,
     view::text,
 };
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     dry_run: bool,
 
     /// Wait up to this long for the nodes of the source to release their tasks (30s, 5m, …)
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     wait: Option<Duration>,
 }
 

@@ -7,10 +7,10 @@ use serde_json::json;
 use windlass::{Client, StateKind, store::Filter};
 
 use crate::{
-    args::duration,
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    parse::duration,
     select::{LARGEST, ask, can_ask, count, unasked},
     view,
 };

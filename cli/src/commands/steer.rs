@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 use windlass::{Client, Command, Invalid, Kind};
 
 use crate::{
-    args::{duration, time},
     bulk::{Item, Report},
     exit::{Exit, Failure},
     global::Global,
     input,
     output::Output,
+    parse::{duration, time},
     select::{Choice, SelectArgs, is_live},
     waiting::{Deadline, WaitArgs, nodes_for_a_note, note_unhandled},
 };

@@ -9,9 +9,9 @@ use windlass::{
 };
 
 use crate::{
-    args::duration,
     exit::{Exit, Failure},
     global::Global,
+    parse::duration,
     text::one_line,
     view::change_text,
     waiting::Deadline,

@@ -10,11 +10,11 @@ use windlass::{
 };
 
 use crate::{
-    args,
     exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
+    parse,
     waiting::patiently,
 };
 
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     slots: u32,
 
     /// A task that sleeps longer than this is released until it wakes
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = parse::duration)]
     park_after: Duration,
 
     /// How long finished tasks are kept, or 'forever'
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     retry: Option<Retry>,
 
     /// Claim only tasks with this label; with several, only tasks that have them all
-    #[arg(long, value_name = "LABEL=VALUE", value_parser = args::label)]
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
     /// End when no task runs, is due or sleeps
@@ -81,11 +81,11 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// After this long without a renewal other nodes take over this process's tasks
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::duration)]
     pub(crate) lease_ttl: Duration,
 
     /// The longest time that a command gets to end after SIGTERM, also when its task has a longer grace
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::duration)]
     pub(crate) grace: Duration,
 
     /// How much of each attempt's output this machine keeps in files, for `windlass logs`; the oldest
@@ -98,9 +98,9 @@ pub(crate) struct NodeArgs {
 const LEAST_LOG: u64 = 64 << 10;
 
 fn log_limit(text: &str) -> Result<u64, String> {
-    match args::bytes(text)? {
+    match parse::bytes(text)? {
         0 => Ok(0),
-        LEAST_LOG.. => Ok(args::bytes(text)?),
+        LEAST_LOG.. => Ok(parse::bytes(text)?),
         _ => Err("a log takes at least 64KiB; 0 writes none".to_owned()),
     }
 }
@@ -111,7 +111,7 @@ struct Retention(Option<Duration>);
 fn retention(text: &str) -> Result<Retention, String> {
     match text {
         "forever" => Ok(Retention(None)),
-        text => match args::duration(text) {
+        text => match parse::duration(text) {
             Ok(keep) => Ok(Retention(Some(keep))),
             Err(e) => Err(format!("{e}, or 'forever'")),
         },

@@ -30,7 +30,7 @@ use tracing::warn;
 use windlass::Fence;
 
 use super::{
-    folders::Folder,
+    folder::Folder,
     process::{self, Identity},
 };
 use crate::place::{write_new_private, write_private};

@@ -50,6 +50,7 @@ pub mod changes;
 pub mod claims;
 pub mod commands;
 pub mod commits;
+mod declared;
 pub mod durability;
 pub mod effects;
 pub mod ends;
@@ -70,7 +71,7 @@ pub mod watch;
 
 pub use capability::Capability;
 #[doc(hidden)]
-pub use capability::{assert_declared, assert_states_declared};
+pub use declared::{assert_declared, assert_states_declared};
 
 use std::{sync::Arc, time::Duration};
 

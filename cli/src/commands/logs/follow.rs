@@ -6,7 +6,11 @@ use futures::StreamExt;
 use tokio::time::sleep;
 use windlass::{Client, store::TaskRecord};
 
-use super::{Printer, Source, Stored, elsewhere, print_stored, state};
+use super::{
+    printer::Printer,
+    source::{Source, elsewhere, print_stored, state},
+    stored::Stored,
+};
 use crate::{
     exit::Failure,
     logs::{Reader, Run},

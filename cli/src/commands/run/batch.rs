@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
@@ -16,6 +16,7 @@ use windlass::{
 use super::{
     entry::BATCH,
     named::Named,
+    printing::Stops,
     report::Report,
     source::Lines,
     tally::{Failed, Left},
@@ -35,9 +36,6 @@ const TICK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the store is retried once the node has stopped: only the summary is left to read.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The reasons to stop: signals.
-pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
 
 /// A task that has not ended.
 pub(super) struct Live {

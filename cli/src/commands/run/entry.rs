@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, NewTask, store::Submit};
 
 use super::{
-    Args, DEFAULT_RETRY,
+    args::{Args, DEFAULT_RETRY},
     inputs::{self, Inputs, Stamp},
     names::{default_batch, slug},
     script::{Script, check_words},

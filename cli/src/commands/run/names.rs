@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Args;
+use super::args::Args;
 use crate::hash;
 
 /// The longest readable part of an id.

@@ -8,8 +8,7 @@ use serde_json::json;
 use windlass::{StateKind, TaskStatus, store::TaskRecord};
 
 use super::{
-    batch::Stops,
-    printing::{Ended, Job, Printing},
+    printing::{Ended, Job, Printing, Stops},
     screen::Screen,
     tally::{Counts, Failed, Left, Span},
 };

@@ -6,16 +6,16 @@ use futures::StreamExt;
 use serde::Serialize;
 use windlass::{Client, Invalid, Kind, TaskId, client::Waiting, store::Submit};
 
+use super::args::Args;
 use crate::{
     bulk::CHUNK,
-    commands::submit::{Args, ended, reported},
     exit::{Exit, Failure},
     global::Global,
     input::next_line,
     line::TaskLine,
     output::Output,
     select::count,
-    waiting::{Deadline, note_unhandled},
+    waiting::{Deadline, ended, note_unhandled, reported},
 };
 
 /// The outcome of the lines.

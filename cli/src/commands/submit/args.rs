@@ -1,32 +1,25 @@
-//! `windlass submit`: one task, or many as JSON lines.
+//! The options of `windlass submit`, and the tasks that they describe.
 
 use std::{
-    collections::BTreeSet,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use windlass::{
-    Client, Invalid, NewTask, StateKind, TaskId,
-    client::{Done, WaitReason, Waiting},
-    store::Submit,
-};
+use serde_json::{Map, Value};
+use windlass::{Invalid, NewTask, store::Submit};
 
+use super::super::steer::after;
 use crate::{
-    args::{duration, label, priority, time},
-    commands::{steer::after, submit_lines},
     env_args::EnvArgs,
     exec,
-    exit::{Exit, Failure},
-    global::Global,
+    exit::Failure,
     input,
     line::TaskLine,
     output::Output,
+    parse::{duration, label, priority, time},
     plain,
-    text::one_line,
-    waiting::{Deadline, WaitArgs, note_unhandled},
+    waiting::WaitArgs,
 };
 
 /// The tasks to submit.
@@ -40,45 +33,45 @@ Examples:
 pub(crate) struct Args {
     /// The kind of the task: which handler runs it
     #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines"])]
-    kind_given: Option<String>,
+    pub(super) kind_given: Option<String>,
 
     /// The same; with --lines the kind of lines without one
     #[arg(long, value_name = "KIND", conflicts_with = "kind_given")]
-    kind: Option<String>,
+    pub(super) kind: Option<String>,
 
     /// Its id: 1 to 256 bytes of printable text without '/'; a UUID by default
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
-    id: Option<String>,
+    pub(super) id: Option<String>,
 
     /// The input of the handler: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
-    props: Option<String>,
+    pub(super) props: Option<String>,
 
     /// Start at this time (RFC 3339), not before
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
-    start_at: Option<Timestamp>,
+    pub(super) start_at: Option<Timestamp>,
 
     /// Start this long from now, not before: 90s, 15m, 1h30m, 7d
     #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
-    wait_in: Option<Duration>,
+    pub(super) wait_in: Option<Duration>,
 
     /// Tasks with a higher priority are claimed first; 0 by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
-    priority: Option<i32>,
+    pub(super) priority: Option<i32>,
 
     /// A label
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
-    labels: Vec<(String, String)>,
+    pub(super) labels: Vec<(String, String)>,
 
     /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes'
     /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
     /// worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}
     #[arg(long, value_name = "POLICY")]
-    retry: Option<String>,
+    pub(super) retry: Option<String>,
 
     #[command(flatten)]
-    env: EnvArgs,
+    pub(super) env: EnvArgs,
 
     /// Accept an existing task with this id and the same kind and props as submitted (spaces and
     /// the order of names in the props do not matter)
@@ -103,12 +96,12 @@ pub(crate) struct Args {
 
     /// Whether the hint to shells was given.
     #[arg(skip)]
-    hinted: AtomicBool,
+    pub(super) hinted: AtomicBool,
 }
 
 impl Args {
     /// The task of the options.
-    fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
+    pub(super) fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
         let props = self.props.as_deref().map(|p| input::json("props", p));
         let retry = self
             .retry
@@ -130,7 +123,7 @@ impl Args {
     }
 
     /// The task, ready to be submitted.
-    pub(crate) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
+    pub(super) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
         let task = if self.idempotent {
             task.idempotent()
         } else {
@@ -172,91 +165,5 @@ impl Args {
             ));
         }
         Ok(submit)
-    }
-}
-
-/// Submits the tasks.
-pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    // Invalid options are reported before a store is opened.
-    if args.lines.as_deref() == Some("-") && args.props.as_deref() == Some("-") {
-        let text = "--lines and --props cannot both read standard input; put one into a file";
-        return Err(Failure::Usage(text.into()));
-    }
-    let task = args.task(Timestamp::now())?;
-    if let Some(path) = &args.lines {
-        let lines = input::lines("lines", path)?;
-        return submit_lines::execute(lines, &task, &args, global).await;
-    }
-    let out = global.out();
-    let submit = args.submit(task.into_task(&TaskLine::default())?, &out)?;
-    let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
-    let client = global.lasting().await?;
-    let answer = client.submit(submit).await?;
-    if !out.is_json() {
-        out.line(&id)?;
-    }
-    let is_over = answer.existing().is_some_and(StateKind::is_terminal);
-    if !is_over {
-        note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
-    }
-    let done = if args.wait.wait {
-        let report = |waiting: Waiting| {
-            if let Some(text) = reported(&waiting) {
-                out.note(text);
-            }
-        };
-        let deadline = Deadline::after(args.wait.timeout);
-        Some(ended(&client, &id, deadline, report).await?)
-    } else {
-        None
-    };
-    if out.is_json() {
-        let existing = answer.existing();
-        let submitted = if answer.is_new() { "new" } else { "existing" };
-        out.json(&json!({
-            "id": id,
-            "submitted": submitted,
-            "state": done.as_ref().map(Done::code).or(existing),
-            "result": done.as_ref().and_then(Done::result_json),
-            "error": done.as_ref().filter(|d| !d.is_completed()).and_then(Done::error),
-        }))?;
-    } else if let Some(done) = &done {
-        match (
-            done.result_json(),
-            done.error().filter(|_| !done.is_completed()),
-        ) {
-            (Some(result), _) => out.line(format!("{}: {result}", done.code()))?,
-            (None, Some(error)) => {
-                out.line(format!("{}: {}", done.code(), one_line(error)))?;
-            }
-            (None, None) => out.line(done.code())?,
-        }
-    }
-    Ok(if done.is_none_or(|d| d.is_completed()) {
-        Exit::Ok
-    } else {
-        Exit::No
-    })
-}
-
-/// Waits until a task has ended, and reports what happens meanwhile.
-pub(crate) async fn ended(
-    client: &Client,
-    id: &TaskId,
-    deadline: Deadline,
-    report: impl FnMut(Waiting) + Send,
-) -> Result<Done, Failure> {
-    let wait = async { Ok(client.wait_with(id, report).await?) };
-    let what = format!("task '{id}' has not ended");
-    deadline.within(&what, wait).await
-}
-
-/// Which reports of a wait are printed: all but the missing node and the end, which are printed
-/// elsewhere.
-pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
-    match waiting {
-        Waiting::Failed(failed) if failed.is_last() => None,
-        Waiting::WaitReason(WaitReason::NoNode) => None,
-        waiting => Some(one_line(&waiting.to_string())),
     }
 }
