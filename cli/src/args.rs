@@ -1,6 +1,6 @@
 //! The command line: its commands, and what each of them runs.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io, process::ExitCode, time::Duration};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -11,6 +11,7 @@ use crate::{
     commands::steer,
     config,
     exit::{self, Exit, Failure},
+    flags::Words,
     global::Global,
 };
 
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Nodes(commands::nodes::Args),
     /// Send a command to a node
     Node(commands::node::Args),
+    /// Show the settings in effect, and where each comes from
+    Config(commands::config::Args),
     /// Print a completion script for your shell
     Completions(commands::completions::Args),
 }
@@ -97,15 +100,20 @@ impl Cli {
     /// The failure with which the program ends. Help and the version are returned as one too, with
     /// exit code 0.
     pub(crate) fn read() -> Result<Self, ExitCode> {
-        let words = || std::env::args_os();
-        let typed = Self::command()
-            .try_get_matches_from(words())
+        let command = Self::command();
+        let Words { words, off } = Words::typed(&command);
+        let typed = command
+            .try_get_matches_from(&words)
             .and_then(|matches| Self::from_arg_matches(&matches))
             .map_err(|e| {
-                // A closed pipe is not an error.
                 let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-                let _ = without_environment(e).print();
-                code
+                match without_environment(e).print() {
+                    // A closed pipe is not an error.
+                    Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                        Failure::from(e).report().into()
+                    }
+                    _ => code,
+                }
             })?;
         let report = |failure: Failure| ExitCode::from(typed.global.report(&failure));
         let command = Self::command();
@@ -115,8 +123,8 @@ impl Cli {
         };
         // The settings are the defaults of a second parse: typed options take precedence.
         let read = config
-            .apply(command)
-            .try_get_matches_from(words())
+            .apply(command, &off)
+            .try_get_matches_from(&words)
             .and_then(|matches| Self::from_arg_matches(&matches));
         read.map_err(|e| report(Failure::Usage(format!("config: {e}"))))
     }
@@ -159,6 +167,7 @@ impl Command {
             Self::Stats(args) => commands::stats::execute(args, global).await,
             Self::Nodes(args) => commands::nodes::execute(args, global).await,
             Self::Node(args) => commands::node::execute(args, global).await,
+            Self::Config(args) => commands::config::execute(args, Cli::command(), global),
             Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),
             Self::Run(args) => commands::run::execute(args, global).await,
             Self::Worker(args) => commands::worker::execute(args, global).await,

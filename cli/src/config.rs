@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::{exit::Failure, plain};
 
 /// The commands that may have a table.
-const TABLES: [&str; 2] = ["worker", "run"];
+pub(crate) const TABLES: [&str; 2] = ["worker", "run"];
 /// Options of a single call, which cannot be settings.
 // Those of the last line belong to another option of the same call: alone they would change how every
 // file of tasks is read, or nothing.
@@ -51,13 +51,8 @@ struct Source<'a> {
 ///
 /// When the file cannot be read, or has an unknown setting.
 pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Config>, Failure> {
-    let path = match given {
-        Some(path) if path.as_os_str().is_empty() => return Ok(None),
-        Some(path) => path.to_owned(),
-        None => match default_path() {
-            Some(path) => path,
-            None => return Ok(None),
-        },
+    let Some(path) = path(given) else {
+        return Ok(None);
     };
     match std::fs::read_to_string(&path) {
         Ok(text) => Source {
@@ -84,15 +79,31 @@ fn is_out_of_reach(path: &Path, error: &io::Error) -> bool {
     }
 }
 
+/// The path of the file that is read if it exists. An empty path means no file.
+pub(crate) fn path(given: Option<&Path>) -> Option<PathBuf> {
+    match given {
+        Some(path) => Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty()),
+        None => default_path(),
+    }
+}
+
 fn default_path() -> Option<PathBuf> {
     let dirs = directories::ProjectDirs::from("", "", "windlass")?;
     Some(dirs.config_dir().join("config.toml"))
 }
 
 impl Config {
+    /// Whether the file sets this option: of a command, or of all of them.
+    pub(crate) fn sets(&self, table: Option<&str>, id: &str) -> bool {
+        let mut settings = self.settings.iter();
+        settings.any(|setting| setting.table == table && setting.id == id)
+    }
+
     /// The definitions of the options, with the settings as their defaults.
-    pub(crate) fn apply(&self, mut command: Command) -> Command {
-        for setting in &self.settings {
+    /// Flags that the command line turns off stay off.
+    pub(crate) fn apply(&self, mut command: Command, off: &[String]) -> Command {
+        let is_off = |id: &str| off.iter().any(|name| name.replace('-', "_") == id);
+        for setting in self.settings.iter().filter(|setting| !is_off(&setting.id)) {
             let values = setting.values.clone();
             let with =
                 |command: Command| command.mut_arg(&setting.id, |arg| arg.default_values(values));
@@ -157,7 +168,13 @@ impl Source<'_> {
         let Some(arg) = known().find(|arg| arg.get_long() == Some(key)) else {
             return Err(self.error(at, &unknown(command, table, key)));
         };
-        let values = values_of(value, arg).map_err(|e| self.error(at, &format!("{key}: {e}")))?;
+        let mut values =
+            values_of(value, arg).map_err(|e| self.error(at, &format!("{key}: {e}")))?;
+        if table.is_none() && key == "store" {
+            for value in &mut values {
+                *value = self.beside(value);
+            }
+        }
         if values
             .iter()
             .any(|text| windlass::store::has_password(text))
@@ -175,6 +192,19 @@ impl Source<'_> {
             id: arg.get_id().to_string(),
             values,
         })
+    }
+
+    /// The URL of a store, with the path of a file made from the folder of this file: a setting means
+    /// the same store in every working folder.
+    fn beside(&self, url: &str) -> String {
+        let folder = std::path::absolute(self.path);
+        let folder = folder.as_deref().ok().and_then(Path::parent);
+        match (url.strip_prefix("sqlite:"), folder) {
+            (Some(file), Some(folder)) if !file.is_empty() && Path::new(file).is_relative() => {
+                format!("sqlite:{}", folder.join(file).display())
+            }
+            _ => url.to_owned(),
+        }
     }
 
     /// Parses the values as if they were typed.
@@ -219,7 +249,7 @@ impl Source<'_> {
     }
 }
 
-fn is_setting(arg: &Arg) -> bool {
+pub(crate) fn is_setting(arg: &Arg) -> bool {
     arg.get_long()
         .is_some_and(|long| !NO_SETTINGS.contains(&long))
 }

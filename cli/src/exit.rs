@@ -206,7 +206,9 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Self::Pipe
         } else {
-            Self::Store(format!("could not read a log or write the output: {error}"))
+            Self::Store(format!(
+                "could not write the output: {error}; look at the disk or the program that it goes to"
+            ))
         }
     }
 }

@@ -31,6 +31,7 @@ mod config;
 mod env_args;
 mod exec;
 mod exit;
+mod flags;
 mod global;
 mod hash;
 mod input;

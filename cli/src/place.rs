@@ -78,6 +78,15 @@ fn canonical(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
+/// Makes a new folder that is only for this user, in a folder that exists.
+///
+/// # Errors
+///
+/// When something has that name, or the folder cannot be made.
+pub(crate) fn new_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
 /// Makes a folder that is only for this user, with what it lies in; one that is there and open to
 /// others is closed to them.
 ///
@@ -105,16 +114,25 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 ///
 /// When it cannot be written.
 pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = match options.open(path) {
+    match write_new_private(path, text) {
         // One that is there would keep its mode.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_file(path)?;
-            options.open(path)?
+            write_new_private(path, text)
         }
-        opened => opened?,
-    };
+        written => written,
+    }
+}
+
+/// As [`write_private`], where no file has that name.
+///
+/// # Errors
+///
+/// When something has that name, or the file cannot be written.
+pub(crate) fn write_new_private(path: &Path, text: &[u8]) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path)?;
     file.write_all(text)?;
     Ok(file)
 }

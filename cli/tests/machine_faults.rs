@@ -89,12 +89,32 @@ fn file_descriptors_that_run_out_are_no_attempt_and_the_node_goes_on() {
     });
     assert_eq!(lines(&place, fault), 1, "{}", place.read("log"));
     assert_eq!(lines(&place, "trying again in"), 1);
+    // Every client sees the fault, not only the reader of the log.
+    let reported = |command: &str| place.run(&[command]).1;
+    until("the node reports it", || {
+        reported("nodes").contains("no file descriptors left")
+    });
+    let nodes = reported("nodes");
+    assert!(nodes.contains("faulty"), "{nodes}");
+    assert!(nodes.contains(" cannot run exec: "), "{nodes}");
+    assert!(nodes.contains("tries again "), "{nodes}");
+    let (_, json, _) = place.run(&["nodes", "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let fault = &json[0]["faults"][0];
+    assert_eq!(fault["kind"], "exec", "{json}");
+    assert!(fault["since"].is_string() && fault["next_try"].is_string());
+    let (code, doctor, _) = place.run(&["doctor", "--strict"]);
+    assert!(doctor.contains("1 faults of the machines"), "{doctor}");
+    assert_eq!(code, 1);
     limit_files(worker.worker(), Some(512));
     for id in ["a", "b", "c"] {
         until("it completes", || place.get(id)["state"] == "completed");
         has_no_attempt(&place, id);
     }
     until_logged(&place, "the machine runs tasks again, after");
+    until("the fault is over", || {
+        !reported("nodes").contains("faulty")
+    });
     assert_eq!(lines(&place, "attempt 1 failed"), 0);
 }
 

@@ -279,3 +279,20 @@ fn bytes_that_are_no_text_pass_unchanged() {
     assert_eq!(output.stdout, b"a\xff\0\xc3");
     assert_eq!(output.stderr, b"\x80\n");
 }
+
+#[test]
+fn a_full_disk_behind_the_output_is_an_error_of_the_output() {
+    let place = Place::new();
+    assert_eq!(place.run(&["submit", "k"]).0, 0);
+    for words in [&["list"][..], &["--help"], &["help", "run"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = place.windlass(words);
+        let output = command.stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{words:?}: {said}");
+        assert!(
+            said.starts_with("error: could not write the output: "),
+            "{said}"
+        );
+    }
+}

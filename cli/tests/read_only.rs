@@ -88,6 +88,10 @@ impl Shared {
         self.reads(&["get", "done"], "completed");
         self.reads(&["stats"], "exec");
         self.reads(&["nodes", "-o", "json"], "[");
+        // An end of the past is not watched for: the time is over.
+        let (code, _, said) = self.run(&["watch", "--timeout", "50ms"]);
+        assert_eq!(code, 5, "{said}");
+        self.reads(&["watch", "--after", "0", "--limit", "1"], "submitted");
         self.reads(&["doctor"], "this user can only read '");
         self.reads(&["logs", "done"], "hello\n");
     }

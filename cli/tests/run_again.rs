@@ -336,3 +336,36 @@ fn a_task_that_another_batch_completed_is_not_run_again_in_silence() {
     assert!(err.contains("give --batch one-"), "{err}");
     assert_eq!(place.read("starts"), "t\n");
 }
+
+#[test]
+fn an_input_that_is_not_there_is_named() {
+    let place = Place::new();
+    place.write("lines", "a\nb\n");
+    fs::create_dir(place.path("folder")).unwrap();
+    for (input, reason) in [
+        ("no-{}", "no-a' cannot be looked at: No such file"),
+        ("folder", "is a folder"),
+    ] {
+        let words = [
+            "run", "--each", "true {}", "--inputs", input, "--batch", input, "lines",
+        ];
+        let (code, _, said) = place.run(&words);
+        assert_eq!(code, 0, "{said}");
+        assert!(
+            said.contains(reason) && said.contains("2 of 2 lines"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_line_that_is_no_text_gets_the_hint_of_null() {
+    let place = Place::new();
+    fs::write(place.path("names"), b"a\xff\n").unwrap();
+    let (code, _, said) = place.run(&["run", "--each", "true", "names"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(
+        said.contains("is not UTF-8 text at byte 2; file names need not be text with -0"),
+        "{said}"
+    );
+}

@@ -56,7 +56,7 @@ fn a_frozen_or_draining_node_claims_nothing() {
             status: NodeStatus {
                 frozen,
                 draining,
-                running: 0,
+                ..NodeStatus::default()
             },
             lease: 1,
             claims: 3,

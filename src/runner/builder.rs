@@ -92,7 +92,8 @@ impl Builder {
         self
     }
 
-    /// How many handlers run at once on this node: 1 to 1,000,000, 100 by default.
+    /// How many handlers run at once on this node: 1 to 1,000,000, 100 by default. A slot is free when
+    /// its handler has returned: the next task may start before the end of the one before is durable.
     pub fn slots(mut self, slots: u32) -> Self {
         self.config.slots = slots;
         self

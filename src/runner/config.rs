@@ -124,7 +124,11 @@ impl NodeConfig {
         let ttl = self.lease_ttl;
         // Shorter than 5 s is for tests: a busy machine can be late by seconds.
         if ttl < Duration::from_millis(200) || ttl > Duration::from_secs(3600) {
-            let reason = format!("{ttl:?} is not from 200ms to 1h; 15s is the default");
+            let given = match ttl {
+                Duration::ZERO => "0s".to_owned(),
+                ttl => format!("{ttl:?}"),
+            };
+            let reason = format!("{given} is not from 200ms to 1h; 15s is the default");
             return Err(Invalid::new("lease_ttl", reason));
         }
         Ok(())

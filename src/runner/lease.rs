@@ -16,7 +16,7 @@ use super::input::{In, LeaseEvent};
 use crate::store::{Coordinator, Error, Lease, NodeSpec, NodeStatus};
 
 /// A request of the engine to the lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) status: NodeStatus,
     pub(super) leave: bool,
@@ -157,7 +157,7 @@ impl Keeper {
                 error!(%node, lease = lease.id, why = last, "the lease could not be renewed in time: it counts as lost");
                 return false;
             }
-            let status = self.wanted.borrow().status;
+            let status = self.wanted.borrow().status.clone();
             let renewed = timeout_at(until, self.coordinator.renew(lease, &status));
             let renewed = tokio::select! {
                 renewed = renewed => renewed,
@@ -245,8 +245,7 @@ impl Keeper {
                 }
                 Err(e) => {
                     if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-                        error!(node = %self.spec.name, error = %e,
-                            "could not join: this node does not work; trying again");
+                        self.report_no_lease(&e);
                         reported = Some(Instant::now());
                     }
                     let pause = backoff(&mut wait, Duration::from_secs(5));
@@ -256,6 +255,19 @@ impl Keeper {
                     }
                 }
             }
+        }
+    }
+
+    /// Reports that the node could not join again.
+    fn report_no_lease(&self, error: &Error) {
+        let node = &self.spec.name;
+        match error {
+            // The lease that it has lost stands in the store until its time is over.
+            Error::AlreadyExists { .. } => warn!(%node,
+                "could not join again yet: the store has a lease of this name, most likely the one that this \
+                 node has lost, which ends within {:?}; trying again", self.ttl),
+            error => error!(%node, %error,
+                "could not join: this node does not work; trying again"),
         }
     }
 }

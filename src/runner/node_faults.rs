@@ -7,8 +7,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::Kind;
+
+use crate::store::NodeFault;
 
 /// The longest wait after the first fault. The node waits for at least half of it.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -18,15 +21,23 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const TRIAL: Duration = Duration::from_secs(5);
 /// How long a handler runs without a fault until the fault counts as over.
 const PROVEN: Duration = Duration::from_secs(1);
+/// The longest reason in a report, in characters.
+const LONGEST_REASON: usize = 500;
 /// How often a fault that lasts is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(600);
 
 /// The kinds that cannot be run at present.
 #[derive(Debug, Default)]
-pub(crate) struct NodeFaults(HashMap<Kind, Fault>);
+pub(crate) struct NodeFaults {
+    kinds: HashMap<Kind, Fault>,
+    /// The report, by the wall clock, and whether it has to be made again.
+    report: Vec<NodeFault>,
+    changed: bool,
+}
 
 #[derive(Debug)]
 struct Fault {
+    reason: String,
     /// How often in a row the fault was met.
     times: u32,
     since: Instant,
@@ -55,12 +66,30 @@ pub(crate) struct Wait {
 impl NodeFaults {
     /// Whether there is no fault.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kinds.is_empty()
+    }
+
+    /// The kinds that cannot be run, for the node's status. It stays the same until a fault is met
+    /// or ends.
+    pub(crate) fn report(&mut self, clock: Timestamp) -> &[NodeFault] {
+        if std::mem::take(&mut self.changed) {
+            let at = Instant::now();
+            let faults = self.kinds.iter().map(|(kind, fault)| NodeFault {
+                kind: kind.clone(),
+                reason: fault.reason.clone(),
+                since: (clock.checked_sub(at - fault.since)).unwrap_or(Timestamp::MIN),
+                next_try: (clock.checked_add(fault.until - at)).unwrap_or(Timestamp::MAX),
+            });
+            self.report = faults.collect();
+            self.report.sort_by(|a, b| a.kind.cmp(&b.kind));
+        }
+        &self.report
     }
 
     /// Takes note of a fault; `jitter` is from 0 to 1.
-    pub(crate) fn met(&mut self, kind: &Kind, now: Instant, jitter: f64) -> Wait {
-        let fault = self.0.entry(kind.clone()).or_insert(Fault {
+    pub(crate) fn met(&mut self, kind: &Kind, reason: &str, now: Instant, jitter: f64) -> Wait {
+        let fault = self.kinds.entry(kind.clone()).or_insert(Fault {
+            reason: String::new(),
             times: 0,
             since: now,
             reported: now,
@@ -76,6 +105,8 @@ impl NodeFaults {
         }
         let doubled = FIRST_WAIT * 2u32.saturating_pow(fault.times.min(16));
         let wait = doubled.min(LONGEST_WAIT).mul_f64(0.5 + jitter / 2.0);
+        self.changed = true;
+        fault.reason = reason.chars().take(LONGEST_REASON).collect();
         fault.times = fault.times.saturating_add(1);
         fault.until = now + wait;
         fault.trial = None;
@@ -88,12 +119,12 @@ impl NodeFaults {
 
     /// Whether a task of this kind may be claimed now.
     pub(crate) fn may_claim(&self, kind: &Kind, now: Instant) -> bool {
-        self.0.get(kind).is_none_or(|fault| fault.until <= now)
+        self.kinds.get(kind).is_none_or(|fault| fault.until <= now)
     }
 
     /// Takes note of a claim. While a fault lasts it is a trial, and the only one.
     pub(crate) fn claims(&mut self, kind: &Kind, now: Instant) {
-        if let Some(fault) = self.0.get_mut(kind)
+        if let Some(fault) = self.kinds.get_mut(kind)
             && fault.until <= now
         {
             fault.until = now + TRIAL;
@@ -103,7 +134,7 @@ impl NodeFaults {
 
     /// Takes note of a handler that starts.
     pub(crate) fn starts(&mut self, kind: &Kind, now: Instant) {
-        if let Some(fault) = self.0.get_mut(kind)
+        if let Some(fault) = self.kinds.get_mut(kind)
             && matches!(fault.trial, Some(Trial::Claimed))
         {
             fault.trial = Some(Trial::Started(now));
@@ -113,11 +144,12 @@ impl NodeFaults {
     /// Takes note of a handler that returned without a fault. Returns how long the fault lasted, if
     /// this ends one.
     pub(crate) fn ran(&mut self, kind: &Kind, began: Instant, now: Instant) -> Option<Duration> {
-        match self.0.get(kind)?.trial {
+        match self.kinds.get(kind)?.trial {
             Some(Trial::Started(at)) if began >= at => {}
             _ => return None,
         }
-        let fault = self.0.remove(kind)?;
+        let fault = self.kinds.remove(kind)?;
+        self.changed = true;
         Some(now - fault.since)
     }
 
@@ -127,14 +159,17 @@ impl NodeFaults {
             Some(Trial::Started(at)) => now - at >= PROVEN,
             _ => false,
         };
-        let over = self.0.extract_if(|_, fault| proven(fault));
-        over.map(|(kind, fault)| (kind, now - fault.since))
-            .collect()
+        let over = self.kinds.extract_if(|_, fault| proven(fault));
+        let over: Vec<_> = over
+            .map(|(kind, fault)| (kind, now - fault.since))
+            .collect();
+        self.changed |= !over.is_empty();
+        over
     }
 
     /// How long it is until a kind may be claimed again, or a trial is proven.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
-        let next = self.0.values().map(|fault| match fault.trial {
+        let next = self.kinds.values().map(|fault| match fault.trial {
             Some(Trial::Started(at)) => at + PROVEN,
             _ => fault.until,
         });
@@ -161,7 +196,7 @@ mod tests {
         for _ in 0..times {
             faults.claims(&kind(), now);
             faults.starts(&kind(), now);
-            let met = faults.met(&kind(), now, jitter);
+            let met = faults.met(&kind(), "full", now, jitter);
             assert!(!faults.may_claim(&kind(), now));
             assert_eq!(faults.next_in(now), Some(met.wait));
             now += met.wait;
@@ -183,9 +218,9 @@ mod tests {
     #[test]
     fn handlers_that_started_together_meet_one_fault() {
         let (mut faults, now) = (NodeFaults::default(), Instant::now());
-        let first = faults.met(&kind(), now, 1.0);
+        let first = faults.met(&kind(), "full", now, 1.0);
         assert!(first.report);
-        let second = faults.met(&kind(), now + secs(1) / 4, 1.0);
+        let second = faults.met(&kind(), "full", now + secs(1) / 4, 1.0);
         let rest = secs(1) * 3 / 4;
         assert_eq!((second.wait, second.report), (rest, false));
         assert!(faults.may_claim(&"other".parse().unwrap(), now));
@@ -194,7 +229,7 @@ mod tests {
     #[test]
     fn one_trial_at_a_time() {
         let (mut faults, now) = (NodeFaults::default(), Instant::now());
-        let trial = now + faults.met(&kind(), now, 1.0).wait;
+        let trial = now + faults.met(&kind(), "full", now, 1.0).wait;
         assert!(faults.may_claim(&kind(), trial));
         faults.claims(&kind(), trial);
         assert!(!faults.may_claim(&kind(), trial));
@@ -206,7 +241,7 @@ mod tests {
     fn a_trial_that_returns_or_runs_ends_the_fault() {
         for returns in [true, false] {
             let (mut faults, now) = (NodeFaults::default(), Instant::now());
-            let trial = now + faults.met(&kind(), now, 1.0).wait;
+            let trial = now + faults.met(&kind(), "full", now, 1.0).wait;
             // A handler that started before the trial proves nothing.
             assert_eq!(faults.ran(&kind(), now, now), None);
             faults.claims(&kind(), trial);
@@ -220,7 +255,10 @@ mod tests {
                 assert_eq!(over, [(kind(), secs(2))]);
             }
             assert!(faults.may_claim(&kind(), trial));
-            assert!(faults.met(&kind(), trial, 1.0).report, "a new fault");
+            assert!(
+                faults.met(&kind(), "full", trial, 1.0).report,
+                "a new fault"
+            );
         }
     }
 
@@ -230,10 +268,47 @@ mod tests {
         let (mut now, mut reports) = (begin, 0);
         while now - begin < secs(3600) {
             faults.claims(&kind(), now);
-            let met = faults.met(&kind(), now, 1.0);
+            let met = faults.met(&kind(), "full", now, 1.0);
             reports += u32::from(met.report);
             now += met.wait;
         }
         assert_eq!(reports, 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_changes_only_when_a_fault_is_met_or_ends() {
+        let mut faults = NodeFaults::default();
+        let clock: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+        assert!(faults.report(clock).is_empty());
+        let begin = Instant::now();
+        faults.met(&kind(), &"x".repeat(600), begin, 1.0);
+        let first = faults.report(clock).to_vec();
+        assert_eq!(first.len(), 1);
+        assert_eq!((&first[0].kind, first[0].reason.len()), (&kind(), 500));
+        assert_eq!(
+            (first[0].since, first[0].next_try),
+            (clock, clock + secs(1))
+        );
+        tokio::time::advance(secs(3)).await;
+        assert_eq!(
+            faults.report(clock + secs(3)),
+            first,
+            "nothing has happened"
+        );
+        let now = Instant::now();
+        faults.claims(&kind(), now);
+        faults.met(&kind(), "full", now, 1.0);
+        let second = faults.report(clock + secs(3)).to_vec();
+        assert_eq!(
+            (second[0].reason.as_str(), second[0].since),
+            ("full", clock)
+        );
+        assert_eq!(second[0].next_try, clock + secs(5));
+        tokio::time::advance(secs(2)).await;
+        let now = Instant::now();
+        faults.claims(&kind(), now);
+        faults.starts(&kind(), now);
+        assert!(faults.ran(&kind(), now, now).is_some());
+        assert!(faults.report(clock + secs(5)).is_empty());
     }
 }

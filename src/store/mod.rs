@@ -38,7 +38,7 @@ pub use error::Error;
 pub use export::Exported;
 pub use model::{
     Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Event, Filter, IfExists,
-    Lease, Limits, NodeCommand, NodeRecord, NodeSpec, NodeStatus, Operation, Page,
+    Lease, Limits, NodeCommand, NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Page,
     QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
 };
 pub use registry::{ChangeStream, Registry};

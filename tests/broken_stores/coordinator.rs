@@ -35,7 +35,7 @@ impl Coordinator for PlantedStore {
     }
 
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error> {
-        self.write(Call::Renew(lease.clone(), *status));
+        self.write(Call::Renew(lease.clone(), status.clone()));
         match self.inner.renew(lease, status).await {
             Err(Error::Fenced(_)) if self.has(Defect::EndedLeasesAreRenewed) => Ok(()),
             renewed => renewed,

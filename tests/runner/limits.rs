@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use windlass::{KindConfig, Message, NewTask, StateKind, TaskContext, store::Filter};
+use windlass::{
+    KindConfig, Message, NewTask, StateKind, TaskContext,
+    store::Filter,
+    testing::{Fault, Operation},
+};
 
 use crate::support::{World, secs};
 
@@ -87,6 +91,34 @@ async fn the_order_is_priority_then_due_time_then_submit() {
         .unwrap();
     world.client.wait_idle(&Filter::default()).await.unwrap();
     assert_eq!(*order.lock().unwrap(), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_is_free_while_the_end_of_its_task_is_stored() {
+    let world = World::new().await;
+    let ids = [
+        world.client.submit(NewTask::new("k")).await.unwrap(),
+        world.client.submit(NewTask::new("k")).await.unwrap(),
+    ];
+    let begins = Arc::new(Mutex::new(Vec::new()));
+    let seen = begins.clone();
+    let slow = Fault::Late(secs(4));
+    world.faults.fail(Operation::Commit, slow, 1);
+    let began = tokio::time::Instant::now();
+    let _node = world
+        .node("n")
+        .slots(1)
+        .handler("k", move |_: TaskContext| {
+            seen.lock().unwrap().push(began.elapsed().as_secs());
+            async { Message::complete() }
+        })
+        .start()
+        .await
+        .unwrap();
+    for id in &ids {
+        assert!(world.client.wait(id).await.unwrap().is_completed());
+    }
+    assert_eq!(*begins.lock().unwrap(), [0, 0], "seconds from the start");
 }
 
 #[tokio::test(start_paused = true)]

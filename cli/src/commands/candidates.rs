@@ -75,7 +75,7 @@ fn store_of(cli: &Command, words: &[String]) -> Option<String> {
     let given = std::env::var_os("WINDLASS_CONFIG").map(PathBuf::from);
     let settings = config::load(given.as_deref(), cli);
     let command = match settings.ok()? {
-        Some(settings) => settings.apply(cli.clone()),
+        Some(settings) => settings.apply(cli.clone(), &[]),
         None => cli.clone(),
     };
     let matches = command.try_get_matches_from(["windlass", "stats"]).ok()?;

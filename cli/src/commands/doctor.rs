@@ -2,9 +2,13 @@
 
 use comfy_table::Color;
 use serde_json::json;
-use windlass::store::examine::{Examination, Finding, Verdict};
+use windlass::{
+    Client,
+    store::examine::{Examination, Finding, Strays, Verdict},
+};
 
 use crate::{
+    commands::nodes,
     exit::{Exit, Failure},
     global::Global,
     view::text,
@@ -88,7 +92,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     how.full = args.full;
     how.compact = args.compact;
     how.quota = args.quota;
-    let findings = client.store().doctor()?.examine(&how).await?;
+    let mut findings = client.store().doctor()?.examine(&how).await?;
+    findings.push(machines(&client).await);
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let bad = match worst {
         Some(Verdict::Error) => true,
@@ -113,6 +118,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.line(format!("{}: {}", finding.check, finding.advice))?;
     }
     Ok(if bad { Exit::No } else { Exit::Ok })
+}
+
+/// Whether every live node can run its kinds.
+async fn machines(client: &Client) -> Finding {
+    let advice =
+        "free the disk, memory or file descriptors of that machine; the node goes on by itself";
+    let nodes = match client.nodes().await {
+        Ok(nodes) => nodes,
+        Err(error) => return Finding::unknown("machines", &error, "see the check of the nodes"),
+    };
+    let now = client.store().clock().now();
+    let faults = nodes.iter().flat_map(|node| nodes::faults(node, now));
+    let what = (Verdict::Warning, "faults of the machines of nodes");
+    Finding::none_of("machines", what, &faults.collect::<Strays>(), 0, advice)
 }
 
 fn row(finding: &Finding) -> Vec<comfy_table::Cell> {

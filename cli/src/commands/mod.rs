@@ -2,6 +2,7 @@
 
 pub(crate) mod candidates;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod doctor;

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use windlass::store::NodeRecord;
+
 use crate::{
     exit::{Exit, Failure},
     global::Global,
+    text::one_line,
     view::{age, human, text},
 };
 
@@ -13,7 +17,11 @@ use crate::{
 #[command(after_help = "\
 Examples:
   windlass nodes
-  windlass nodes -o json | jq -r '.[].name'")]
+  windlass nodes -o json | jq -r '.[].name'
+  windlass nodes -o json | jq '.[] | select(.faults) | {name, faults}'
+
+A node that cannot run a kind for a fault of its machine (a full disk, no memory) is 'faulty': a line
+below the table says which kind, why, for how long, and when the node tries again.")]
 pub(crate) struct Args {}
 
 /// Lists them.
@@ -37,6 +45,7 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         let mode = match (n.status.draining, n.status.frozen) {
             (true, _) => "draining",
             (_, true) => "frozen",
+            _ if !n.status.faults.is_empty() => "faulty",
             _ => "working",
         };
         vec![
@@ -62,5 +71,25 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     ];
     let less = ["PID", "LEASE LEFT", "UP", "KINDS", "CLAIMS"];
     out.narrow_table(&header, &less, rows.collect())?;
+    for fault in nodes.iter().flat_map(|node| faults(node, now)) {
+        out.line(fault)?;
+    }
     Ok(Exit::Ok)
+}
+
+/// The kinds that a node cannot run, one line each.
+pub(crate) fn faults(node: &NodeRecord, now: Timestamp) -> impl Iterator<Item = String> {
+    node.status.faults.iter().map(move |fault| {
+        let next = match fault.next_try.duration_since(now) {
+            left if left.is_positive() => format!("in {}", human(left.unsigned_abs())),
+            _ => "now".to_owned(),
+        };
+        format!(
+            "{} cannot run {}: {}; for {}, tries again {next}",
+            node.spec.name,
+            fault.kind,
+            one_line(&fault.reason),
+            age(fault.since, now),
+        )
+    })
 }

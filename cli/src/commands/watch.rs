@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 /// Prints the changes.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let client = global.existing().await?;
+    let client = global.reading().await?;
     let deadline = Deadline::after(args.timeout);
     deadline
         .within("the watch ended", follow(&args, global, &client))

@@ -46,6 +46,11 @@ pub(crate) struct Output {
     pub(crate) duration_ms: u64,
 }
 
+/// What a pipe holds.
+const PIPE: usize = 64 * 1024;
+/// What is read at first: most commands print little, or nothing.
+const FIRST_READ: usize = 1024;
+
 #[derive(Debug, Default)]
 struct Tail {
     bytes: VecDeque<u8>,
@@ -79,8 +84,7 @@ impl Capture {
         let tail = Arc::new(Mutex::new(Tail::default()));
         let into = tail.clone();
         let reader = tokio::spawn(async move {
-            // What a pipe holds.
-            let mut buffer = vec![0; 64 * 1024];
+            let mut buffer = vec![0; FIRST_READ];
             // An error is an end too: there is nothing more to be had.
             while let Ok(n @ 1..) = from.read(&mut buffer).await {
                 let read = &buffer[..n];
@@ -90,6 +94,9 @@ impl Capture {
                 if let Some((stream, log)) = &log {
                     // A log that takes nothing more does not stop the command.
                     let _ = log.send(Piece::now(*stream, read.to_vec())).await;
+                }
+                if n == buffer.len() {
+                    buffer.resize(PIPE, 0);
                 }
             }
         });

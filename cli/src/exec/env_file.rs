@@ -5,7 +5,8 @@
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsString,
-    fs, io,
+    fs,
+    io::{self, Read as _},
     os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -100,7 +101,15 @@ impl Reader {
             let bytes = meta.len();
             return Err(format!("has {bytes} bytes; at most {limit} are read"));
         }
-        let bytes = fs::read(path).map_err(why)?;
+        // Some file systems report no size, and a file may grow.
+        let mut bytes = Vec::new();
+        let file = fs::File::open(path).map_err(why)?;
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(why)?;
+        if bytes.len() as u64 > limit {
+            return Err(format!(
+                "has more than {limit} bytes, which is the most that is read"
+            ));
+        }
         let is_open = meta.mode() & 0o004 != 0;
         if is_open && self.is_new(path) {
             warn!(file = %path.display(), "other users of this machine can read the variables of a command; chmod o-r");

@@ -33,7 +33,7 @@ use super::{folder::Folder, leftover};
 use crate::{
     exit::Failure,
     logs::Logs,
-    place::{Place, beside, data_dir, make_private},
+    place::{Place, beside, data_dir, make_private, new_private},
     task_folder::{Fate, encode, task_folder},
     waiting::patiently,
 };
@@ -153,10 +153,18 @@ impl Folders {
         order: u64,
     ) -> Result<Folder, (PathBuf, io::Error)> {
         let folder = self.folder(id, order);
-        if !folder.path.exists() {
-            self.adopt(id, order, &folder).await;
-        }
-        match make_private(&folder.path) {
+        // Most tasks have none yet.
+        let made = match new_private(&folder.path) {
+            Ok(()) => {
+                self.adopt(id, order, &folder).await;
+                return Ok(folder);
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => make_private(&folder.path),
+            // The folder around it was empty, and another worker has removed it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => make_private(&folder.path),
+            Err(e) => Err(e),
+        };
+        match made {
             Ok(()) => Ok(folder),
             Err(e) => Err((folder.path, e)),
         }
@@ -182,6 +190,7 @@ impl Folders {
             }
             let mut old_record = old.clone().into_os_string();
             old_record.push(".run");
+            // The new folder is empty: a rename takes its place.
             let moved = fs::rename(&old, &folder.path);
             let _ = fs::rename(old_record, &folder.record);
             let (old, new) = (old.display(), folder.path.display());

@@ -16,6 +16,7 @@ use std::{
     fs,
     future::Future,
     io::{self, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
     pin::pin,
     time::Duration,
@@ -32,7 +33,7 @@ use super::{
     folder::Folder,
     process::{self, Identity},
 };
-use crate::place::write_private;
+use crate::place::{write_new_private, write_private};
 
 /// The variable that tells a command where to keep its progress.
 pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
@@ -107,24 +108,61 @@ impl Record {
     }
 }
 
-/// Says that a command is about to start. Returns the file for [`started`].
-pub(crate) fn about_to_start(folder: &Folder, running: Running<'_>) -> io::Result<fs::File> {
-    // A rename, so that nobody reads half of it. It need not survive the machine: nor do processes.
-    let mut new = folder.record.as_os_str().to_owned();
+/// The record of a command that this process starts.
+#[derive(Debug)]
+pub(crate) struct Started<'a> {
+    folder: &'a Folder,
+    running: Running<'a>,
+    file: fs::File,
+}
+
+/// Says that a command is about to start.
+pub(crate) fn about_to_start<'a>(
+    folder: &'a Folder,
+    running: Running<'a>,
+) -> io::Result<Started<'a>> {
+    let line = running.record(None).line()?;
+    // A file that is not whole yet is of a command that has not started.
+    let file = match write_new_private(&folder.record, &line) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
+        written => written?,
+    };
+    Ok(Started {
+        folder,
+        running,
+        file,
+    })
+}
+
+/// Replaces a record by a rename: the old one is read until the new one is whole. The new one need
+/// not survive a crash of the machine: the process does not.
+fn replace(record: &Path, line: &[u8]) -> io::Result<fs::File> {
+    let mut new = record.as_os_str().to_owned();
     // No folder's name has this.
     new.push("~");
-    let file = write_private(Path::new(&new), &running.record(None).line()?)?;
-    fs::rename(new, &folder.record)?;
+    let file = write_private(Path::new(&new), line)?;
+    fs::rename(new, record)?;
     Ok(file)
 }
 
-/// Says which process the command is.
-pub(crate) fn started(mut file: fs::File, running: Running<'_>, pid: i32) -> io::Result<()> {
-    file.write_all(&running.record(Identity::of(pid)).line()?)
+impl Started<'_> {
+    /// Says which process the command is.
+    pub(crate) fn is(&mut self, pid: i32) -> io::Result<()> {
+        let line = self.running.record(Identity::of(pid)).line()?;
+        self.file.write_all(&line)
+    }
+
+    /// Says that the command has ended. The record of another claim stays: it replaced this one,
+    /// which has no name since.
+    pub(crate) fn ended(self) {
+        if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {
+            let _ = fs::remove_file(&self.folder.record);
+        }
+    }
 }
 
-/// Says that the command of this claim has ended. What another claim wrote stays.
-pub(crate) fn ended(folder: &Folder, fence: Fence) {
+/// Says that the command of this claim has ended, for a worker that is gone.
+fn ended(folder: &Folder, fence: Fence) {
     if Record::read(&folder.record).is_some_and(|record| record.fence == fence) {
         let _ = fs::remove_file(&folder.record);
     }

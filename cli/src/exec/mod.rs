@@ -51,7 +51,13 @@ mod tests;
 mod watched;
 mod word;
 
-use std::{ffi::OsStr, io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    io::ErrorKind,
+    process::Stdio,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use tokio::{
@@ -186,11 +192,11 @@ impl Exec {
             holders: &self.holders,
             grace,
         };
-        let record = leftover::about_to_start(folder, running).map_err(written_down)?;
+        let mut record = leftover::about_to_start(folder, running).map_err(written_down)?;
         let mut group = match start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {
-                leftover::ended(folder, task.fence());
+                record.ended();
                 return match not_started {
                     NotStarted::Stopped(stop) => Ok(stop.message()),
                     NotStarted::NotRun(not_run) => Err(not_run),
@@ -198,7 +204,7 @@ impl Exec {
             }
         };
         let started = Instant::now();
-        leftover::started(record, running, group.id()).map_err(written_down)?;
+        record.is(group.id()).map_err(written_down)?;
         let (run, log) = self.logs.begin(task);
         let keeping = Keeping {
             run,
@@ -220,7 +226,7 @@ impl Exec {
                 status
             }
         };
-        leftover::ended(folder, task.fence());
+        record.ended();
         let output = watched.output(status);
         // Nothing more is read: the log can end.
         drop(watched);
@@ -291,10 +297,8 @@ async fn start(
 
 fn prepare(task: &TaskContext, props: &Props, variables: &Variables, folder: &Folder) -> Command {
     let mut command = Command::new(&props.program);
-    for (name, value) in std::env::vars_os() {
-        if is_own(&name, &value) {
-            command.env_remove(&name);
-        }
+    for name in own_variables() {
+        command.env_remove(name);
     }
     command
         .args(&props.args)
@@ -316,6 +320,16 @@ fn prepare(task: &TaskContext, props: &Props, variables: &Variables, folder: &Fo
         command.current_dir(cwd);
     }
     command
+}
+
+/// The variables of this process that are its own configuration. They do not change while it runs.
+fn own_variables() -> &'static [OsString] {
+    static NAMES: OnceLock<Vec<OsString>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let all = std::env::vars_os();
+        let own = all.filter(|(name, value)| is_own(name, value));
+        own.map(|(name, _)| name).collect()
+    })
 }
 
 /// Whether a variable of the worker is its own configuration, which no command inherits: it may hold

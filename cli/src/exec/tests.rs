@@ -379,9 +379,9 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        let record = leftover::about_to_start(&folder, running).unwrap();
+        let mut record = leftover::about_to_start(&folder, running).unwrap();
         if recorded {
-            leftover::started(record, running, pid).unwrap();
+            record.is(pid).unwrap();
         }
         client.command(&id, Command::Run).await.unwrap();
         let done = timeout(LONG, client.wait(&id)).await.unwrap().unwrap();

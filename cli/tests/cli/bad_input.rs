@@ -109,7 +109,7 @@ fn wrong_input_names_the_field() {
         ("watch --after 999999", "after: "),
         (
             "worker --lease-ttl 0s",
-            "--lease-ttl: 0ns is not from 200ms to 1h; 15s is the default",
+            "--lease-ttl: 0s is not from 200ms to 1h; 15s is the default",
         ),
         (
             "worker --retention never",

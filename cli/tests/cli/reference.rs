@@ -66,3 +66,39 @@ fn completions_for_shells() {
     }
     env.run(&["completions", "csh"]).fails(2, &["csh"]);
 }
+
+/// Writes the script of a shell to a file, and has the shell read it without running it.
+fn shell_reads_its_script(shell: &str, check: &str) {
+    let env = Env::new();
+    let script = env.run(&["completions", shell]).ok().out;
+    let file = env.write("script", &script);
+    let read = std::process::Command::new(shell)
+        .args([check, &file])
+        .output();
+    let read = read.unwrap_or_else(|e| panic!("could not start {shell}: {e}; install it"));
+    let said = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(read.status.success() && said.is_empty(), "{said}");
+    // The check finds what the shell cannot read.
+    let broken = env.write("broken", &format!("{script}\nif (; then\n"));
+    let read = std::process::Command::new(shell)
+        .args([check, &broken])
+        .output();
+    assert!(!read.unwrap().status.success(), "{shell} {check}");
+}
+
+#[test]
+fn bash_reads_its_completions() {
+    shell_reads_its_script("bash", "-n");
+}
+
+#[test]
+#[ignore = "needs zsh: install it, then run with --include-ignored"]
+fn zsh_reads_its_completions() {
+    shell_reads_its_script("zsh", "-n");
+}
+
+#[test]
+#[ignore = "needs fish: install it, then run with --include-ignored"]
+fn fish_reads_its_completions() {
+    shell_reads_its_script("fish", "--no-execute");
+}

@@ -228,3 +228,70 @@ fn no_event_in_json_has_two_messages() {
     }
     assert!(returned > 0, "the event that had two: {}", ran.err);
 }
+
+#[test]
+fn config_shows_each_value_and_where_it_comes_from() {
+    let env = Env::new();
+    let file = env.write(
+        "settings.toml",
+        "output = \"json\"\nstore = \"sqlite:relative.db\"\n[worker]\nslots = 3\n",
+    );
+    let mut command = env.command();
+    command
+        .env_remove("WINDLASS_STORE")
+        .env("WINDLASS_ETCD_PASSWORD", "secret");
+    let output = command
+        .args(["--config", &file, "config", "--color", "never"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("secret"), "{text}");
+    let settings: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |table: Option<&str>, name: &str| {
+        let found = settings
+            .iter()
+            .find(|s| s["table"].as_str() == table && s["setting"] == name);
+        let found = found.unwrap_or_else(|| panic!("{name}: {text}"));
+        (
+            found["values"][0].as_str().map(str::to_owned),
+            found["source"].as_str().unwrap(),
+        )
+    };
+    let value = |text: &str| Some(text.to_owned());
+    assert_eq!(of(None, "output"), (value("json"), "file"));
+    assert_eq!(of(None, "color"), (value("never"), "flag"));
+    assert_eq!(of(None, "log-format"), (value("text"), "default"));
+    // Not of the working folder.
+    let store = format!("sqlite:{}", env.path("relative.db"));
+    assert_eq!(of(None, "store"), (Some(store), "file"));
+    assert_eq!(of(Some("worker"), "slots"), (value("3"), "file"));
+    assert_eq!(of(Some("worker"), "lease-ttl"), (value("15s"), "default"));
+    assert_eq!(of(Some("run"), "jobs").1, "default");
+    let secret = value("(not printed: it holds a password)");
+    assert_eq!(of(None, "WINDLASS_ETCD_PASSWORD"), (secret, "environment"));
+    let vars = [("WINDLASS_STORE", "etcd://me:pw@host/ns")];
+    let shown = ran(&env, &vars, &["config"]).ok().out;
+    assert!(
+        shown.contains("WINDLASS_STORE") && !shown.contains("pw@"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_flag_of_the_file_can_be_turned_off() {
+    let env = Env::new();
+    let file = env.write("settings.toml", "[run]\nfail-fast = true\n");
+    env.write("lines", "1\n2\n");
+    let run = |words: &[&str]| {
+        let all = ["--config", &file, "run", "-j", "1", "--each", "false {}"];
+        let input = env.path("lines");
+        let all = [&all[..], words, &[input.as_str()]].concat();
+        ran(&env, &[], &all).err
+    };
+    assert!(run(&["--batch", "a"]).contains("1 left for another run"));
+    let off = run(&["--batch", "b", "--fail-fast=false"]);
+    assert!(off.contains("2 failed"), "{off}");
+}

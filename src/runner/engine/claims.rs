@@ -19,11 +19,7 @@ use super::{
     timers,
 };
 use crate::{
-    runner::{
-        due::Moment,
-        input::{ClaimAnswers, In},
-        kinds::KindEntry,
-    },
+    runner::{due::Moment, input::ClaimAnswers, kinds::KindEntry},
     store::{Claim, Claimed, Commit, Error, Lease, TaskView},
 };
 
@@ -87,17 +83,15 @@ impl Engine {
 
     fn send_claims(&mut self, lease: &Lease, views: Vec<TaskView>) {
         let call = self.claiming.send(Instant::now());
-        let coordinator = self.parts.coordinator.clone();
-        let tx = self.parts.tx.clone();
-        let lease = lease.clone();
-        tokio::spawn(async move {
+        let (coordinator, lease) = (self.parts.coordinator.clone(), lease.clone());
+        self.outbox.claim(async move {
             let ids = views.iter().map(|v| v.id.clone()).collect();
             let answers = coordinator.claim(&lease, ids).await;
-            let _ = tx.send(In::Claimed(ClaimAnswers {
+            ClaimAnswers {
                 lease: lease.id,
                 call,
                 answers: views.into_iter().zip(answers).collect(),
-            }));
+            }
         });
     }
 

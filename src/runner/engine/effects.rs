@@ -361,7 +361,11 @@ impl Engine {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
-        let active = slot.run.is_some() || !slot.machine.is_idle();
+        // A write that releases the claim needs no slot: the next task is claimed beside it, in the
+        // same transaction where the store can.
+        let machine = &slot.machine;
+        let waits = machine.is_idle() || machine.is_ending();
+        let active = slot.run.is_some() || !waits;
         if active != slot.active {
             slot.active = active;
             let kind = slot.task.kind.clone();

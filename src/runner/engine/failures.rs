@@ -70,7 +70,7 @@ impl Engine {
             }
             return;
         };
-        let met = self.node_faults.met(&kind, now, fastrand::f64());
+        let met = self.node_faults.met(&kind, &reason, now, fastrand::f64());
         let wait = Rounded(met.wait);
         if met.report {
             warn!(target: REPORTS, %kind, node = %self.parts.node, "{reason}; trying again in {wait}");

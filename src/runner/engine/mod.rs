@@ -189,18 +189,21 @@ impl Engine {
         debug!(node = %self.parts.node, "the runner has stopped");
     }
 
-    /// Takes all answers and inputs that are there. Polling the outbox is also what sends the writes that
-    /// the last turn has enqueued.
+    /// Takes all answers and inputs that are there. Polling the outbox is also what sends the calls that
+    /// the last turn has enqueued: the writes, then the claims.
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, arrived: &mut Arrived) -> Poll<()> {
         let lease = self.lease.as_ref().map(|lease| lease.id);
         while let Poll::Ready(mut answers) = self.outbox.poll_answers(cx, lease) {
             arrived.answers.append(&mut answers);
         }
+        while let Poll::Ready(claimed) = self.outbox.poll_claims(cx) {
+            arrived.inputs.push(In::Claimed(claimed));
+        }
         let inputs = self
             .parts
             .rx
             .poll_recv_many(cx, &mut arrived.inputs, INPUTS);
-        if inputs.is_pending() && arrived.answers.is_empty() {
+        if inputs.is_pending() && arrived.answers.is_empty() && arrived.inputs.is_empty() {
             return Poll::Pending;
         }
         Poll::Ready(())
@@ -230,8 +233,9 @@ impl Engine {
                 self.balance();
             }
         }
-        self.claim_pass();
+        // In this order: the store commits the claims with the writes before them.
         self.outbox.enqueue();
+        self.claim_pass();
         self.report_status();
     }
 
@@ -337,18 +341,13 @@ impl Engine {
     }
 
     fn report_status(&mut self) {
-        let (status, report) = self.standing.status(self.slots.running());
-        let wanted = &self.parts.wanted;
-        match report {
-            Report::Nothing => {}
-            Report::AtOnce => wanted.send_modify(|wanted| wanted.status = status),
-            Report::WithRenewal => {
-                // Without a notification: the next renewal takes it along.
-                wanted.send_if_modified(|wanted| {
-                    wanted.status = status;
-                    false
-                });
-            }
+        let faults = self.node_faults.report(self.parts.clock.now());
+        if let Some((status, report)) = self.standing.status(self.slots.running(), faults) {
+            // A notification renews the lease at once; without one the next renewal takes it along.
+            self.parts.wanted.send_if_modified(|wanted| {
+                wanted.status = status;
+                report == Report::AtOnce
+            });
         }
         if self.is_empty() {
             self.answer_drains("drained");

@@ -1,4 +1,4 @@
-//! [`Outbox`]: the writes of this node on their way to the store.
+//! [`Outbox`]: the writes and claims of this node on their way to the store.
 
 use std::{
     mem,
@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::{
     runner::{
         commit::{Answers, Batch},
-        input::SlotId,
+        input::{ClaimAnswers, SlotId},
         reports::REPORTS,
     },
     store::{Commit, Coordinator, Error},
@@ -31,6 +31,7 @@ pub(super) struct Outbox {
     coordinator: Arc<dyn Coordinator>,
     next: Vec<(SlotId, Commit)>,
     calls: FuturesUnordered<BoxFuture<'static, Answered>>,
+    claims: FuturesUnordered<BoxFuture<'static, ClaimAnswers>>,
 }
 
 impl Outbox {
@@ -39,6 +40,7 @@ impl Outbox {
             coordinator,
             next: Vec::new(),
             calls: FuturesUnordered::new(),
+            claims: FuturesUnordered::new(),
         }
     }
 
@@ -52,6 +54,19 @@ impl Outbox {
         if !self.next.is_empty() {
             let writes = mem::take(&mut self.next);
             self.send(Batch::new(writes));
+        }
+    }
+
+    /// Enqueues a claim call. It is polled after the writes, so the store can commit both together.
+    pub(super) fn claim(&self, call: impl Future<Output = ClaimAnswers> + Send + 'static) {
+        self.claims.push(Box::pin(call));
+    }
+
+    /// Polls the claim calls, and returns the next answer. Never ready without calls.
+    pub(super) fn poll_claims(&mut self, cx: &mut Context<'_>) -> Poll<ClaimAnswers> {
+        match self.claims.poll_next_unpin(cx) {
+            Poll::Ready(Some(answers)) => Poll::Ready(answers),
+            _ => Poll::Pending,
         }
     }
 
@@ -96,6 +111,9 @@ impl Outbox {
         self.enqueue();
         if !self.calls.is_empty() {
             tokio::spawn(self.calls.for_each(|_| async {}));
+        }
+        if !self.claims.is_empty() {
+            tokio::spawn(self.claims.for_each(|_| async {}));
         }
     }
 }

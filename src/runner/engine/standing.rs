@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::store::NodeStatus;
+use crate::store::{NodeFault, NodeStatus};
 
 /// How long an aborted handler may still block its thread before the node goes on without it.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -26,7 +26,6 @@ pub(super) enum Mode {
 /// How soon the store learns of a new status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Report {
-    Nothing,
     /// With the next renewal of the lease.
     WithRenewal,
     AtOnce,
@@ -122,22 +121,30 @@ impl Standing {
         mem::take(&mut self.drains)
     }
 
-    /// Returns the status of the node, and how soon the store learns of it.
-    pub(super) fn status(&mut self, running: u32) -> (NodeStatus, Report) {
+    /// Returns the status of the node and how soon the store learns of it; `None` when it is unchanged.
+    pub(super) fn status(
+        &mut self,
+        running: u32,
+        faults: &[NodeFault],
+    ) -> Option<(NodeStatus, Report)> {
+        let last = &self.last;
+        let report = if (self.is_frozen(), self.is_emptying()) != (last.frozen, last.draining)
+            || faults != last.faults
+        {
+            Report::AtOnce
+        } else if running != last.running {
+            Report::WithRenewal
+        } else {
+            return None;
+        };
         let status = NodeStatus {
             frozen: self.is_frozen(),
             draining: self.is_emptying(),
             running,
+            faults: faults.to_vec(),
         };
-        let last = mem::replace(&mut self.last, status);
-        let report = if (status.frozen, status.draining) != (last.frozen, last.draining) {
-            Report::AtOnce
-        } else if status.running != last.running {
-            Report::WithRenewal
-        } else {
-            Report::Nothing
-        };
-        (status, report)
+        self.last.clone_from(&status);
+        Some((status, report))
     }
 }
 
@@ -165,15 +172,24 @@ mod tests {
     }
 
     #[test]
-    fn the_store_learns_of_a_mode_at_once_and_of_a_count_with_a_renewal() {
+    fn the_store_learns_of_modes_and_faults_at_once_and_of_a_count_with_a_renewal() {
         let mut standing = Standing::default();
-        assert_eq!(standing.status(0).1, Report::Nothing);
-        assert_eq!(standing.status(2).1, Report::WithRenewal);
+        assert_eq!(standing.status(0, &[]), None);
+        let report = |status: Option<(NodeStatus, Report)>| status.map(|(_, report)| report);
+        assert_eq!(report(standing.status(2, &[])), Some(Report::WithRenewal));
         standing.freeze();
-        let (status, report) = standing.status(3);
+        let (status, at_once) = standing.status(3, &[]).unwrap();
         assert!(status.frozen && status.running == 3);
-        assert_eq!(report, Report::AtOnce);
-        assert_eq!(standing.status(3).1, Report::Nothing);
+        assert_eq!(at_once, Report::AtOnce);
+        assert_eq!(standing.status(3, &[]), None);
+        let fault = NodeFault {
+            kind: "exec".parse().unwrap(),
+            reason: "full".into(),
+            since: jiff::Timestamp::UNIX_EPOCH,
+            next_try: jiff::Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(report(standing.status(3, &[fault])), Some(Report::AtOnce));
+        assert_eq!(report(standing.status(3, &[])), Some(Report::AtOnce));
     }
 
     #[test]

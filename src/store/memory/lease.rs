@@ -94,7 +94,7 @@ impl World {
     ) -> Result<(), Error> {
         self.check_lease(lease)?;
         if let Some(row) = self.leases.get_mut(&lease.id) {
-            row.status = *status;
+            row.status = status.clone();
             // A clock that was set back must not shorten the lease.
             row.ends_at = row.ends_at.max(after(now, row.ttl));
         }

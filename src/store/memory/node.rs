@@ -19,7 +19,7 @@ impl World {
     pub(super) fn nodes(&self, now: Timestamp) -> Vec<NodeRecord> {
         let nodes = self.leases.iter().map(|(id, row)| NodeRecord {
             spec: row.spec.clone(),
-            status: row.status,
+            status: row.status.clone(),
             lease: *id,
             joined_at: row.joined_at,
             lease_left_ms: row

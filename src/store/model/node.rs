@@ -24,8 +24,8 @@ pub struct NodeSpec {
     pub version: String,
 }
 
-/// What a node tells with every renewal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a node reports with every renewal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// It claims and balances nothing.
     pub frozen: bool,
@@ -33,6 +33,24 @@ pub struct NodeStatus {
     pub draining: bool,
     /// How many handlers run on it.
     pub running: u32,
+    /// The kinds that it cannot run at present, for a fault of its machine. Empty for a node of an
+    /// earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<NodeFault>,
+}
+
+/// A kind that a node cannot run at present, for a fault of its machine
+/// ([`TaskContext::node_fault`](crate::TaskContext::node_fault)).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFault {
+    /// The kind.
+    pub kind: Kind,
+    /// What the machine lacks, as the handler said last; at most 500 characters.
+    pub reason: String,
+    /// When the fault was met first, by the clock of the node.
+    pub since: Timestamp,
+    /// When the node claims a task of the kind again as a trial, by its own clock.
+    pub next_try: Timestamp,
 }
 
 /// A node's lease. Its claims hang on it.

@@ -41,7 +41,7 @@ pub(super) struct Log {
 /// A command was sent to a node. This is not the change of a task.
 pub(super) const NODE: i64 = 0;
 const SUBMITTED: i64 = 1;
-const CLAIMED: i64 = 2;
+pub(super) const CLAIMED: i64 = 2;
 pub(super) const MOVED: i64 = 3;
 pub(super) const CHECKPOINTED: i64 = 4;
 const DROPPED: i64 = 5;

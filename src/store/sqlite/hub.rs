@@ -208,22 +208,22 @@ impl Thread {
         if self.seen == Some(version) {
             return Ok(Some(POLL));
         }
-        let (mut furthest, mut failed) = (Progress::Done, None);
-        let mut stays = |advanced: Sql<Progress>| {
-            let progress = advanced.unwrap_or_else(|error| {
-                failed = Some(error);
-                Progress::Done
-            });
-            furthest = furthest.max(progress);
-            progress != Progress::Ended
-        };
         let views = &mut self.views;
-        self.watches
-            .retain_mut(|watch| stays(watch.advance(conn, views)));
-        self.feeds.retain_mut(|feed| stays(feed.advance(conn)));
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let (watches, feeds) = (&mut self.watches, &mut self.feeds);
+        let furthest = at_once(conn, || {
+            let (mut furthest, mut failed) = (Progress::Done, None);
+            let mut stays = |advanced: Sql<Progress>| {
+                let progress = advanced.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    Progress::Done
+                });
+                furthest = furthest.max(progress);
+                progress != Progress::Ended
+            };
+            watches.retain_mut(|watch| stays(watch.advance(conn, views)));
+            feeds.retain_mut(|feed| stays(feed.advance(conn)));
+            failed.map_or(Ok(furthest), Err)
+        })?;
         self.full = if furthest == Progress::Full {
             FULL_FOR_LONG.min(self.full + 1)
         } else {
@@ -238,4 +238,13 @@ impl Thread {
             }
         }))
     }
+}
+
+/// Reads with one transaction. Each statement would begin one of its own, with its locks.
+fn at_once<T>(conn: &Connection, read: impl FnOnce() -> Sql<T>) -> Sql<T> {
+    conn.prepare_cached("BEGIN")?.execute(())?;
+    let result = read();
+    let ended = conn.prepare_cached("ROLLBACK")?.execute(());
+    // The caller drops the connection when either fails.
+    result.and_then(|result| ended.map(|_| result))
 }

@@ -9,7 +9,7 @@ use windlass_statemachine::Kind;
 
 use super::{
     batch::{Sql, newest},
-    codes::{CHECKPOINTED, MOVED, NODE},
+    codes::{CHECKPOINTED, CLAIMED, MOVED, NODE},
     lease,
     log::{self, Touched},
     progress::{CHUNK, Progress},
@@ -145,6 +145,8 @@ impl Watch {
                 // release of a claim is a change of its own.
                 MOVED if !change.ends() => {}
                 NODE | CHECKPOINTED => {}
+                // It knows of its own claims: the answer to the claim has what waited for the task.
+                CLAIMED if change.detail >> 1 == self.lease => {}
                 _ if !reported.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
                     // A later task with this id has changes of its own.

@@ -58,6 +58,7 @@ pub async fn nodes_are_listed(harness: &dyn Harness) {
     kit.claimed(&node, "a").await;
     kit.claimed(&node, "b").await;
     let status = NodeStatus {
+        faults: Vec::new(),
         frozen: true,
         draining: true,
         running: 2,

@@ -54,6 +54,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Why a file that the task reads cannot show that it changed.
+    pub(super) fn input_not_there(&self) -> Option<String> {
+        self.inputs.not_there()
+    }
+
     /// Reads times and sizes of the task's files. They may change until its command reads them.
     pub(super) fn look_at_inputs(&mut self) {
         self.stamp = self.inputs.stamp();
@@ -202,6 +207,17 @@ impl Maker {
             inputs: self.inputs_of(line),
             stamp: None,
         })
+    }
+
+    /// What to add to the error of a line that ends with this byte and is no text.
+    pub(super) fn hint_of_null(&self, end: u8) -> &'static str {
+        match self.what {
+            What::Task => "",
+            _ if end == 0 => "",
+            _ => {
+                "; file names need not be text with -0 (`find . -print0 | windlass run -0 --each …`)"
+            }
+        }
     }
 
     /// The files of a line of `--each`: those of `--inputs`, or else the line itself.

@@ -54,6 +54,23 @@ pub(super) struct Stamp {
 }
 
 impl Inputs {
+    /// The first named file that cannot show whether it changed, and why.
+    pub(super) fn not_there(&self) -> Option<String> {
+        let Self::Named(files) = self else {
+            return None;
+        };
+        files.iter().find_map(|file| {
+            let name = file.display();
+            match fs::metadata(file) {
+                Ok(data) if data.is_dir() => Some(format!(
+                    "'{name}' is a folder, whose time is not that of the files in it"
+                )),
+                Ok(_) => None,
+                Err(e) => Some(format!("'{name}' cannot be looked at: {e}")),
+            }
+        })
+    }
+
     /// Reads the times and sizes. `None` when there is no file, or one of them is missing.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         let (files, only_regular) = match self {

@@ -113,9 +113,16 @@ impl Source {
         let end = self.end;
         let mut reader = BufReader::new(self.reader().map_err(failed)?);
         let (mut lines, mut wrong, mut number) = (0, 0, 0);
+        let (mut without_input, mut first) = (0, None);
         while let Some(next) = next(&mut reader, end, &mut number, maker).map_err(failed)? {
             match next.entry {
-                Ok(_) => lines += 1,
+                Ok(entry) => {
+                    lines += 1;
+                    if let Some(reason) = entry.input_not_there() {
+                        without_input += 1;
+                        first.get_or_insert((next.line, reason));
+                    }
+                }
                 Err(reason) => {
                     wrong += 1;
                     if wrong <= TOLD {
@@ -123,6 +130,12 @@ impl Source {
                     }
                 }
             }
+        }
+        if let Some((line, reason)) = first {
+            out.note(format_args!(
+                "note: --inputs: {name}: line {line}: {reason}; the tasks of {without_input} of {lines} lines \
+                 do not run again when such a file changes"
+            ));
         }
         match wrong {
             0 => Ok(Checked { lines: Some(lines) }),
@@ -193,7 +206,7 @@ fn next(
         let entry = match line {
             Ok(line) if line.is_empty() || end == b'\n' && is_blank(&line) => continue,
             Ok(line) => maker.make(&line),
-            Err(e) => Err(e.to_string()),
+            Err(e) => Err(format!("{e}{}", maker.hint_of_null(end))),
         };
         return Ok(Some(Numbered {
             line: *number,

@@ -123,8 +123,8 @@ impl Leases {
     fn report_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
         {
             let mut state = node.state();
-            state.registration.status = *status;
-            if state.writing || state.reported == Some(*status) {
+            state.registration.status = status.clone();
+            if state.writing || state.reported.as_ref() == Some(status) {
                 return;
             }
             state.writing = true;

@@ -75,8 +75,8 @@ impl NodeLease {
     /// Returns the status to write next; `None` when the stored one is up to date.
     pub(crate) fn unreported(&self) -> Option<NodeStatus> {
         let mut state = self.state();
-        let status = state.registration.status;
-        if state.reported.take() == Some(status) {
+        let status = state.registration.status.clone();
+        if state.reported.take().as_ref() == Some(&status) {
             (state.reported, state.writing) = (Some(status), false);
             return None;
         }
@@ -140,11 +140,11 @@ mod tests {
             running: 3,
             ..NodeStatus::default()
         };
-        node.state().registration.status = status;
-        assert_eq!(node.unreported(), Some(status));
+        node.state().registration.status = status.clone();
+        assert_eq!(node.unreported().as_ref(), Some(&status));
         assert_eq!(
-            node.unreported(),
-            Some(status),
+            node.unreported().as_ref(),
+            Some(&status),
             "no answer: it is written again"
         );
         node.state().reported = Some(status);

@@ -1,0 +1,190 @@
+//! `windlass config`: the settings in effect, and where each value comes from.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use clap::{ArgMatches, Command, parser::ValueSource};
+use serde::Serialize;
+
+use crate::{
+    config::{self, Config},
+    exit::{Exit, Failure},
+    flags::Words,
+    global::Global,
+    view::text,
+};
+
+/// No options of its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The options of `windlass worker` and `windlass run` are shown as they are without options of their own
+on the command line. A value that holds a password is not printed.
+
+Examples:
+  windlass config
+  windlass --config other.toml config
+  windlass config -o json | jq -r 'select(.source == \"file\") | .setting'")]
+pub(crate) struct Args {}
+
+/// Environment variables that are no options, and whether their value is a secret.
+const VARIABLES: [(&str, bool); 9] = [
+    ("WINDLASS_LOG", false),
+    ("WINDLASS_ETCD_USER", false),
+    ("WINDLASS_ETCD_PASSWORD", true),
+    ("WINDLASS_ETCD_PASSWORD_FILE", false),
+    ("WINDLASS_ETCD_CA", false),
+    ("WINDLASS_ETCD_CERT", false),
+    ("WINDLASS_ETCD_KEY", false),
+    ("WINDLASS_ETCD_MAX_TXN_OPS", false),
+    ("WINDLASS_ETCD_MAX_REQUEST_BYTES", false),
+];
+
+/// What stands for a value that is a secret.
+const HIDDEN: &str = "(not printed: it holds a password)";
+
+/// A setting in effect.
+#[derive(Debug, Serialize)]
+struct Setting {
+    /// The command whose option it is; none for an option of all commands.
+    table: Option<&'static str>,
+    /// The name of the option, or of the variable.
+    setting: String,
+    /// The values, as they would be typed; none where nothing is set.
+    values: Vec<String>,
+    /// flag, environment, file or default.
+    source: &'static str,
+    /// The variable, or the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+}
+
+/// Prints them.
+pub(crate) fn execute(_: Args, command: Command, global: &Global) -> Result<Exit, Failure> {
+    let out = global.out();
+    let settings = settings(command, global)?;
+    if out.is_json() {
+        for setting in &settings {
+            out.json(setting)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    match config::path(global.config.as_deref()) {
+        Some(path) if path.exists() => out.note(format_args!("file: {}", path.display())),
+        Some(path) => out.note(format_args!(
+            "file: none ({} does not exist)",
+            path.display()
+        )),
+        None => out.note("file: none"),
+    }
+    let rows = settings.into_iter().map(|setting| {
+        let name = match setting.table {
+            Some(table) => format!("{table}.{}", setting.setting),
+            None => setting.setting,
+        };
+        let source = match (setting.source, setting.from) {
+            ("environment", Some(variable)) => variable,
+            (source, _) => source.to_owned(),
+        };
+        vec![text(name), text(setting.values.join(", ")), text(source)]
+    });
+    out.table(&["SETTING", "VALUE", "SOURCE"], rows.collect())?;
+    Ok(Exit::Ok)
+}
+
+fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> {
+    let file = config::load(global.config.as_deref(), &command)?;
+    let Words { words, off } = Words::typed(&command);
+    let with_file = match &file {
+        Some(file) => file.apply(command, &off),
+        None => command,
+    };
+    let parse = |words: Vec<OsString>| {
+        let parsed = with_file.clone().try_get_matches_from(words);
+        parsed.map_err(|e| Failure::Usage(format!("config: {e}")))
+    };
+    let path = config::path(global.config.as_deref()).filter(|_| file.is_some());
+    let reader = Reader { file, path };
+    let typed = parse(words)?;
+    // Global options may stand behind the name of the command.
+    let typed = typed.subcommand().map_or(&typed, |(_, typed)| typed);
+    let mut settings = reader.settings(None, &with_file, typed);
+    for table in config::TABLES {
+        let matches = parse(vec!["windlass".into(), table.into()])?;
+        let of = with_file.find_subcommand(table);
+        if let (Some(of), Some(matches)) = (of, matches.subcommand_matches(table)) {
+            settings.extend(reader.settings(Some(table), of, matches));
+        }
+    }
+    let set = VARIABLES.into_iter();
+    settings.extend(set.filter_map(|(name, is_secret)| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+        let value = if is_secret {
+            HIDDEN.into()
+        } else {
+            shown(&value)
+        };
+        Some(Setting {
+            table: None,
+            setting: name.to_owned(),
+            values: vec![value],
+            source: "environment",
+            from: Some(name.to_owned()),
+        })
+    }));
+    Ok(settings)
+}
+
+/// Where values come from, beside the command line and the environment.
+struct Reader {
+    file: Option<Config>,
+    path: Option<PathBuf>,
+}
+
+impl Reader {
+    /// The settings of a command.
+    fn settings(
+        &self,
+        table: Option<&'static str>,
+        of: &Command,
+        matches: &ArgMatches,
+    ) -> Vec<Setting> {
+        let args = of.get_arguments().filter(|arg| config::is_setting(arg));
+        let args = args.filter(|arg| table.is_none() || !arg.is_global_set());
+        args.filter_map(|arg| {
+            let id = arg.get_id().as_str();
+            let in_file = || (self.file.as_ref()).is_some_and(|file| file.sets(table, id));
+            let (source, from) = match matches.value_source(id) {
+                Some(ValueSource::CommandLine) => ("flag", None),
+                Some(ValueSource::EnvVariable) => {
+                    let name = arg.get_env().map(|name| name.to_string_lossy());
+                    ("environment", name.map(|name| name.into_owned()))
+                }
+                _ if in_file() => {
+                    let path = self.path.as_ref().map(|path| path.display().to_string());
+                    ("file", path)
+                }
+                _ => ("default", None),
+            };
+            let values = matches.try_get_raw(id).ok().flatten();
+            Some(Setting {
+                table,
+                setting: arg.get_long()?.to_owned(),
+                values: values.into_iter().flatten().map(shown).collect(),
+                source,
+                from,
+            })
+        })
+        .collect()
+    }
+}
+
+/// A value that may be printed.
+fn shown(value: &OsStr) -> String {
+    let text = value.to_string_lossy();
+    if windlass::store::has_password(&text) {
+        return HIDDEN.to_owned();
+    }
+    text.into_owned()
+}
