@@ -24,3 +24,35 @@ pub(crate) async fn in_order<I, K: Hash + Eq, F: Future>(
     }
     answers
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn items_of_one_name_are_carried_out_one_after_the_other() {
+        let log = RefCell::new(Vec::new());
+        let run = |(name, n): (&'static str, u32)| {
+            let log = &log;
+            async move {
+                log.borrow_mut().push(format!("{name}{n} begins"));
+                tokio::task::yield_now().await;
+                log.borrow_mut().push(format!("{name}{n} ends"));
+                n
+            }
+        };
+        let items = vec![("a", 1), ("b", 2), ("a", 3)];
+        assert_eq!(in_order(items, |(name, _)| *name, run).await, [1, 2, 3]);
+        let expected = [
+            "a1 begins",
+            "b2 begins",
+            "a1 ends",
+            "b2 ends",
+            "a3 begins",
+            "a3 ends",
+        ];
+        assert_eq!(*log.borrow(), expected);
+    }
+}

@@ -126,6 +126,16 @@ mod tests {
     }
 
     #[test]
+    fn commands_are_settled_a_quarter_as_many_at_once_as_there_are_operations() {
+        let capacity = capacity("?max-txn-ops=200");
+        assert_eq!(capacity.settled_at_once(), SETTLED_AT_ONCE);
+        for (operations, settled) in [(160, 40), (128, 32), (7, 1), (2, 1)] {
+            capacity.learn(Limit::Operations, 2 * operations);
+            assert_eq!(capacity.settled_at_once(), settled, "{operations}");
+        }
+    }
+
+    #[test]
     fn a_limit_never_grows() {
         let capacity = capacity("");
         capacity.learn(Limit::Bytes, 1000);

@@ -81,13 +81,15 @@ impl Queue {
         let mut touched: HashSet<String> = HashSet::new();
         let (mut most, mut bytes, mut place) = (0, 0, 0);
         let (mut in_order, mut held_order) = (false, self.ordered);
+        // Each item is an operation by itself, and those of the largest one count.
+        let has_room = |packed: &[Waiting], most: usize| packed.len() + most < max_operations;
         let mut index = 0;
         while index < self.waiting.len().min(LOOK) {
             let item = &self.waiting[index].item;
             let is_free = |t: &String| !self.busy.contains(t) && !touched.contains(t);
             let fits = packed.is_empty()
                 || (!self.waiting[index].alone
-                    && packed.len() + 1 + most.max(item.operations()) <= max_operations
+                    && has_room(&packed, most.max(item.operations()))
                     && bytes + item.bytes <= max_bytes
                     && (item.places == 0 || item.place >= place));
             let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
@@ -108,7 +110,7 @@ impl Queue {
                 packed.push(taken);
             }
             let alone = packed.last().is_some_and(|w| w.alone);
-            if alone || packed.len() + 1 + most > max_operations {
+            if alone || !has_room(&packed, most) {
                 break;
             }
         }
@@ -175,6 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_counts_its_largest_item() {
+        let mut large = item("large");
+        large.put("/n/x", "v".to_owned());
+        let mut queue = queue([item("a"), large, item("b")]);
+        assert_eq!(names(&queue.pack(3, 10_000)), ["a", "b"]);
+        assert!(!queue.is_empty());
+        assert_eq!(names(&queue.pack(3, 10_000)), ["large"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
     fn a_task_is_in_one_write_at_a_time_and_its_items_keep_their_order() {
         let mut queue = queue(["a", "a", "b", "a"].map(item));
         let first = queue.pack(128, 10_000);
@@ -188,13 +201,24 @@ mod tests {
         assert!(queue.is_empty());
     }
 
+    fn submit(name: &str) -> Item {
+        let mut item = item(name);
+        item.in_order = true;
+        item
+    }
+
+    #[test]
+    fn a_submit_waits_for_the_one_before_it_that_waits_for_its_task() {
+        let mut queue = queue([item("a"), submit("a"), submit("b")]);
+        let first = queue.pack(128, 10_000);
+        assert_eq!(names(&first), ["a"]);
+        assert!(queue.pack(128, 10_000).is_empty(), "both submits wait");
+        queue.finished(&first);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "b"]);
+    }
+
     #[test]
     fn submits_are_written_in_the_order_they_came() {
-        let submit = |name: &str| {
-            let mut item = item(name);
-            item.in_order = true;
-            item
-        };
         let mut queue = queue([submit("a"), submit("b"), item("c"), submit("d")]);
         let first = queue.pack(3, 10_000);
         assert_eq!(names(&first), ["a", "b"]);
@@ -205,8 +229,9 @@ mod tests {
 
     #[test]
     fn places_of_one_write_grow() {
-        let mut queue = queue([item("a").at(5, 2), item("b").at(6, 1), item("c").at(7, 1)]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "c"]);
+        let placed = [item("a").at(5, 2), item("-"), item("b").at(6, 1)];
+        let mut queue = queue(placed.into_iter().chain([item("c").at(7, 1)]));
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "-", "c"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
     }
 
@@ -218,7 +243,9 @@ mod tests {
             item
         };
         let mut queue = queue([item("a"), item("b"), urgent("n"), urgent("a")]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["n", "a", "b"]);
+        let first = queue.pack(128, 10_000);
+        assert_eq!(names(&first), ["n", "a", "b"]);
+        assert!(!first[1].item.urgent, "the first of 'a' goes first");
     }
 
     #[test]
@@ -232,8 +259,12 @@ mod tests {
             waiting.alone = true;
         }
         queue.put_back(refused);
+        let mut first = item("n");
+        first.urgent = true;
+        queue.push(Waiting::new(first, oneshot::channel().0));
+        assert_eq!(names(&queue.pack(3, 10_000)), ["n", "c"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["a"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["c"]);
+        assert!(queue.is_empty());
     }
 }

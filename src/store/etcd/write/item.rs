@@ -217,3 +217,120 @@ impl Op {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> TaskId {
+        text.parse().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn debug(value: &impl std::fmt::Debug) -> String {
+        format!("{value:?}")
+    }
+
+    #[test]
+    fn an_item_names_the_tasks_nodes_and_commands_that_it_writes() {
+        let mut item = Item::of(&id("a"));
+        item.touch(&id("b"));
+        item.touch_command("c");
+        assert_eq!(item.touches, ["ta", "tb", "cc"]);
+        let node: NodeName = "a".parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Item::of_node(&node).touches, ["na"]);
+    }
+
+    #[test]
+    fn comparisons_are_those_of_the_servers() {
+        let mut item = Item::new("x");
+        item.when_at("k", 7);
+        item.when_there("k");
+        item.when_not_after("k", "k0", 7);
+        let when = [
+            Compare::mod_revision("k", CompareOp::Equal, 7),
+            Compare::create_revision("k", CompareOp::Greater, 0),
+            Compare::mod_revision("k", CompareOp::Less, 8).with_range("k0"),
+        ];
+        let expected = Txn::new().when(when).and_then([]);
+        assert_eq!(debug(&item.to_txn()), debug(&expected));
+    }
+
+    #[test]
+    fn operations_are_those_of_the_servers() {
+        let mut item = Item::new("x");
+        item.put("k", "v".to_owned());
+        item.put_on("k", "v".to_owned(), 9);
+        assert_eq!(item.lease, Some(9));
+        item.delete("k");
+        item.delete_all("k/");
+        item.delete_ranges(vec![(b"a".to_vec(), b"b".to_vec())]);
+        item.delete_at("k", 7);
+        item.delete_if("k", "v", 7);
+        let up_to = |end: &str| Some(DeleteOptions::new().with_range(end));
+        let delete_when = |when: Vec<Compare>| {
+            let delete = [TxnOp::delete("k", None)];
+            TxnOp::txn(Txn::new().when(when).and_then(delete))
+        };
+        let then = [
+            TxnOp::put("k", "v", None),
+            TxnOp::put("k", "v", Some(PutOptions::new().with_lease(9))),
+            TxnOp::delete("k", None),
+            TxnOp::delete("k/", up_to("k0")),
+            TxnOp::delete("a", up_to("b")),
+            delete_when(vec![Compare::mod_revision("k", CompareOp::Equal, 7)]),
+            delete_when(vec![
+                Compare::value("k", CompareOp::Equal, "v"),
+                Compare::mod_revision("k", CompareOp::Less, 8),
+            ]),
+        ];
+        let expected = Txn::new().when([]).and_then(then);
+        assert_eq!(debug(&item.to_txn()), debug(&expected));
+    }
+
+    #[test]
+    fn an_item_takes_its_comparisons_or_its_writes_and_two_for_a_nested_one() {
+        let mut item = Item::new("x");
+        item.when_there("k");
+        item.when_there("l");
+        item.delete("k");
+        assert_eq!(item.operations(), 2);
+        item.delete("l");
+        item.delete("m");
+        assert_eq!(item.operations(), 3);
+        item.delete_at("n", 1);
+        assert_eq!(item.operations(), 6);
+        let mut item = Item::new("x");
+        item.delete_if("k", "v", 1);
+        assert_eq!(item.operations(), 3);
+    }
+
+    #[test]
+    fn an_item_weighs_its_keys_and_values_and_what_the_wire_adds() {
+        let bytes = |write: fn(&mut Item)| {
+            let mut item = Item::new("x");
+            write(&mut item);
+            item.bytes
+        };
+        assert_eq!(bytes(|item| item.when_at("key", 1)), 3 + OVERHEAD);
+        assert_eq!(
+            bytes(|item| item.when_not_after("key", "key00", 1)),
+            8 + OVERHEAD
+        );
+        assert_eq!(
+            bytes(|item| item.put("key", "value".to_owned())),
+            8 + OVERHEAD
+        );
+        assert_eq!(bytes(|item| item.delete_all("key/")), 8 + OVERHEAD);
+        assert_eq!(bytes(|item| item.delete_at("key", 1)), 6 + OVERHEAD);
+        // The key is written twice.
+        assert_eq!(
+            bytes(|item| item.delete_if("key", "value", 1)),
+            11 + OVERHEAD
+        );
+        let two = bytes(|item| {
+            item.delete("a");
+            item.delete("b");
+        });
+        assert_eq!(two, 2 + 2 * OVERHEAD);
+    }
+}
