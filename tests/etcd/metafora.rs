@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use windlass::{
-    Client, Command, KindConfig, NewTask, Runner, StateKind,
+    Client, Command, KindConfig, NewTask, Runner, StateKind, TaskId,
     runner::Runner as Node,
-    store::{Coordinator, NodeCommand, Store},
+    store::{Change, ChangeKind, Coordinator, NodeCommand, Store},
 };
 
 use crate::{
@@ -283,9 +283,15 @@ async fn states_of_metafora_are_continued() {
     for id in ["endless", "early", "run"] {
         runs_on(&client, id, "n").await;
     }
-    let id = "fault".parse().unwrap();
-    until("the retry policy has it", async || {
-        code(&client, &id).await == Some(StateKind::Sleeping)
+    let id: TaskId = "fault".parse().unwrap();
+    // The history keeps the sleep after its end, which a slow reader of the state misses.
+    let is_sleep = |change: &Change| {
+        let to = StateKind::Sleeping;
+        matches!(change.what, ChangeKind::Moved { to: state, .. } if state == to)
+    };
+    until("the retry policy lets it sleep", async || {
+        let history = client.history(&id, 100).await;
+        history.unwrap().iter().any(is_sleep)
     })
     .await;
     let record = client.get(&id).await.unwrap().state.unwrap();
