@@ -56,7 +56,7 @@ fn used_cores(loadavg: &str, cores: usize) -> Option<f64> {
     Some(100.0 * load / cores as f64)
 }
 
-/// Takes nothing while a probe is above the claim limit, and gives one task back at a time while it
+/// Takes nothing while a probe is above the claim limit, and releases one task at a time while it
 /// is above the release limit and another node has room.
 ///
 /// # Example
@@ -72,20 +72,20 @@ pub struct Resource<P> {
     probe: P,
     claim_limit: f64,
     release_limit: f64,
-    /// The probe is read at most once for so many questions: a burst of claims costs one reading.
+    /// After how many questions the probe is read again: a burst of claims costs one reading.
     last: Mutex<(u32, Option<f64>)>,
 }
 
 const QUESTIONS: u32 = 64;
 
 impl<P: Probe> Resource<P> {
-    /// With limits in percent: above the first nothing is claimed, above the second something is
-    /// given back.
+    /// Sets the limits, in percent. Above the first the node claims no task, above the second it releases
+    /// one at a time.
     ///
     /// # Errors
     ///
     /// [`Invalid`] when a limit is not above 0, or the release limit is below the claim limit (the
-    /// node would give back what it has just taken).
+    /// node would release the task that it has just taken).
     pub fn new(probe: P, claim_limit: f64, release_limit: f64) -> Result<Self, Invalid> {
         if claim_limit.is_nan() || claim_limit <= 0.0 {
             let reason = format!("{claim_limit} is not above 0 percent");
@@ -103,12 +103,12 @@ impl<P: Probe> Resource<P> {
         })
     }
 
-    fn read(&self, anew: bool) -> f64 {
+    fn read(&self, again: bool) -> f64 {
         let mut last = self
             .last
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if anew || last.0 == 0 {
+        if again || last.0 == 0 {
             *last = (QUESTIONS, self.probe.percent());
         }
         last.0 -= 1;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_below_one_limit_and_gives_back_above_the_other() {
+    fn it_takes_below_one_limit_and_releases_above_the_other() {
         let task = task();
         let (me, others) = (peer("me", 3), [peer("b", 0)]);
         let cluster = Cluster {
@@ -183,7 +183,7 @@ mod tests {
         };
         assert!(
             full.gives_back(&alone, &mine, 0.5).is_empty(),
-            "nobody has room"
+            "no node has room"
         );
     }
 

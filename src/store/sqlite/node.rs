@@ -1,4 +1,4 @@
-//! The nodes that live, and the commands that they are sent.
+//! Live nodes, and the commands to them.
 
 use rusqlite::Connection;
 use windlass_statemachine::NodeName;
@@ -43,7 +43,7 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
     rows.map(|node| Ok(node??)).collect()
 }
 
-/// Sends a command to a node; answers its order.
+/// Sends a command to a node and returns its order.
 pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
     let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
     let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
@@ -57,7 +57,7 @@ pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Res
     Ok(order as u64)
 }
 
-/// Notes the answer of a node; the first one stays, for its sender may have read it already.
+/// Records the answer of a node. The first answer stays: its sender may have read it.
 pub(super) fn acknowledge(
     batch: &Batch<'_>,
     lease: &Lease,
@@ -77,7 +77,8 @@ pub(super) fn acknowledge(
     Ok(())
 }
 
-/// What a node answered to a command; `None` for a command that there is not.
+/// Returns a node's answer to a command, `None` inside while it waits; `None` outside for an unknown
+/// command.
 pub(super) fn outcome(conn: &Connection, order: u64) -> Sql<Option<Option<String>>> {
     let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
     first(&mut outcome, [order as i64], |row| row.get(0))

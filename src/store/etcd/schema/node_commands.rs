@@ -27,7 +27,7 @@ struct Parameters {
     task: Option<TaskId>,
 }
 
-/// Reads a node command; one that cannot be read has its order and the reason.
+/// Reads the order of a node command, and the command or why it is invalid.
 pub(crate) fn read(kv: &KeyValue) -> (u64, Result<QueuedNodeCommand, String>) {
     let stored = match parse::<Stored>(kv) {
         Ok(stored) => stored,

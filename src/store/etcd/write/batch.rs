@@ -1,4 +1,6 @@
-//! [`Queue`]: the items that wait, and how many of them fit into one combined write. Pure.
+//! [`Queue`]: the items that wait, and how many of them one transaction takes. Pure.
+//!
+//! An outer is a transaction that holds the items as nested ones.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,24 +9,24 @@ use tokio::sync::oneshot;
 use super::item::Item;
 use crate::store::etcd::client::{Fault, Limit};
 
-/// How many waiting items are looked at for one outer: more would cost time, not fill it better.
+/// How many waiting items are looked at for one outer. More cost time and do not fill it better.
 const LOOK: usize = 1000;
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Its comparisons held, and it was written at this revision.
+    /// The revision that wrote it; `None` when one of its comparisons did not hold.
     pub(crate) written: Option<i64>,
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Done, Fault>>;
 
-/// An item, and who waits for it.
+/// An item, and where its answer goes.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) item: Item,
     pub(crate) answer: Answer,
-    /// It is not to be combined: the servers refused a batch that it was in.
+    /// It is written alone: the servers refused a batch that it was in.
     pub(crate) alone: bool,
 }
 
@@ -39,12 +41,12 @@ impl Waiting {
     }
 }
 
-/// What waits, and what the outers that are under way touch.
+/// The items that wait, and what the outers under way touch.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
     busy: HashSet<String>,
-    /// One of the outers holds items that have to be in order.
+    /// One of the outers under way holds items that are written in order.
     ordered: bool,
 }
 
@@ -53,7 +55,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// One that is urgent goes before all but what it has to come after.
+    /// Adds an item. An urgent one goes before all items that share nothing with it.
     pub(crate) fn push(&mut self, came: Waiting) {
         if !came.item.urgent {
             return self.waiting.push_back(came);
@@ -66,14 +68,14 @@ impl Queue {
         self.waiting.insert(at.map_or(0, |at| at + 1), came);
     }
 
-    /// Puts items back in front of all others: what they were packed with was not written.
+    /// Puts items back in front of all others: their outer was not written.
     pub(crate) fn put_back(&mut self, items: Vec<Waiting>) {
         for waiting in items.into_iter().rev() {
             self.waiting.push_front(waiting);
         }
     }
 
-    /// Takes from what waits as much as one outer holds.
+    /// Takes as many waiting items as one outer holds.
     pub(crate) fn pack(&mut self, max_operations: usize, max_bytes: usize) -> Vec<Waiting> {
         let mut packed: Vec<Waiting> = Vec::new();
         let mut touched: HashSet<String> = HashSet::new();
@@ -93,7 +95,7 @@ impl Queue {
             let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
             touched.extend(item.touches.iter().cloned());
             if !may {
-                // Those that come behind it and have to be in order wait with it.
+                // The ordered items behind it wait with it.
                 held_order |= item.in_order;
                 index += 1;
                 continue;
@@ -119,7 +121,7 @@ impl Queue {
         packed
     }
 
-    /// An outer of these items is under way no longer.
+    /// Ends an outer of these items.
     pub(crate) fn finished(&mut self, items: &[Waiting]) {
         for waiting in items {
             for touched in &waiting.item.touches {
@@ -130,7 +132,7 @@ impl Queue {
     }
 }
 
-/// How much of a limit one outer of these items uses.
+/// Returns how much of a limit one outer of these items uses.
 pub(crate) fn used(limit: Limit, items: &[Waiting]) -> usize {
     let items = items.iter().map(|waiting| &waiting.item);
     match limit {

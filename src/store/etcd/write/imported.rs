@@ -12,7 +12,7 @@ use crate::store::{
 pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, String)>, Error> {
     let id = &exported.task.id;
     let mut parts = Vec::new();
-    // What the submit and the commands report need not be reported again.
+    // The keys of the task and of its commands report these already.
     let reported = |what: &ChangeKind| {
         matches!(
             what,
@@ -26,7 +26,7 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
         .collect();
     let newest = lines.iter().rev().take(HISTORY as usize);
     for (back, change) in newest.enumerate() {
-        // So that the writes to come cut them off one by one.
+        // Later writes cut them off one by one.
         let version = exported.state.version.saturating_sub(back as u64);
         let key = format!(
             "{}-{:04}",
@@ -47,7 +47,7 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
     Ok(parts)
 }
 
-/// The keys that make the task be there, with their values; `None` for one that must not be there.
+/// The keys of the task itself, with their values; `None` for a key that is deleted.
 pub(crate) fn core_of(
     keys: &Keys,
     exported: &Exported,

@@ -1,10 +1,11 @@
-//! Several changes at once, and those of one name one after the other.
+//! Runs several changes at once, and those of one name one after the other.
 
 use std::{collections::HashSet, hash::Hash};
 
 use futures::future::join_all;
 
-/// Carries out items at once, but those with one name one after the other.
+/// Runs `run` for all items at once, but for those of one name one after the other. Returns the
+/// outputs in the order of the items.
 pub(crate) async fn in_order<I, K: Hash + Eq, F: Future>(
     items: Vec<I>,
     name: impl Fn(&I) -> K,
