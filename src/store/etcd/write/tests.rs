@@ -238,7 +238,7 @@ fn an_owner_is_on_its_lease_and_names_that_of_its_node() {
 fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
     let at = parsed("2030-01-01T00:00:00Z");
     let item = edited(|edit| {
-        edit.put_aside("no JSON")?;
+        edit.put_quarantined("no JSON")?;
         edit.put_line("quarantined-7", ChangeKind::Quarantined, at)
     });
     let line = r#"{"at":"2030-01-01T00:00:00Z","place":3,"what":[{"what":"quarantined"}]}"#;
