@@ -50,6 +50,6 @@ fn a_slow_store_sets_the_lease_that_a_case_loses() {
         leases::an_ended_lease_is_gone,
         leases::a_lost_node_abandons_its_tasks,
         leases::an_abandoned_claim_counts_once,
-        moving::a_lost_claim_counts_after_the_move
+        moving::a_lost_claim_counts_after_an_import
     );
 }

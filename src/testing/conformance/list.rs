@@ -324,7 +324,7 @@ mod tests {
     }
 
     /// Files of public functions that are no cases.
-    const NO_TOPICS: [&str; 2] = ["capability", "declared"];
+    const NO_TOPICS: [&str; 1] = ["declared"];
 
     /// A case that no list names is not run on any store.
     #[test]
