@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use windlass::{
     Message, NewTask, StateKind, Stop, StopReason, TaskContext,
     runner::StartError,
-    store::{Error, Lease},
+    store::Error,
     testing::{Fault, Operation},
 };
 
