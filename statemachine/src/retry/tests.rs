@@ -133,16 +133,30 @@ fn what_a_stored_policy_leaves_out_has_its_default() {
     assert_eq!(exponential, Retry::exponential(8, Duration::from_secs(300)));
 }
 
+/// A policy with the defaults of the trait.
+#[derive(Debug)]
+struct Own;
+
+impl RetryPolicy for Own {
+    fn decide(&self, _: &Failure<'_>) -> Decision {
+        Decision::Fail
+    }
+}
+
+#[test]
+fn a_policy_that_counts_no_attempts_reports_no_number_of_them() {
+    let one = errors(&[0]);
+    let failure = Failure {
+        errors: &one,
+        attempts: 1,
+        now: one[0].timestamp,
+        jitter: 0.5,
+    };
+    assert_eq!(Own.left(&failure), None);
+}
+
 #[test]
 fn a_task_keeps_8_errors_or_as_many_as_its_policy_counts() {
-    /// A policy that says nothing about errors.
-    #[derive(Debug)]
-    struct Own;
-    impl RetryPolicy for Own {
-        fn decide(&self, _: &Failure<'_>) -> Decision {
-            Decision::Fail
-        }
-    }
     let strikes = |errors| Retry::Strikes {
         errors,
         window: Duration::ZERO,

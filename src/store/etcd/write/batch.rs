@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_in_a_batch_goes_alone_and_first() {
-        let mut queue = queue(["a", "b", "c"].map(item));
+        let mut queue = queue(["a", "b", "c", "d"].map(item));
         let mut refused = queue.pack(3, 10_000);
         assert_eq!(names(&refused), ["a", "b"]);
         assert_eq!(used(Limit::Operations, &refused), 3);
@@ -265,6 +265,6 @@ mod tests {
         assert_eq!(names(&queue.pack(3, 10_000)), ["n", "c"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["a"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
-        assert!(queue.is_empty());
+        assert_eq!(names(&queue.pack(128, 10_000)), ["d"]);
     }
 }
