@@ -155,6 +155,9 @@ pub trait Coordinator: Send + Sync + 'static {
 
     /// Writes transitions, each on behalf of its claim.
     ///
+    /// The runner polls this call in the task of its engine, at once after it has enqueued the writes. An
+    /// implementation hands them on when it is first polled, and does not block.
+    ///
     /// `write.drop_claim` ends the claim (not abandoned). Outcomes are recorded and their commands
     /// leave the queue. `write.effects` are submitted with
     /// [`IfExists::Refuse`](super::IfExists::Refuse) and sent, in the same step.
