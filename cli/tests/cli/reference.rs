@@ -75,7 +75,11 @@ fn shell_reads_its_script(shell: &str, check: &str) {
     let read = std::process::Command::new(shell)
         .args([check, &file])
         .output();
-    let read = read.unwrap_or_else(|e| panic!("could not start {shell}: {e}; install it"));
+    assert!(
+        read.is_ok(),
+        "could not start {shell}: {read:?}; install it"
+    );
+    let read = read.unwrap();
     let said = String::from_utf8_lossy(&read.stderr).into_owned();
     assert!(read.status.success() && said.is_empty(), "{said}");
     // The check finds what the shell cannot read.
