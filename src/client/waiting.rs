@@ -16,14 +16,14 @@ pub enum Waiting {
     /// An attempt failed.
     Failed(FailedAttempt),
     /// No node runs the task, for this reason. Reported when the reason changes.
-    WaitReason(WaitReason),
+    Unclaimed(WaitReason),
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failed) => failed.fmt(f),
-            Self::WaitReason(waits) => write!(f, "waits: {waits}"),
+            Self::Unclaimed(waits) => write!(f, "waits: {waits}"),
         }
     }
 }
@@ -59,7 +59,7 @@ impl<F: FnMut(Waiting)> Reporter<F> {
         if waits != self.waits
             && let Some(waits) = &waits
         {
-            (self.report)(Waiting::WaitReason(waits.clone()));
+            (self.report)(Waiting::Unclaimed(waits.clone()));
         }
         self.waits = waits;
     }

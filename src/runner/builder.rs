@@ -25,7 +25,10 @@ use crate::{
     balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
-    store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
+    store::{
+        Coordinator, DataVersions, Error, NodeSpec, NodeStatus, Store,
+        model::data_versions::check_data_version,
+    },
 };
 
 /// Why a node did not start.
@@ -106,13 +109,8 @@ impl Builder {
         config: KindConfig,
         handler: impl StatefulHandler,
     ) -> Self {
-        self.kinds.push((
-            kind.into(),
-            KindEntry {
-                handler: Arc::new(handler),
-                config,
-            },
-        ));
+        self.kinds
+            .push((kind.into(), KindEntry::new(config, handler)));
         self
     }
 
@@ -125,15 +123,16 @@ impl Builder {
 
     /// The handler of a typed kind, and how it is run.
     pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
-        self.handler_with(J::KIND, config, Typed::new(handler))
+        self.handler_with(
+            J::KIND,
+            config.data_version(J::DATA_VERSION),
+            Typed::new(handler),
+        )
     }
 
     /// A handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
-        self.default = Some(KindEntry {
-            handler: Arc::new(handler),
-            config,
-        });
+        self.default = Some(KindEntry::new(config, handler));
         self
     }
 
@@ -211,8 +210,19 @@ impl Builder {
         let node = NodeName::new(name.unwrap_or_else(default_name))
             .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
         let mut table = HashMap::new();
+        let mut data_versions = DataVersions::default();
+        if let Some(default) = &default {
+            let version = default.config.writes_version();
+            check_data_version(version)?;
+            data_versions.set_others(version);
+        }
         for (kind, entry) in kinds {
             let kind = Kind::new(kind)?;
+            let version = entry.config.writes_version();
+            check_data_version(version)?;
+            if version != data_versions.newest(&kind) {
+                data_versions.set(kind.clone(), version);
+            }
             if let Some(slots) = entry.config.slots {
                 check_slots("slots of a kind", slots)?;
             }
@@ -229,12 +239,11 @@ impl Builder {
         let mut listed: Vec<Kind> = table.keys().cloned().collect();
         listed.sort();
         let spec = NodeSpec {
-            name: node.clone(),
             kinds: default.is_none().then_some(listed),
+            data_versions: data_versions.clone(),
             labels: selector.clone(),
             slots: config.slots,
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..NodeSpec::new(node.clone())
         };
         let first = join(&store, &spec, &config).await?;
         let (tx, rx) = mpsc::unbounded_channel();
@@ -261,6 +270,7 @@ impl Builder {
             config,
             kinds: table,
             default: default.map(Arc::new),
+            data_versions,
             selector,
             balancer,
             until: until_rx.clone(),

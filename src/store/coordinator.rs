@@ -14,6 +14,11 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 
 /// Leases, claims, the watch and commits of one namespace.
 ///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
+///
 /// # Duties of an implementation
 ///
 /// 1. **One owner.** A task has at most one live claim. A fence is greater than that of every
@@ -102,6 +107,12 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     `None` later. It stays listed for operators. No other task is affected.
 ///     Cases: `quarantine::it_does_not_stop_the_others`, `quarantine::watches_are_told`,
 ///     `quarantine::an_unreadable_envelope_is_quarantined`.
+/// 15. **Data versions.** The version of a task's data
+///     ([`TaskState::data_version`](windlass_statemachine::TaskState::data_version)) survives, and every
+///     [`TaskView`](super::TaskView) reports it.
+///     Cases: `data_versions::they_survive`, `data_versions::watches_report_them`,
+///     `data_versions::a_lost_claim_leaves_them`, `data_versions::a_retry_keeps_them`,
+///     `data_versions::a_replacement_begins_with_the_first`, `data_versions::a_move_keeps_them`.
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
     /// What it takes at the most.

@@ -4,9 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ErrorLog, Fence, Invalid, Json, Outcome,
-    errors::{MAX_KEPT, abandonment},
-    record::StateRecord,
+    ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord,
 };
 
 /// The seven states, without what belongs to them.
@@ -146,6 +144,9 @@ pub struct LastCommand {
     pub outcome: Outcome,
 }
 
+/// The data version of a kind that declares none.
+pub const FIRST_DATA_VERSION: u32 = 1;
+
 /// Where a task is: its status, its data, and its counters.
 ///
 /// Its JSON form is what stores keep (`docs/storage.md`); reading bytes that are not such a form
@@ -172,6 +173,9 @@ pub struct TaskState {
     pub since: Timestamp,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
+    /// The version of the data, as the kind that wrote it counts: 1 for a kind that declares none, and
+    /// for a task without data. It changes only with the data.
+    pub data_version: u32,
     /// The last errors.
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
@@ -200,6 +204,7 @@ impl TaskState {
             status: TaskStatus::Runnable,
             since: now,
             data: None,
+            data_version: FIRST_DATA_VERSION,
             errors: ErrorLog::default(),
             attempts: 0,
             attempts_left: None,
@@ -271,7 +276,8 @@ impl TaskState {
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
             self.attempts_left = self.attempts_left.map(|left| left.saturating_sub(1));
-            self.errors.push(now, abandonment(node), MAX_KEPT);
+            self.errors
+                .push_entry(ErrorEntry::abandoned(now, node), MAX_KEPT);
         }
         if let TaskStatus::Sleeping { until } = self.status
             && until <= now
@@ -293,6 +299,12 @@ impl TaskState {
         self.version = self.version.saturating_add(1);
         self.progress = None;
         self
+    }
+
+    /// Replaces the data by data of this version.
+    pub(crate) fn set_data(&mut self, data: Json, version: u32) {
+        self.data = Some(data);
+        self.data_version = version;
     }
 
     pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {

@@ -103,6 +103,7 @@ impl Coordinator for PlantedStore {
                         (claim.fence, write.state.fence) = (*fence, *fence);
                     }
                 }
+                Some(Defect::DataVersionsAreNotStored) => write.state.data_version = 1,
                 Some(Defect::EffectsAreDropped) => write.effects = Effects::default(),
                 Some(Defect::RepeatedWritesAreRefused) => {
                     let written = (claim.fence, write.state.version);

@@ -11,6 +11,7 @@ mod balancing;
 mod claims;
 mod clock;
 mod commands;
+mod data_versions;
 mod failures;
 mod faults;
 mod handlers;

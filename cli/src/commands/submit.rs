@@ -255,7 +255,7 @@ pub(crate) async fn ended(
 pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
     match waiting {
         Waiting::Failed(failed) if failed.is_last() => None,
-        Waiting::WaitReason(WaitReason::NoNode) => None,
+        Waiting::Unclaimed(WaitReason::NoNode) => None,
         waiting => Some(one_line(&waiting.to_string())),
     }
 }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use tracing::info;
 use windlass_statemachine::{
-    Fence, Task, TaskId,
+    Fence, TaskId,
     machine::{Input, StopReason},
 };
 
-use super::{Engine, Mode};
-use crate::balancer::{Cluster, Peer};
+use super::{Engine, Mode, slot::Slot};
+use crate::balancer::{Cluster, Peer, Requirements};
 
-fn could_take(other: &Peer, task: &Task) -> bool {
-    other.has_room() && other.fits(&task.kind, Some(&task.labels))
+fn could_take(other: &Peer, slot: &Slot) -> bool {
+    let requires = Requirements::new(&slot.task, slot.machine.state());
+    other.has_room() && other.fits(requires)
 }
 
 impl Engine {
@@ -23,7 +24,7 @@ impl Engine {
         let mut groups = BTreeMap::<_, Vec<_>>::new();
         let running = self.slots.values();
         for slot in running.filter(|slot| slot.run.is_some() && !slot.machine.is_ending()) {
-            let could = |other: &Peer| could_take(other, &slot.task);
+            let could = |other: &Peer| could_take(other, slot);
             let able: Vec<bool> = self.others.iter().map(could).collect();
             if able.is_empty() || able.contains(&true) {
                 let claim = (slot.claim.fence, slot.task.id.clone());

@@ -14,7 +14,7 @@ use super::{
     Unlisted, slot::Slot,
 };
 use crate::{
-    balancer::{self, Cluster},
+    balancer::{self, Cluster, Requirements},
     store::{Claim, Claimed, Commit, Error, TaskView},
 };
 
@@ -156,7 +156,7 @@ impl Engine {
             self.waited.remove(&view.id);
             return None;
         }
-        let before = balancer::rank(&cluster, &view.id, &view.kind, view.labels.as_deref());
+        let before = balancer::rank(&cluster, &view.id, view.into());
         if before == 0 {
             self.waited.remove(&view.id);
             return None;
@@ -283,8 +283,9 @@ impl Engine {
         self.due.put_off(view, now.at + wait, now);
     }
 
-    /// Gives a claim back that no handler here is for: no store compares kinds or labels when it
-    /// claims, and a task may have been deleted and submitted anew as another one.
+    /// Gives a claim back that no handler here is for: no store compares kinds, labels or data versions
+    /// when it claims, and a task may have been deleted and submitted again as another one, or have data
+    /// of a newer version since.
     fn give_back(&mut self, claim: Claim, order: u64, mut state: TaskState) {
         // The watch may yet tell of this claim; it is none whose answer was lost.
         let until = Instant::now() + LEFT_ALONE;
@@ -322,7 +323,7 @@ impl Engine {
             .get(&task.kind)
             .or(self.parts.default.as_ref());
         let kind = match entry {
-            Some(kind) if self.wants(&task.kind, Some(&task.labels)) => kind.clone(),
+            Some(kind) if self.me.fits(Requirements::new(&task, &state)) => kind.clone(),
             _ => {
                 info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
                     "claimed, but it is not for this node any more: gives it back");

@@ -6,9 +6,8 @@ use futures::StreamExt;
 use tokio::{sync::Semaphore, time::sleep};
 use tracing::{info, warn};
 use windlass_statemachine::{
-    Fence, Kind, TaskId,
+    Fence, TaskId,
     machine::{Input, StopReason},
-    task::Labels,
 };
 
 use super::{Engine, Heard, In, SlotId, Unlisted};
@@ -146,11 +145,6 @@ impl Engine {
         }
     }
 
-    /// Whether this node has a handler for such tasks, and they have the labels that it selects.
-    pub(super) fn wants(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
-        self.me.fits(kind, labels)
-    }
-
     /// Whether the store has given the task to this node, under the lease that it has now.
     pub(super) fn is_own(&self, view: &TaskView) -> bool {
         view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id)
@@ -176,7 +170,7 @@ impl Engine {
             return self.slot_heard(slot, Heard::View(view));
         }
         let now = self.moment();
-        let wanted = self.wants(&view.kind, view.labels.as_deref());
+        let wanted = self.me.fits((&view).into());
         // One that is not for this node is claimed anew as well, to be given back, unless it just was.
         let ignored = self.ignored.get(&view.id).copied();
         let ignored = ignored.filter(|(order, _)| *order == view.order);

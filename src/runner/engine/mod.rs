@@ -51,13 +51,22 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     handler::StatefulHandler,
-    store::{Commit, Coordinator, Error, Lease, NodeStatus},
+    store::{Commit, Coordinator, DataVersions, Error, Lease, NodeStatus},
 };
 
 /// A kind that this node has a handler for.
 pub(super) struct KindEntry {
     pub(super) handler: Arc<dyn StatefulHandler>,
     pub(super) config: KindConfig,
+}
+
+impl KindEntry {
+    pub(super) fn new(config: KindConfig, handler: impl StatefulHandler) -> Self {
+        Self {
+            config: config.of_handler(&handler),
+            handler: Arc::new(handler),
+        }
+    }
 }
 
 /// What an engine is made of.
@@ -68,6 +77,7 @@ pub(super) struct Parts {
     pub(super) config: NodeConfig,
     pub(super) kinds: collections::HashMap<Kind, Arc<KindEntry>>,
     pub(super) default: Option<Arc<KindEntry>>,
+    pub(super) data_versions: DataVersions,
     pub(super) selector: Labels,
     pub(super) balancer: Arc<dyn Balancer>,
     pub(super) until: watch::Receiver<Instant>,
@@ -176,12 +186,11 @@ impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
         let kinds = parts.kinds.keys().cloned().collect();
         let me = Peer {
-            name: parts.node.clone(),
             kinds: parts.default.is_none().then_some(kinds),
+            data_versions: parts.data_versions.clone(),
             labels: parts.selector.clone(),
             slots: parts.config.slots,
-            claims: 0,
-            claiming: true,
+            ..Peer::new(parts.node.clone())
         };
         Self {
             parts,

@@ -111,6 +111,7 @@ impl Row {
             id: task.id.clone(),
             kind: task.kind.clone(),
             labels: (!task.labels.is_empty()).then(|| Arc::new(task.labels.clone())),
+            data_version: state.data_version,
             priority: task.priority,
             order: self.order,
             due: state.due(),

@@ -2,6 +2,7 @@
 
 mod change;
 mod claim;
+pub(crate) mod data_versions;
 mod event;
 mod filter;
 mod limits;
@@ -11,6 +12,7 @@ mod record;
 
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
+pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page};
 pub use limits::Limits;

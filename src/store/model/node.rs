@@ -6,13 +6,31 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
 
-/// What a node says of itself when it joins.
+use super::DataVersions;
+
+/// What a node reports about itself when it joins.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::NodeSpec;
+///
+/// let mut spec = NodeSpec::new("node-a".parse()?);
+/// spec.kinds = Some(vec!["poll".parse()?]);
+/// spec.data_versions.set("poll".parse()?, 2);
+/// assert_eq!(spec.slots, 100);
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NodeSpec {
     /// Its unique name.
     pub name: NodeName,
     /// The kinds it has handlers for; `None` when its default handler takes every kind.
     pub kinds: Option<Vec<Kind>>,
+    /// The data versions that it reads. A node of an earlier windlass has none: it reads version 1.
+    #[serde(default, skip_serializing_if = "DataVersions::is_default")]
+    pub data_versions: DataVersions,
     /// It takes only tasks that have all of these labels.
     #[serde(default)]
     pub labels: Labels,
@@ -22,6 +40,21 @@ pub struct NodeSpec {
     pub pid: u32,
     /// The version of windlass it runs.
     pub version: String,
+}
+
+impl NodeSpec {
+    /// Returns a node of this process with this name: every kind, data version 1, no labels, 100 slots.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            kinds: None,
+            data_versions: DataVersions::default(),
+            labels: Labels::new(),
+            slots: 100,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 }
 
 /// What a node tells with every renewal.

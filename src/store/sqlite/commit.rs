@@ -21,6 +21,7 @@ pub(super) struct Prepared {
 struct Texts {
     code: StateKind,
     version: i64,
+    data_version: u32,
     since: i64,
     due: Option<i64>,
     state: String,
@@ -60,6 +61,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     Ok(Texts {
         code: state.code(),
         version: state.version as i64,
+        data_version: state.data_version,
         since: micros(state.since),
         due: state.due().map(micros),
         size: Size::of(state),
@@ -148,7 +150,7 @@ fn write(
     } else if texts.drop_claim {
         batch.run(
             "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-                    state = ?7, lost_by = NULL, owner = NULL WHERE n = ?1",
+                    state = ?7, data_version = ?8, lost_by = NULL, owner = NULL WHERE n = ?1",
             (
                 n,
                 code,
@@ -157,12 +159,13 @@ fn write(
                 pending,
                 texts.version,
                 &texts.state,
+                texts.data_version,
             ),
         )?;
     } else {
         batch.run(
             "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-                    state = ?7, lost_by = NULL WHERE n = ?1",
+                    state = ?7, data_version = ?8, lost_by = NULL WHERE n = ?1",
             (
                 n,
                 code,
@@ -171,6 +174,7 @@ fn write(
                 pending,
                 texts.version,
                 &texts.state,
+                texts.data_version,
             ),
         )?;
     }

@@ -10,7 +10,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 
 /// The steps from an empty file to this version; the version of a file is how many it has had.
 /// A step that was released is never changed: another is added.
-pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META];
+pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META, DATA_VERSIONS];
 
 /// One counter numbers everything that happens: `changes.seq`. A task's `n` and the order of a command
 /// are each the number of the change that made it, and a claim's fence is that number plus
@@ -131,6 +131,12 @@ CREATE TABLE meta (
 INSERT INTO meta VALUES ('store_id', lower(hex(randomblob(16)))), ('fence_floor', 0);
 ";
 
+/// The version of a task's data, beside the state: nodes need it of every task. Every kind has version 1
+/// in an older file.
+const DATA_VERSIONS: &str = "
+ALTER TABLE states ADD COLUMN data_version INTEGER NOT NULL DEFAULT 1;
+";
+
 /// Brings the file to the newest version, in one transaction: it is of the old version or of the
 /// new one, never between. `file` is its name in errors.
 pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
@@ -226,7 +232,7 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate(&mut conn, "f", MIGRATIONS).unwrap();
         let text = reported(migrate(&mut conn, "f", &MIGRATIONS[..1]));
-        assert!(text.contains("newer windlass (schema 4; this program knows up to 1)"));
+        assert!(text.contains("newer windlass (schema 5; this program knows up to 1)"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) struct Views {
 const REMEMBERED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
-     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code";
+     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code, s.data_version";
 
 impl Views {
     fn kind(&mut self, text: String) -> Option<Kind> {
@@ -75,6 +75,7 @@ impl Views {
             id,
             kind,
             labels: self.labels(row.get(3)?),
+            data_version: row.get(11)?,
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
             due: row.get::<_, Option<i64>>(5)?.map(time),

@@ -14,8 +14,9 @@ use windlass_statemachine::{
 use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
-    Change, ChangeKind, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeSpec,
-    NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord, Transfer,
+    Change, ChangeKind, Claimed, Commit, Coordinator, DataVersions, Error, Filter, IfExists, Lease,
+    NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord,
+    Transfer,
 };
 
 /// How long a case waits for what must come.
@@ -99,9 +100,13 @@ impl Kit {
     }
 
     pub(super) fn spec(name: &str) -> NodeSpec {
+        let mut data_versions = DataVersions::default();
+        data_versions.set("k".parse().expect("a legal kind"), 3);
+        data_versions.set_others(2);
         NodeSpec {
             name: name.parse().expect("a legal name"),
             kinds: None,
+            data_versions,
             labels: [("zone".to_owned(), "north".to_owned())].into(),
             slots: 7,
             pid: 4711,

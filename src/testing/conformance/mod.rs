@@ -50,6 +50,7 @@ pub mod changes;
 pub mod claims;
 pub mod commands;
 pub mod commits;
+pub mod data_versions;
 pub mod durability;
 pub mod effects;
 pub mod ends;

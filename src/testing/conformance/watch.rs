@@ -49,6 +49,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
             id: record.task.id.clone(),
             kind: record.task.kind.clone(),
             labels: (name == "full").then(|| full.labels.clone().into()),
+            data_version: 1,
             priority: record.task.priority,
             order: record.order,
             due: view.due,

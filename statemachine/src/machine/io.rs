@@ -20,6 +20,8 @@ pub struct Config {
     pub retry: Arc<dyn RetryPolicy>,
     /// How many bytes data and result may have (the limit of the store, less the props).
     pub max_data_bytes: usize,
+    /// The version of the data that the handler writes: 1 for a kind that declares none.
+    pub data_version: u32,
     /// How many commands get their outcome in one write at the most (at least 1); what waits behind
     /// them does so in the writes that follow.
     pub max_outcomes: usize,

@@ -4,6 +4,11 @@
 //! itself does nothing: it can be tested to the last branch, and a simulation runs the very code
 //! that production runs.
 //!
+//! # Stability
+//!
+//! Unstable: inputs, effects and settings may change in each minor version. They are public for executors
+//! other than the runner of windlass (a simulation, a port to another language).
+//!
 //! # Flow
 //!
 //! 1. The runner claims a task, feeds the commands that wait for it, then [`Input::Begin`].
@@ -326,7 +331,7 @@ impl Machine {
             if state.data.as_ref() != Some(&data) {
                 self.pace.changes();
             }
-            state.data = Some(data);
+            state.set_data(data, self.config.data_version);
             ticket = Some(asked);
         }
         self.persist(

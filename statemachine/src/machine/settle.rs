@@ -234,16 +234,16 @@ impl Machine {
         if self.kill_waits() && !completes_as_told {
             // Kill always ends in killed. The data is kept for whoever looks at the task later;
             // the effects are not carried out.
-            if message.data.is_some() {
-                draft.state.data = message.data;
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
             }
             return;
         }
         if message.kind() == ActionKind::Release && self.is_told_to_make_room() {
             // It gives way, whichever word it has for that: the command has its effect, and what
             // the handler brings along is kept.
-            if message.data.is_some() {
-                draft.state.data = message.data;
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
             }
             draft.effects = message.effects;
             return;
@@ -263,6 +263,7 @@ impl Machine {
         );
         let mut message = Message::from(action);
         message.data = data;
+        message.data_version = self.config.data_version;
         let applied = match draft.apply(&message, None, env) {
             Ok(codes) => {
                 let again = match draft.state.status {

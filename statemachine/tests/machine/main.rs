@@ -6,6 +6,7 @@ mod common;
 mod checkpoints;
 mod commands;
 mod course;
+mod data_versions;
 mod errors;
 mod losing;
 mod many;
