@@ -18,6 +18,11 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 
 /// The tasks of one namespace, as clients see and change them.
 ///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
+///
 /// # Duties of an implementation
 ///
 /// 1. **Acknowledged is durable**, and reaches the watches of the nodes.
