@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use futures::Stream;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{Claimed, Commit, Error, Event, Lease, Limits, NodeRecord, NodeSpec, NodeStatus};
+use super::{
+    Claimed, Commit, Error, Event, Lease, Limits, NodeCommandId, NodeRecord, NodeSpec, NodeStatus,
+};
 
 /// A stream of batches of events. It ends only when the lease is gone; a fault of the store is
 /// overcome inside (with backoff), and tells [`Event::Reset`] if something may have been missed.
@@ -190,9 +192,14 @@ pub trait Coordinator: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] when the lease has ended, [`Error::NotFound`] when no command of this order
-    /// waits for the node of the lease, [`Error::Unavailable`].
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error>;
+    /// [`Error::Fenced`] when the lease has ended, [`Error::NotFound`] when this command
+    /// does not wait for the node of the lease, [`Error::Unavailable`].
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error>;
 
     /// Compares the clock with the newest record of the store, and logs a warning when they are
     /// further apart than `retention` (`None`: compares nothing). Writes nothing. Every node calls it

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
 
+use super::NodeCommandId;
+
 /// The error behind an error of a store. Clones share it.
 #[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
@@ -135,9 +137,9 @@ impl Error {
         Self::not_found("node", name)
     }
 
-    /// There is no command of this order to a node.
-    pub fn no_node_command(order: u64) -> Self {
-        Self::not_found("node command", order)
+    /// There is no such command to a node.
+    pub fn no_node_command(command: NodeCommandId) -> Self {
+        Self::not_found("node command", command)
     }
 
     /// A live task has this id.

@@ -38,8 +38,9 @@ pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
     Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Event,
-    Filter, IfExists, Lease, Limits, NodeCommand, NodeRecord, NodeSpec, NodeStatus, Operation,
-    Page, QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
+    Filter, IfExists, Lease, Limits, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus,
+    Operation, Page, QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord, TaskView,
+    Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

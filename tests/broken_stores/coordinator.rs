@@ -7,8 +7,8 @@ use windlass::{
     Effects, Fence, Kind, StateKind, TaskId, async_trait,
     clock::Clock,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeRecord,
-        NodeSpec, NodeStatus, Page, Registry,
+        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeCommandId,
+        NodeRecord, NodeSpec, NodeStatus, Page, Registry,
     },
 };
 
@@ -148,9 +148,18 @@ impl Coordinator for PlantedStore {
         Ok(memory.peers.clone())
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.write(Call::Acknowledge(lease.clone(), order, outcome.to_owned()));
-        let own = self.inner.acknowledge(lease, order, outcome).await;
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.write(Call::Acknowledge(
+            lease.clone(),
+            command,
+            outcome.to_owned(),
+        ));
+        let own = self.inner.acknowledge(lease, command, outcome).await;
         if own.is_err() && self.has(Defect::AnyLeaseAcknowledges) {
             for node in self.inner.nodes().await? {
                 let lease = Lease {
@@ -158,7 +167,12 @@ impl Coordinator for PlantedStore {
                     node: node.spec.name,
                     ttl: lease.ttl,
                 };
-                if self.inner.acknowledge(&lease, order, outcome).await.is_ok() {
+                if self
+                    .inner
+                    .acknowledge(&lease, command, outcome)
+                    .await
+                    .is_ok()
+                {
                     return Ok(());
                 }
             }

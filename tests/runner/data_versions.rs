@@ -133,7 +133,8 @@ async fn a_rolling_upgrade_loses_nothing() {
     }
     tokio::time::sleep(secs(90)).await;
     let second = new(&world).await;
-    tokio::time::sleep(secs(60)).await;
+    // Longer than two sleeps: the old node meets tasks that the new one has written.
+    tokio::time::sleep(secs(130)).await;
     first.shutdown().await;
     let mut migrated = 0;
     for task in &tasks {
@@ -152,6 +153,8 @@ async fn a_rolling_upgrade_loses_nothing() {
             )
         });
         assert_eq!(moved.count(), 5, "each number is counted once");
+        let state = world.client.get(task).await.unwrap().state.unwrap();
+        assert_eq!(state.errors.total(), 0, "{:?}", state.errors.last());
     }
     assert_eq!(migrated, 50, "none was finished before the upgrade");
     second.shutdown().await;

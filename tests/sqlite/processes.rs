@@ -41,7 +41,7 @@ async fn each_sees_what_the_other_does() {
     let told = until(&mut watch, |e| matches!(e, Event::Node(_))).await;
     assert!(
         told.iter()
-            .any(|e| matches!(e, Event::Node(c) if c.order == order))
+            .any(|e| matches!(e, Event::Node(c) if c.id == order))
     );
     assert_eq!(b.node_outcome(order).await.unwrap(), None);
     a.acknowledge(&lease, order, "frozen").await.unwrap();

@@ -51,7 +51,7 @@ use crate::{
     balancer::{Balancer, Peer},
     clock::Clock,
     handler::StatefulHandler,
-    store::{Commit, Coordinator, DataVersions, Error, Lease, NodeStatus},
+    store::{Commit, Coordinator, DataVersions, Error, Lease, NodeCommandId, NodeStatus},
 };
 
 /// A kind that this node has a handler for.
@@ -100,7 +100,7 @@ struct PendingClaim {
     /// A list has begun since the claim was sent, and has not named the task so far.
     unlisted: bool,
     /// Node commands to stop the task, which may be here already.
-    stop_orders: Vec<u64>,
+    stop_orders: Vec<NodeCommandId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(super) struct Engine {
     batch: Vec<(SlotId, Commit)>,
     effects: Vec<machine::Effect>,
     /// Node commands that are answered when the node is empty.
-    drains: Vec<u64>,
+    drains: Vec<NodeCommandId>,
     last_status: NodeStatus,
     waiting_for_idle: VecDeque<oneshot::Sender<()>>,
 }

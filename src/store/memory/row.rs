@@ -12,7 +12,9 @@ use windlass_statemachine::{
     Fence, Kind, NodeName, QueuedCommand, StateKind, Task, TaskId, TaskState,
 };
 
-use crate::store::{CommandRecord, Error, NodeCommand, NodeSpec, NodeStatus, TaskView};
+use crate::store::{
+    CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
+};
 
 /// A state as it is kept: text that was damaged stays text until it is read.
 pub(super) enum Saved {
@@ -146,7 +148,7 @@ pub(super) struct Watcher {
     /// The tasks that have changed, with their orders: an id may have been used again.
     pub(super) changed: BTreeSet<(TaskId, u64)>,
     /// The order of the last node command that was reported.
-    pub(super) node_command: u64,
+    pub(super) node_command: NodeCommandId,
     pub(super) notify: Arc<Notify>,
 }
 

@@ -3,7 +3,7 @@
 //! A watch keeps names, not events: delivery is level-triggered, so an event is built when it is read.
 //! A slow reader costs one name per task at the most and never misses the last state of one.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Bound, sync::Arc, time::Duration};
 
 use futures::stream;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use super::{
     row::{Row, Watcher},
     world::World,
 };
-use crate::store::{Error, Event, EventStream, Lease, QueuedNodeCommand};
+use crate::store::{Error, Event, EventStream, Lease, NodeCommandId, QueuedNodeCommand};
 
 /// How many tasks one batch tells of at the most.
 const BATCH: usize = 1000;
@@ -104,10 +104,11 @@ impl World {
             return Look::Events(events);
         }
         let (lease, reported) = (watcher.lease, watcher.node_command);
-        for (order, row) in self.node_commands.range(reported + 1..) {
+        let after = (Bound::Excluded(reported), Bound::Unbounded);
+        for (command, row) in self.node_commands.range(after) {
             if row.lease == lease && row.outcome.is_none() {
                 events.push(Event::Node(QueuedNodeCommand {
-                    order: *order,
+                    id: *command,
                     command: row.command.clone(),
                 }));
             }
@@ -115,7 +116,7 @@ impl World {
         let newest = self.node_commands.keys().next_back().copied();
         let mut changed = Vec::new();
         if let Some(watcher) = self.watchers.get_mut(&id) {
-            watcher.node_command = reported.max(newest.unwrap_or(0));
+            watcher.node_command = reported.max(newest.unwrap_or_default());
             while changed.len() < BATCH
                 && let Some(task) = watcher.changed.pop_first()
             {
@@ -199,7 +200,7 @@ impl Shared {
             lease: lease.id,
             kinds,
             changed: BTreeSet::new(),
-            node_command: 0,
+            node_command: NodeCommandId::default(),
             notify: notify.clone(),
         };
         let list = Some(world.to_list(&watcher));

@@ -16,6 +16,8 @@ pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page};
 pub use limits::Limits;
-pub use node::{Lease, NodeCommand, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand};
+pub use node::{
+    Lease, NodeCommand, NodeCommandId, NodeRecord, NodeSpec, NodeStatus, QueuedNodeCommand,
+};
 pub use operation::{Applied, IfExists, Operation, Submit, Submitted, Transaction};
 pub use record::{CommandRecord, TaskCount, TaskRecord};

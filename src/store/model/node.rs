@@ -99,11 +99,33 @@ pub enum NodeCommand {
     },
 }
 
+/// The number of a command to a node. No two commands of a namespace have the same number, and a later
+/// command has a greater one.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::NodeCommandId;
+///
+/// assert_eq!(NodeCommandId(7).to_string(), "7");
+/// ```
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NodeCommandId(pub u64);
+
+impl std::fmt::Display for NodeCommandId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A command in the queue of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedNodeCommand {
-    /// Its place.
-    pub order: u64,
+    /// Its number.
+    pub id: NodeCommandId,
     /// What is asked.
     pub command: NodeCommand,
 }

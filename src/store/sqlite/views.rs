@@ -10,7 +10,7 @@ use super::{
     codes::{from_code, time},
     command, rows,
 };
-use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
+use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 
 /// A task as it is now.
 pub(super) enum View {
@@ -141,7 +141,7 @@ pub(super) fn node_commands(
             let (order, text): (i64, String) = (row.get(0)?, row.get(1)?);
             let command = serde_json::from_str::<NodeCommand>(&text);
             Ok(command.map(|command| QueuedNodeCommand {
-                order: order as u64,
+                id: NodeCommandId(order as u64),
                 command,
             }))
         })?;

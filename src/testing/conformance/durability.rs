@@ -76,7 +76,7 @@ pub async fn node_commands_are_durable(harness: &dyn Harness) {
     assert_eq!(outcome.unwrap(), None);
     let mut watch = kit.watch(&node).await;
     let is_it = |event: &crate::store::Event| match event {
-        crate::store::Event::Node(queued) if queued.order == order => Some(()),
+        crate::store::Event::Node(queued) if queued.id == order => Some(()),
         _ => None,
     };
     watch.until("the command", is_it).await;

@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, LONG, SHORT, with_data},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Event, NodeCommand, NodeStatus, TaskView};
+use crate::store::{ChangeKind, Error, Event, NodeCommand, NodeCommandId, NodeStatus, TaskView};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -225,7 +225,7 @@ pub async fn node_commands_are_answered(harness: &dyn Harness) {
     }
     let outcome = registry.node_outcome(order).await.unwrap();
     assert_eq!(outcome.as_deref(), Some("drained"));
-    let unknown = registry.node_outcome(order + 1000).await;
+    let unknown = registry.node_outcome(NodeCommandId(order.0 + 1000)).await;
     assert!(
         matches!(unknown, Err(Error::NotFound { .. })),
         "{unknown:?}"
@@ -251,7 +251,7 @@ pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     assert!(matches!(ended, Err(Error::Fenced(_))), "{ended:?}");
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    let is_it = |event: &Event| matches!(event, Event::Node(n) if n.order == order).then_some(());
+    let is_it = |event: &Event| matches!(event, Event::Node(n) if n.id == order).then_some(());
     watch.until("the command", is_it).await;
     let own = kit.coordinator().acknowledge(&node, order, "drained").await;
     own.unwrap();
@@ -287,7 +287,7 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     watch
         .until("its own command", |event| match event {
             crate::store::Event::Node(queued) => {
-                assert_eq!(queued.order, own);
+                assert_eq!(queued.id, own);
                 Some(())
             }
             _ => None,

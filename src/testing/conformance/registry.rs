@@ -6,7 +6,7 @@ use super::{
     Harness,
     kit::{Kit, LONG, command_of, field, fresh, id, one, task},
 };
-use crate::store::{Error, Filter, IfExists, NodeCommand, Page, Submit, TaskCount};
+use crate::store::{Error, Filter, IfExists, NodeCommand, NodeCommandId, Page, Submit, TaskCount};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -365,7 +365,10 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
             "node 'nowhere' does not exist".into(),
         ),
         (
-            registry.node_outcome(beyond).await.unwrap_err(),
+            registry
+                .node_outcome(NodeCommandId(beyond))
+                .await
+                .unwrap_err(),
             format!("node command '{beyond}' does not exist"),
         ),
         (

@@ -9,7 +9,7 @@ use super::{
     kit::{Kit, command_of, id, one, task, with_data},
     wait::Watcher,
 };
-use crate::store::{Error, Event, NodeCommand, SendCommand, TaskView};
+use crate::store::{Error, Event, NodeCommand, NodeCommandId, SendCommand, TaskView};
 
 fn names(views: &[TaskView]) -> Vec<&str> {
     let mut names: Vec<_> = views.iter().map(|v| v.id.as_str()).collect();
@@ -388,10 +388,10 @@ pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
     let first = registry.send_node(name, NodeCommand::Freeze).await.unwrap();
     let mut watch = kit.watch(&node).await;
     let mut others = kit.watch(&other).await;
-    let reported = async |watch: &mut Watcher, order: u64| {
+    let reported = async |watch: &mut Watcher, order: NodeCommandId| {
         watch
             .until("a node command", |event| match event {
-                Event::Node(queued) if queued.order == order => Some(queued.command.clone()),
+                Event::Node(queued) if queued.id == order => Some(queued.command.clone()),
                 _ => None,
             })
             .await
@@ -409,7 +409,7 @@ pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
     others
         .until("its own command", |event| match event {
             Event::Node(queued) => {
-                assert_eq!(queued.order, own, "another node's command");
+                assert_eq!(queued.id, own, "another node's command");
                 Some(())
             }
             _ => None,
@@ -438,7 +438,7 @@ pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
     watch
         .until("the command that waits", |event| match event {
             Event::Node(queued) => {
-                assert_eq!(queued.order, waiting);
+                assert_eq!(queued.id, waiting);
                 Some(())
             }
             _ => None,

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tokio::time::{Instant, sleep};
 use windlass::{
     NodeName,
-    store::{Error, Filter, NodeCommand, NodeRecord, Page},
+    store::{Error, Filter, NodeCommand, NodeCommandId, NodeRecord, Page},
 };
 
 use crate::{
@@ -21,8 +21,8 @@ pub struct Ordered {
     pub node: NodeName,
     /// The lease that the node had shortly before.
     pub lease: u64,
-    /// The order of the command.
-    pub order: u64,
+    /// The number of the command.
+    pub order: NodeCommandId,
     /// What was asked.
     pub command: NodeCommand,
     /// How it ended, as far as it is known.

@@ -6,7 +6,7 @@ use windlass_statemachine::NodeName;
 
 use super::lease::number as lease_number;
 use crate::store::{
-    Error, Lease, NodeCommand,
+    Error, Lease, NodeCommand, NodeCommandId,
     etcd::{
         client::Fault,
         read::Access,
@@ -37,7 +37,7 @@ impl NodeCommands {
         &self,
         node: &NodeName,
         command: NodeCommand,
-    ) -> Result<u64, Error> {
+    ) -> Result<NodeCommandId, Error> {
         const OPERATION: &str = "send a command to a node";
         let registration = self.access.keys().registration(node);
         let found = self.access.reader.link.get_key(&registration).await;
@@ -53,7 +53,7 @@ impl NodeCommands {
         match self.access.pipeline.write(item).await {
             Ok(done) => done
                 .written
-                .map(|at| number(at, place))
+                .map(|at| NodeCommandId(number(at, place)))
                 .ok_or_else(|| Error::no_node(node)),
             Err(Fault::LeaseGone) => Err(Error::no_node(node)),
             Err(Fault::Unknown(reason)) => match self.access.reader.link.get_key(&key).await {
@@ -67,7 +67,7 @@ impl NodeCommands {
     pub(crate) async fn acknowledge(
         &self,
         lease: &Lease,
-        order: u64,
+        command: NodeCommandId,
         outcome: &str,
     ) -> Result<(), Error> {
         const OPERATION: &str = "answer a node command";
@@ -90,8 +90,8 @@ impl NodeCommands {
             .get_all(&prefix)
             .await
             .map_err(failed)?;
-        let answer = self.access.keys().answer(order);
-        let Some(kv) = waiting.iter().find(|kv| read(kv).0 == order) else {
+        let answer = self.access.keys().answer(command.0);
+        let Some(kv) = waiting.iter().find(|kv| read(kv).0 == command) else {
             // The first answer is the one that its sender may have read already.
             let answered = self
                 .access
@@ -102,7 +102,7 @@ impl NodeCommands {
                 .map_err(failed)?;
             return answered
                 .map(|_| ())
-                .ok_or_else(|| Error::no_node_command(order));
+                .ok_or_else(|| Error::no_node_command(command));
         };
         let kept = self
             .access
@@ -120,7 +120,10 @@ impl NodeCommands {
         Ok(())
     }
 
-    pub(crate) async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+    pub(crate) async fn node_outcome(
+        &self,
+        command: NodeCommandId,
+    ) -> Result<Option<String>, Error> {
         const OPERATION: &str = "read the answer of a node";
         let failed = |fault: Fault| fault.into_error(OPERATION);
         // First those that wait: one that is answered meanwhile is then found, not missed.
@@ -133,19 +136,19 @@ impl NodeCommands {
             .map_err(failed)?;
         let waits = nodes.iter().any(|kv| {
             let key = String::from_utf8_lossy(kv.key());
-            key.contains("/commands/") && read(kv).0 == order
+            key.contains("/commands/") && read(kv).0 == command
         });
         let answer = self
             .access
             .reader
             .link
-            .get_key(&self.access.keys().answer(order))
+            .get_key(&self.access.keys().answer(command.0))
             .await;
         let answer = answer.map_err(failed)?;
         match answer {
             Some(kv) => Ok(parse(&kv).ok()),
             None if waits => Ok(None),
-            None => Err(Error::no_node_command(order)),
+            None => Err(Error::no_node_command(command)),
         }
     }
 }

@@ -35,7 +35,7 @@ fn wrong(sent: &Ordered) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::store::NodeCommand;
+    use windlass::store::{NodeCommand, NodeCommandId};
 
     use super::super::sample::*;
     use super::*;
@@ -45,7 +45,7 @@ mod tests {
         world.promised.node_commands.push(Ordered {
             node: "n".parse().unwrap(),
             lease: 1,
-            order: 7,
+            order: NodeCommandId(7),
             command: NodeCommand::StopTask { task: id() },
             end,
         });
