@@ -1,4 +1,4 @@
-//! A node in a namespace of Metafora: it takes the tasks of Metafora's clients, obeys its commander,
+//! A node in a namespace of Metafora: runs the tasks of Metafora's clients, obeys its commander,
 //! and shares the work with its nodes. See `docs/migrating-from-metafora.md`.
 //!
 //! ```sh
@@ -15,16 +15,16 @@ use windlass::{BoxError, KindConfig, Message, Runner, TaskContext, store::Store}
 /// What the Go program submits: the JSON of its task.
 #[derive(Deserialize)]
 struct Props {
-    /// How many steps there are; none: it runs until it is told otherwise.
+    /// The number of steps; without it, the task runs until a command ends it.
     #[serde(default)]
     steps: Option<u32>,
-    /// How long it sleeps after a step.
+    /// The sleep after a step, in milliseconds.
     #[serde(default)]
     pause_ms: u64,
 }
 
-/// What a `StatefulHandler` of Metafora does, here: it works until it is told to stop, and then
-/// returns what it was told.
+/// Does the work of a `StatefulHandler` of Metafora: runs until a command requires a stop, and then
+/// returns the message of that command.
 async fn handler(task: TaskContext) -> Result<Message, BoxError> {
     let props: Option<Props> = task.props().ok();
     println!("{} runs", task.id());

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --example countdown          # interrupt it, or kill -9 it, and run it again:
-//! cargo run --example countdown          # it goes on where it was
+//! cargo run --example countdown          # it resumes where it was
 //! cargo run --example countdown -- 3     # a shorter one
 //! ```
 
@@ -49,7 +49,7 @@ async fn main() -> Result<(), BoxError> {
 
     tokio::select! {
         output = flight.wait() => println!("{}", output?),
-        _ = tokio::signal::ctrl_c() => println!("interrupted; run it again to go on"),
+        _ = tokio::signal::ctrl_c() => println!("interrupted; run it again to continue"),
     }
     runner.shutdown().await;
     Ok(())

@@ -1,5 +1,5 @@
-//! Varies `countdown`: a task that submits others in the same write in which it completes. Either
-//! all of them are there and it is done, or none is and it runs again.
+//! Varies `countdown`: a task that submits others in the write that completes it. Either all of them
+//! exist and the task has completed, or none exists and the task runs again.
 //!
 //! ```sh
 //! cargo run --example fan_out

@@ -1,4 +1,4 @@
-//! Varies `countdown`: a retry policy of one's own, and the dead-letter list.
+//! Varies `countdown`: a custom retry policy, and the dead-letter list.
 //!
 //! ```sh
 //! cargo run --example own_retry

@@ -1,5 +1,5 @@
-//! Varies `countdown`: the states in a store of one's own, a folder of JSON files. The suite that
-//! `tests/own_state_store.rs` runs on it is the one that every state store is held to.
+//! Varies `countdown`: the states in a custom store, a folder of JSON files. It passes the suite of
+//! every state store (`tests/own_state_store.rs`).
 //!
 //! ```sh
 //! cargo run --example own_state_store
@@ -93,7 +93,7 @@ impl JsonFolder {
         }
     }
 
-    /// Puts a file in the place of another: whatever happens, the old or the new one is there, whole.
+    /// Puts a file in the place of another: after a crash, the old or the new one exists, whole.
     fn replace(&self, file: &Path, text: &[u8]) -> io::Result<()> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;

@@ -35,6 +35,7 @@ fn read(name: &str) -> String {
 fn documents() -> Vec<(String, String)> {
     let pages = fs::read_dir(root().join("docs")).unwrap();
     let pages = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+    let pages = pages.filter(|page| page.ends_with(".md"));
     let mut names: Vec<String> = pages.map(|page| format!("docs/{page}")).collect();
     names.extend(["README.md", "CONTRIBUTING.md", "examples/README.md"].map(String::from));
     let documents = names.into_iter().map(|name| {
@@ -94,6 +95,52 @@ fn is_test(name: &str) -> bool {
     is_identifier(name) && name.matches('_').count() >= 2 && name == name.to_ascii_lowercase()
 }
 
+/// The anchors of a page: its headings as sites of code show them.
+fn anchors(text: &str) -> HashSet<String> {
+    let outside: String = text.split("\n```").step_by(2).collect();
+    let headings = outside.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let letters = heading.trim_start_matches('#').trim().to_lowercase();
+        let letters = letters.chars().filter_map(|c| match c {
+            ' ' => Some('-'),
+            c => (c.is_alphanumeric() || "-_".contains(c)).then_some(c),
+        });
+        letters.collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_in_the_documents_leads_to_a_file_and_a_heading() {
+    let (mut checked, mut missing) = (0, Vec::new());
+    for (document, text) in documents() {
+        let folder = root().join(&document).parent().unwrap().to_path_buf();
+        let links = text.split("](").skip(1);
+        for link in links.filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            checked += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => root().join(&document),
+                file => folder.join(file),
+            };
+            let is_there = match anchor {
+                "" => target.exists(),
+                anchor => {
+                    fs::read_to_string(target).is_ok_and(|text| anchors(&text).contains(anchor))
+                }
+            };
+            if !is_there {
+                missing.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(checked > 60, "{checked} links were found");
+}
+
 #[test]
 fn every_path_in_the_documents_exists() {
     let files = files();
@@ -120,7 +167,7 @@ fn every_path_in_the_documents_exists() {
     assert!(checked > 50, "{checked} paths were found");
 }
 
-/// A function, a field, a method: whatever has an underscore or a path.
+/// A function, a field, a method: a name with an underscore or a path.
 #[test]
 fn every_identifier_in_the_documents_is_in_the_sources() {
     let sources = sources();
@@ -158,8 +205,8 @@ fn is_test_of(name: &str, sources: &str) -> bool {
 fn each_row_of_the_track_record_names_its_tests_or_says_why_there_is_none() {
     let (page, sources) = (read("docs/track-record.md"), sources());
     let (mut named, mut wrong) = (0, Vec::new());
-    let rows = page.lines().filter(|line| line.starts_with("| ")).skip(1);
-    for row in rows {
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    for row in rows.filter(|row| !row.starts_with("| defect |")) {
         let cell = row.trim_end_matches(['|', ' ']).rsplit(" | ").next();
         let tests = cell.unwrap_or_default().split('`').skip(1).step_by(2);
         let tests: Vec<&str> = tests.filter(|name| is_test(name)).collect();
@@ -219,6 +266,33 @@ fn every_module_of_the_architecture_exists() {
         }
     }
     assert!(modules > 25, "{modules} modules were found");
+}
+
+/// A step of a path is `file::function`, or `folder::function` for a function in one of its files.
+#[test]
+fn every_step_of_the_paths_of_the_architecture_exists() {
+    let page = read("docs/architecture.md");
+    let files = files();
+    let mut checked = 0;
+    let is_step = |name: &&str| name.contains("::") && !name.starts_with("Store");
+    for step in quoted(&page).into_iter().filter(is_step) {
+        let (place, function) = step.split_once("::").unwrap();
+        let in_place = |file: &&PathBuf| {
+            let is_source = file.starts_with("src") || file.starts_with("statemachine/src");
+            let module = file.with_extension("");
+            let folder = module.parent().unwrap();
+            is_source && (module.ends_with(place) || folder.ends_with(place))
+        };
+        let has = |file: &PathBuf| {
+            let text = read(file.to_str().unwrap());
+            ["(", "<"]
+                .iter()
+                .any(|end| text.contains(&format!("fn {function}{end}")))
+        };
+        assert!(files.iter().filter(in_place).any(has), "{step}");
+        checked += 1;
+    }
+    assert!(checked > 50, "{checked} steps were found");
 }
 
 #[test]

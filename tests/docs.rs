@@ -1,4 +1,4 @@
-//! What the documentation says of the code, checked against it.
+//! Checks statements of the documentation against the code.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -80,13 +80,13 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
     }
     let tables = |text: &str| text.matches("CREATE TABLE ").count();
     let in_code = code.split("mod tests").next().map_or(0, tables);
-    assert_eq!(tables(&text), in_code, "every table is told");
+    assert_eq!(tables(&text), in_code, "every table is on the page");
 }
 
 /// The options and variables that the examples of services give exist; their times fit each other.
 #[test]
 fn the_examples_of_services_use_what_there_is() {
-    let (cli, operations) = (read("docs/cli.md"), read("docs/operations.md"));
+    let (cli, operations) = (read("docs/cli.md"), read("docs/operations-etcd.md"));
     let unit = read("examples/systemd/windlass-worker.service");
     let yaml = read("examples/kubernetes/worker.yaml");
     let all = format!("{unit}\n{}\n{yaml}", read("examples/systemd/worker.env"));

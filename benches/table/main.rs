@@ -29,7 +29,7 @@ mod report;
 mod support;
 mod transitions;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use report::Report;
 use support::Setting;
@@ -86,9 +86,22 @@ const TOPICS: &[Topic] = &[
     ("etcd-shutdown", cluster::shutdown),
 ];
 
+/// Does the part of a process that a measurement started.
+fn play(role: &str, file: &Path) {
+    support::runtime().block_on(async {
+        match role {
+            "obeys" => commands::obeys(file).await,
+            "holds" => parked::holds(file).await,
+            #[cfg(feature = "etcd")]
+            "works" => cluster::works(file).await,
+            other => panic!("there is no role '{other}'"),
+        }
+    });
+}
+
 fn main() -> ExitCode {
-    if support::is_child() {
-        support::child();
+    if let Some((role, file)) = support::role() {
+        play(&role, &file);
         return ExitCode::SUCCESS;
     }
     let (mut setting, mut names, mut json) = (Setting::default(), Vec::new(), false);

@@ -196,27 +196,14 @@ pub(crate) fn tell_rates(
 const ROLE: &str = "WINDLASS_BENCH_CHILD";
 const FILE: &str = "WINDLASS_BENCH_FILE";
 
-/// Whether this process was started by a measurement.
-pub(crate) fn is_child() -> bool {
-    std::env::var_os(ROLE).is_some()
+/// The role of this process and the file of its store, if a measurement started it.
+pub(crate) fn role() -> Option<(String, PathBuf)> {
+    let role = std::env::var(ROLE).ok()?;
+    let file = std::env::var_os(FILE)?;
+    Some((role, file.into()))
 }
 
-/// What a process does that was started by a measurement.
-pub(crate) fn child() {
-    let (role, file) = (std::env::var(ROLE).unwrap(), std::env::var(FILE).unwrap());
-    let file = Path::new(&file);
-    runtime().block_on(async {
-        match role.as_str() {
-            "obeys" => crate::commands::obeys(file).await,
-            "holds" => crate::parked::holds(file).await,
-            #[cfg(feature = "etcd")]
-            "works" => crate::cluster::works(file).await,
-            other => panic!("there is no role '{other}'"),
-        }
-    });
-}
-
-/// Tells the process that started this one.
+/// Prints a line for the process that started this one.
 pub(crate) fn say(line: impl std::fmt::Display) {
     println!("{line}");
     std::io::stdout().flush().unwrap();

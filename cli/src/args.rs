@@ -1,20 +1,21 @@
-//! What is typed: the commands, and readers for durations, times and labels.
+//! The command line: its commands, and what each of them runs.
 
 use std::{process::ExitCode, time::Duration};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+
+use windlass::Command as TaskCommand;
 
 use crate::{
     commands,
     commands::steer,
     config,
-    exit::{self, Failure},
+    exit::{self, Exit, Failure},
     global::Global,
 };
 
-/// Durable tasks, on one SQLite file or on etcd: submit them, watch them, steer them. Every step of a
-/// task is stored before the next one happens, so nothing that a crash does can take it back.
+/// Runs durable tasks on one SQLite file or on etcd. Every step of a task is stored before the next
+/// one begins, so a crash loses no step that was stored.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -33,74 +34,75 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Work through a list of commands; started again, it goes on where it was
+    /// Run a list of commands; started again, continue where it stopped
     Run(commands::run::Args),
-    /// Run commands that are submitted as tasks, until it is stopped
+    /// Run submitted commands until stopped
     Worker(commands::worker::Args),
-    /// Submit a task, or many
+    /// Submit one task, or many
     Submit(commands::submit::Args),
     /// List tasks
     List(commands::list::Args),
-    /// Show everything about one task
+    /// Show all details of one task
     Get(commands::get::Args),
-    /// Print what a task has printed
+    /// Print the output of a task
     Logs(commands::logs::Args),
-    /// Show what happens, as it happens
+    /// Print changes of tasks as they happen
     Watch(commands::watch::Args),
-    /// Make tasks wait until they are resumed
+    /// Pause tasks until they are resumed
     #[command(after_help = steer::PAUSE)]
     Pause(steer::Args),
-    /// Run tasks that are paused, or asleep (sends run)
+    /// Resume paused or sleeping tasks (sends the command run)
     #[command(after_help = steer::RESUME)]
     Resume(steer::Args),
-    /// Send tasks to sleep
+    /// Let tasks sleep until a time
     #[command(after_help = steer::SLEEP)]
     Sleep(steer::SleepArgs),
-    /// Make nodes give tasks back, for others (or themselves) to go on
+    /// Release the claims of tasks; any node may claim them again
     #[command(after_help = steer::RELEASE)]
     Release(steer::Args),
-    /// Ask running tasks to persist what they have
+    /// Ask running tasks for a checkpoint
     #[command(after_help = steer::CHECKPOINT)]
     Checkpoint(steer::Args),
-    /// End tasks as completed
+    /// End tasks in the state completed
     #[command(after_help = steer::COMPLETE)]
     Complete(steer::CompleteArgs),
-    /// End tasks for good
+    /// End tasks in the state killed
     #[command(after_help = steer::KILL)]
     Kill(steer::Args),
-    /// Start ended tasks anew, with the data they had
+    /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),
-    /// Delete tasks with all that belongs to them; one that runs is stopped
+    /// Delete tasks with their state and history; running ones are stopped
     Delete(commands::delete::Args),
-    /// Delete what ended long ago
+    /// Delete tasks that ended long ago
     Purge(commands::purge::Args),
     /// Copy all tasks of one store into another
     Copy(commands::copy::Args),
-    /// Look whether the store is as it should be
+    /// Check the store's health
     Doctor(commands::doctor::Args),
     /// Count tasks by kind and state
     Stats(commands::stats::Args),
-    /// List the nodes that live
+    /// List live nodes
     Nodes(commands::nodes::Args),
-    /// Steer a node
+    /// Send a command to a node
     Node(commands::node::Args),
-    /// Print a script that completes what you type, for your shell
+    /// Print a completion script for your shell
     Completions(commands::completions::Args),
 }
 
 impl Cli {
-    /// Reads the words of the command line, and the settings of the configuration file behind them.
+    /// Parses the command line, with the settings of the configuration file as its defaults.
     ///
     /// # Errors
     ///
-    /// The failure with which the program ends; help and the version come as one too, with exit code 0.
+    /// The failure with which the program ends. Help and the version are returned as one too, with
+    /// exit code 0.
     pub(crate) fn read() -> Result<Self, ExitCode> {
         let words = || std::env::args_os();
         let typed = Self::command()
             .try_get_matches_from(words())
             .and_then(|matches| Self::from_arg_matches(&matches))
             .map_err(|e| {
-                // A reader that went away is no reason to complain.
+                // A closed pipe is not an error.
                 let code = ExitCode::from(if e.use_stderr() { 2 } else { 0 });
                 let _ = without_environment(e).print();
                 code
@@ -111,7 +113,7 @@ impl Cli {
         let Some(config) = config else {
             return Ok(typed);
         };
-        // The settings are the defaults of a second reading: what was typed stands above them.
+        // The settings are the defaults of a second parse: typed options take precedence.
         let read = config
             .apply(command)
             .try_get_matches_from(words())
@@ -129,6 +131,39 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// The failure that ended the command.
+    pub(crate) async fn execute(self, global: &Global) -> Result<Exit, Failure> {
+        match self {
+            Self::Submit(args) => commands::submit::execute(args, global).await,
+            Self::List(args) => commands::list::execute(args, global).await,
+            Self::Get(args) => commands::get::execute(args, global).await,
+            Self::Logs(args) => commands::logs::execute(args, global).await,
+            Self::Watch(args) => commands::watch::execute(args, global).await,
+            Self::Pause(args) => steer::execute(TaskCommand::Pause, args, global).await,
+            Self::Resume(args) => steer::execute(TaskCommand::Run, args, global).await,
+            Self::Release(args) => steer::execute(TaskCommand::Release, args, global).await,
+            Self::Checkpoint(args) => steer::execute(TaskCommand::Checkpoint, args, global).await,
+            Self::Kill(args) => steer::execute(TaskCommand::Kill, args, global).await,
+            Self::Sleep(args) => steer::sleep(args, global).await,
+            Self::Complete(args) => steer::complete(args, global).await,
+            Self::Retry(args) => commands::retry::execute(args, global).await,
+            Self::Delete(args) => commands::delete::execute(args, global).await,
+            Self::Purge(args) => commands::purge::execute(args, global).await,
+            Self::Copy(args) => commands::copy::execute(args, global).await,
+            Self::Doctor(args) => commands::doctor::execute(args, global).await,
+            Self::Stats(args) => commands::stats::execute(args, global).await,
+            Self::Nodes(args) => commands::nodes::execute(args, global).await,
+            Self::Node(args) => commands::node::execute(args, global).await,
+            Self::Completions(args) => commands::completions::execute(args, Cli::command(), global),
+            Self::Run(args) => commands::run::execute(args, global).await,
+            Self::Worker(args) => commands::worker::execute(args, global).await,
+        }
+    }
 }
 
 /// Returns the error that the same words give without `WINDLASS_STORE`. clap's usage line shows an
@@ -142,61 +177,6 @@ fn without_environment(error: clap::Error) -> clap::Error {
     again.err().unwrap_or(error)
 }
 
-/// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let like = || format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
-    if text.starts_with('-') {
-        return Err(format!(
-            "'{text}' is negative; write it like 90s, 15m, 1h30m or 7d"
-        ));
-    }
-    let span: Span = text.parse().map_err(|_| like())?;
-    let signed: SignedDuration = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| like())?;
-    Duration::try_from(signed).map_err(|_| like())
-}
-
-/// Reads a number of bytes such as `65536`, `64KiB`, `10M` or `1GiB`; units are powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let like = || format!("'{text}' is not a size; write it like 65536, 64KiB, 10MiB or 1GiB");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().trim_end_matches("ib") {
-        "" | "b" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(like()),
-    };
-    let number: u64 = number.parse().map_err(|_| like())?;
-    number.checked_mul(1 << shift).ok_or_else(like)
-}
-
-/// Reads a time as RFC 3339.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    windlass::statemachine::time::parse("time", text).map_err(|e| e.reason().to_owned())
-}
-
-/// Reads a priority.
-pub(crate) fn priority(text: &str) -> Result<i32, String> {
-    let (least, most) = (i32::MIN, i32::MAX);
-    text.parse().map_err(|_| {
-        format!("'{text}' is not a whole number from {least} to {most}; the usual one is 0, and greater ones are claimed first")
-    })
-}
-
-/// Reads `name=value`.
-pub(crate) fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "'{text}' is not a label; write it like team=billing"
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,46 +184,5 @@ mod tests {
     #[test]
     fn the_definitions_hold_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations() {
-        for (text, seconds) in [
-            ("90s", 90),
-            ("1h30m", 5400),
-            ("7d", 604_800),
-            ("2w", 1_209_600),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        for text in ["", "10", "soon", "-5s", "1y", "1mo"] {
-            assert!(
-                duration(text).unwrap_err().contains("write it like"),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn sizes() {
-        for (text, size) in [
-            ("0", 0),
-            ("65536", 65_536),
-            ("64KiB", 65_536),
-            ("2m", 2 << 20),
-            ("1G", 1 << 30),
-        ] {
-            assert_eq!(bytes(text), Ok(size), "{text}");
-        }
-        for text in ["", "MiB", "-1", "1.5M", "10 M", "7x", "99999999999T"] {
-            assert!(bytes(text).unwrap_err().contains("write it like"), "{text}");
-        }
-    }
-
-    #[test]
-    fn labels() {
-        assert_eq!(label("a=b=c"), Ok(("a".into(), "b=c".into())));
-        assert!(label("a").is_err() && label("=b").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! [`Report`]: what came of doing something to one task or to many.
+//! [`Report`]: the outcome of an action on one task or on many.
 
 use std::collections::BTreeSet;
 
@@ -15,27 +15,27 @@ use crate::{
 /// How many tasks a call to the store handles at a time.
 pub(crate) const CHUNK: usize = 500;
 
-/// What came of it for one task.
+/// The outcome for one task.
 #[derive(Debug, Serialize)]
 pub(crate) struct Item {
     /// The task.
     pub(crate) id: TaskId,
-    /// The command that was sent to it.
+    /// The command that was sent to the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command_id: Option<CommandId>,
-    /// What came of the command, where that was waited for.
+    /// The outcome of the command, with `--wait`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) outcome: Option<Outcome>,
-    /// Why it was not done.
+    /// Why the action failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// How the program would end for this task alone.
+    /// The exit code for this task alone.
     #[serde(skip)]
     pub(crate) exit: Exit,
 }
 
 impl Item {
-    /// It was done.
+    /// The action succeeded.
     pub(crate) fn done(id: TaskId) -> Self {
         Self {
             id,
@@ -46,7 +46,7 @@ impl Item {
         }
     }
 
-    /// It was not done.
+    /// The action failed.
     pub(crate) fn failed(id: TaskId, failure: impl Into<Failure>) -> Self {
         let failure = failure.into();
         let error = Some(failure.to_string());
@@ -57,7 +57,7 @@ impl Item {
         }
     }
 
-    /// Takes the outcome of its command.
+    /// Records the outcome of the task's command.
     pub(crate) fn settle(&mut self, outcome: Outcome) {
         if !outcome.is_applied() {
             self.exit = Exit::No;
@@ -66,19 +66,19 @@ impl Item {
     }
 }
 
-/// What came of it for all of them.
+/// The outcome for all tasks.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// What was to be done.
+    /// The action.
     pub(crate) action: &'static str,
     done: usize,
     failed: usize,
-    /// Each task.
+    /// The outcome of each task.
     pub(crate) tasks: Vec<Item>,
 }
 
 impl Report {
-    /// Does it to the tasks, so many at a time, with a progress bar.
+    /// Applies the action to the tasks in batches, with a progress bar.
     pub(crate) async fn run<F, Fut>(
         action: &'static str,
         ids: Vec<TaskId>,
@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// Prints it, with `did` for what was done (`deleted`); answers how the program ends.
+    /// Prints the report, with `did` for the action (`deleted`). Returns the exit code.
     pub(crate) fn print(mut self, out: &Output, did: &str) -> Result<Exit, Failure> {
         self.failed = self.tasks.iter().filter(|t| t.exit != Exit::Ok).count();
         self.done = self.tasks.len() - self.failed;

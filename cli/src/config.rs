@@ -1,5 +1,5 @@
-//! [`Config`]: settings from a file, with the names of the options. An option and a variable of the
-//! environment stand above it.
+//! [`Config`]: settings from a file, with the names of the options. Options and environment
+//! variables take precedence.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use crate::{exit::Failure, plain};
 
 /// The commands that may have a table.
 const TABLES: [&str; 2] = ["worker", "run"];
-/// Options that are for one call, and no settings.
+/// Options of a single call, which cannot be settings.
 // Those of the last line belong to another option of the same call: alone they would change how every
 // file of tasks is read, or nothing.
 const NO_SETTINGS: [&str; 9] = [
@@ -45,11 +45,11 @@ struct Source<'a> {
     text: &'a str,
 }
 
-/// Where the file is: the given path, or the default one if there is a file. An empty path is none.
+/// Finds the file: the given path, or the default one if it exists. An empty path means no file.
 ///
 /// # Errors
 ///
-/// When the file cannot be read, or holds what is no setting.
+/// When the file cannot be read, or has an unknown setting.
 pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Config>, Failure> {
     let path = match given {
         Some(path) if path.as_os_str().is_empty() => return Ok(None),
@@ -177,7 +177,7 @@ impl Source<'_> {
         })
     }
 
-    /// Reads the values as if they were typed.
+    /// Parses the values as if they were typed.
     fn check(
         &self,
         command: &Command,
@@ -224,7 +224,7 @@ fn is_setting(arg: &Arg) -> bool {
         .is_some_and(|long| !NO_SETTINGS.contains(&long))
 }
 
-/// What to say of a key that is no setting: where it is one, or which one is like it.
+/// The hint for an unknown key: in which table it exists, or which one is similar.
 fn unknown(command: &Command, table: Option<&str>, key: &str) -> String {
     let names = |of: &Command| -> Vec<String> {
         let args = of.get_arguments().filter(|arg| is_setting(arg));

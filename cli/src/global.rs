@@ -56,9 +56,9 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where the tasks are kept: sqlite:PATH for a file, etcd://HOST:PORT,HOST:PORT/NAMESPACE for a
-    /// cluster (etcds:// for TLS; in builds with the feature etcd), or memory: (gone when the program
-    /// ends) [default: the file windlass.db in your data directory]
+    /// The store: sqlite:PATH for a file, etcd://HOST:PORT,HOST:PORT/NAMESPACE for a cluster (etcds://
+    /// for TLS; needs a build with the feature etcd), or memory: (gone when the program ends)
+    /// [default: the file windlass.db in your data directory]
     #[arg(
         long,
         global = true,
@@ -68,7 +68,7 @@ pub(crate) struct Global {
     )]
     pub(crate) store: Option<String>,
 
-    /// How to print what is asked for
+    /// The output format
     #[arg(
         short,
         long,
@@ -83,7 +83,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
 
-    /// Print no notes and no progress, only what is asked for and errors
+    /// Print no notes and no progress, only results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
@@ -91,7 +91,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// How the lines of the log look, on standard error
+    /// The format of log lines on standard error
     #[arg(
         long,
         global = true,
@@ -103,9 +103,9 @@ pub(crate) struct Global {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// A file of settings, in TOML, with the names of the options; an option and a variable of the
-    /// environment stand above it [default: windlass/config.toml in your configuration directory, if
-    /// it exists]
+    /// A file of settings in TOML, with the names of the options; options and environment variables
+    /// take precedence [default: windlass/config.toml in your configuration directory, if it
+    /// exists]
     #[arg(
         long,
         global = true,

@@ -2,20 +2,22 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `args` | what is typed: the commands, and readers for durations, times and labels |
+//! | `args` | the command line: its commands, and what each of them runs |
+//! | `parse` | parsers of durations, sizes, times, priorities and labels |
 //! | `global` | the options of every command: store, output, colours, log |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
-//! | `text` | text that no terminal obeys |
-//! | `select` | which tasks are meant: ids or filters, dry run, confirmation |
-//! | `bulk` | what came of doing something to many tasks |
-//! | `waiting` | waiting with a limit, also for a store that is away |
+//! | `text` | text without control characters |
+//! | `select` | selects tasks: ids or filters, dry run, confirmation |
+//! | `bulk` | an action on many tasks, and its outcomes |
+//! | `waiting` | waiting with a time limit, also for an unavailable store |
 //! | `input`, `line` | reading JSON from arguments, files and standard input; tasks as JSON lines |
-//! | `view` | how a task looks: its stable JSON form, and rows of tables |
+//! | `view` | the forms of a task: stable JSON, and rows of tables |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
 //! | `plain` | errors of serde in the words of JSON |
 //! | `place` | where this machine keeps the files of a store |
+//! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
 //! | `supervisor` | the process above a worker, which ends what a killed worker leaves running |
 //! | `config` | settings from a file, as defaults of the options |
@@ -36,16 +38,19 @@ mod layout;
 mod line;
 mod logs;
 mod output;
+mod parse;
 mod place;
 mod plain;
 mod select;
 mod supervisor;
+mod task_folder;
 mod text;
 mod view;
 mod waiting;
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
@@ -55,12 +60,11 @@ use crate::{
     supervisor::Role,
 };
 
-/// The program: reads the arguments of this process, does what they say, and answers its exit code.
-/// A library function, so that what starts real `windlass` processes in tests can be built without
-/// its package.
+/// Runs the program with the arguments of this process, and returns its exit code. It is a library
+/// function, so that tests of other packages can start real `windlass` processes.
 pub fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([reference::WORD]) {
-        let printed = reference::execute();
+        let printed = reference::execute(Cli::command());
         return printed.unwrap_or_else(|failure| failure.report()).into();
     }
     if std::env::args_os()
@@ -69,7 +73,7 @@ pub fn main() -> ExitCode {
     {
         let words = std::env::args_os().skip(2);
         let words: Vec<String> = words.map(|w| w.to_string_lossy().into_owned()).collect();
-        candidates::execute(&words);
+        candidates::execute(&Cli::command(), &words);
         return ExitCode::SUCCESS;
     }
     let mut cli = match Cli::read() {
@@ -102,7 +106,7 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime
-        .block_on(commands::execute(cli.command, &cli.global))
+        .block_on(cli.command.execute(&cli.global))
         .unwrap_or_else(|failure| cli.global.report(&failure));
     // What still runs in the background (a read of standard input, say) must not hold the exit up.
     runtime.shutdown_background();

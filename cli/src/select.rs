@@ -1,4 +1,4 @@
-//! Which tasks are meant: ids, or filters with a dry run and a confirmation.
+//! Selects tasks: by ids, or by filters with a dry run and a confirmation.
 
 use std::{
     collections::HashSet,
@@ -16,35 +16,35 @@ use crate::{
     view,
 };
 
-/// The filters. Every one that is given must hold.
+/// The filters. A task has to match all of them.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterArgs {
-    /// In this state; several (with commas) for any of them
+    /// Only tasks in this state; several with commas for any of them
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',')]
     states: Vec<StateKind>,
 
-    /// Of this kind
+    /// Only tasks of this kind
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
 
-    /// With this label
+    /// Only tasks with this label
     #[arg(long = "label", value_name = "NAME[=VALUE]", value_parser = label_filter)]
     labels: Vec<(String, Option<String>)>,
 
-    /// Whose id begins so
+    /// Only tasks whose id begins with this text
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
 
-    /// Claimed by this node
+    /// Only tasks claimed by this node
     #[arg(long, value_name = "NODE")]
     node: Option<NodeName>,
 
-    /// With this text in an error of theirs
+    /// Only tasks with this text in one of their errors
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
 
-    /// Set aside because their record cannot be read
+    /// Only quarantined tasks: their record cannot be read
     #[arg(long)]
     quarantined: bool,
 }
@@ -63,7 +63,7 @@ fn label_filter(text: &str) -> Result<(String, Option<String>), String> {
 }
 
 impl FilterArgs {
-    /// As the library wants it.
+    /// Converts to the library's filter.
     pub(crate) fn filter(&self) -> Filter {
         Filter {
             states: self.states.clone(),
@@ -80,43 +80,43 @@ impl FilterArgs {
 /// Ids, or filters.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SelectArgs {
-    /// The tasks; or give filters
+    /// The tasks, by id; or give filters
     #[arg(value_name = "ID")]
     ids: Vec<TaskId>,
 
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Every task there is
+    /// Every task of the store
     #[arg(long, help_heading = "Filters")]
     all: bool,
 
-    /// Show which tasks are meant, and touch none
+    /// Show the matching tasks, and change none
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask whether so many tasks are meant
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
-/// The first of few large pages: a store on etcd reads all that there is for each.
+/// Pages are large: a store on etcd reads all tasks for each.
 pub(crate) const LARGEST: Page = Page {
     after: 0,
     limit: 10_000,
 };
 
-/// What is to be done.
+/// The selection.
 pub(crate) enum Choice {
     /// Act on these.
     Act(Vec<TaskId>),
-    /// Nothing more: it was a dry run, nobody is meant, or the answer was no.
+    /// None: a dry run, no match, or no confirmation.
     Done(Exit),
 }
 
 impl SelectArgs {
-    /// Finds out which tasks are meant, and whether that is wanted. `verb` is what is going to
-    /// happen; tasks that are not `wanted` are left out of a filter's.
+    /// Selects the tasks, and asks for confirmation where needed. `verb` names the action; a
+    /// filter's tasks that are not `wanted` are left out.
     pub(crate) async fn choose(
         &self,
         client: &Client,
@@ -215,12 +215,12 @@ pub(crate) fn count(n: usize) -> String {
     }
 }
 
-/// Whether somebody is there to be asked.
+/// Whether a terminal can show the question.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// What to say when nobody is.
+/// The error without a terminal.
 pub(crate) fn unasked() -> Failure {
     Failure::Usage(
         "this would touch every task that the filters mean, and there is no terminal to ask on; \

@@ -1,6 +1,6 @@
-//! Text that is safe to print.
+//! Makes text safe to print.
 
-/// The text on one line, with nothing in it that a terminal would obey.
+/// The text on one line, without control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {

@@ -1,4 +1,4 @@
-//! How a task looks: the stable JSON form, and the rows of tables.
+//! The forms of a task: stable JSON, and the rows of tables.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use windlass::{
 
 use crate::{exit::Failure, output::Output};
 
-/// The JSON form of a task. Its names are stable; what there is none of is null.
+/// The JSON form of a task. Its names are stable; an absent value is null.
 #[derive(Debug, Serialize)]
 pub(crate) struct View<'a> {
     pub(crate) id: &'a TaskId,
@@ -101,7 +101,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
     }
 }
 
-/// Prints tasks: a table, or a JSON line each.
+/// Prints tasks: a table, or one JSON line per task.
 pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> Result<(), Failure> {
     table(out, records, now, None)
 }
@@ -186,7 +186,7 @@ pub(crate) fn color(code: StateKind) -> Color {
     }
 }
 
-/// What is most worth knowing of a task, in a few words.
+/// A short note on a task: its error, progress or wake-up.
 fn info(record: &TaskRecord) -> String {
     let state = match &record.state {
         Ok(state) => state,
@@ -248,7 +248,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
         ChangeKind::Retried => "started anew".into(),
         ChangeKind::Quarantined => "set aside: its record cannot be read".into(),
         ChangeKind::Deleted => "deleted".into(),
-        // A newer library tells of more than this program knows.
+        // A newer library may have more kinds of changes than this program knows.
         other => format!("{other:?}"),
     };
     let id = if with_id {
@@ -283,7 +283,7 @@ pub(crate) fn human(wait: Duration) -> String {
     }
 }
 
-/// How long ago it was.
+/// The time since then.
 pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     human(now.duration_since(since).try_into().unwrap_or_default())
 }

@@ -1,25 +1,26 @@
-//! Waiting with a limit, also for a store that is away, and saying so when there is nobody to wait for.
+//! Waits with a time limit, also for an unavailable store, and notes when no node can end the wait.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::{
-    Client, Kind,
+    Client, Kind, TaskId,
+    client::{Done, WaitReason, Waiting},
     runner::REPORTS,
     store::{Error, NodeRecord},
 };
 
-use crate::{args::duration, exit::Failure, output::Output, view::human};
+use crate::{exit::Failure, output::Output, parse::duration, text::one_line, view::human};
 
 /// Whether to wait, and for how long.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until it is known what came of it
+    /// Wait for the outcome
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// Wait for at most so long (30s, 5m, …); then end with exit code 5
+    /// Wait for at most this long (30s, 5m, …), then end with exit code 5
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
 }
@@ -39,7 +40,7 @@ impl Deadline {
     ///
     /// # Errors
     ///
-    /// That of the wait, or [`Failure::Timeout`].
+    /// The error of the wait, or [`Failure::Timeout`].
     pub(crate) async fn within<T>(
         self,
         what: &str,
@@ -66,8 +67,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long it is left alone before it is asked a second time; then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks until there is an answer, or an error that no trying again mends; after `limit` every error is
-/// one. A limit that no clock reaches is none.
+/// Retries until there is an answer or a permanent error. After `limit` every error is returned. A
+/// limit beyond the range of the clock means none.
 ///
 /// # Errors
 ///
@@ -95,8 +96,8 @@ where
     }
 }
 
-/// Says which of these kinds no live node handles, and what follows from it. A note for a person: where
-/// the nodes cannot be read nothing is said, since what it is about was done.
+/// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
+/// the action itself succeeded.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
@@ -119,12 +120,34 @@ pub(crate) async fn note_unhandled(
     }
 }
 
-/// The nodes that live; `None` when they cannot be read, which fails nothing.
+/// The live nodes; `None` when they cannot be read.
 pub(crate) async fn nodes_for_a_note(client: &Client) -> Option<Vec<NodeRecord>> {
     let nodes = client.nodes().await;
     nodes
         .inspect_err(|e| debug!(error = %e, "whether a node is there is not known"))
         .ok()
+}
+
+/// Waits until a task has ended, and reports what happens meanwhile.
+pub(crate) async fn ended(
+    client: &Client,
+    id: &TaskId,
+    deadline: Deadline,
+    report: impl FnMut(Waiting) + Send,
+) -> Result<Done, Failure> {
+    let wait = async { Ok(client.wait_with(id, report).await?) };
+    let what = format!("task '{id}' has not ended");
+    deadline.within(&what, wait).await
+}
+
+/// Which reports of a wait are printed: all but the missing node and the end, which are printed
+/// elsewhere.
+pub(crate) fn reported(waiting: &Waiting) -> Option<String> {
+    match waiting {
+        Waiting::Failed(failed) if failed.is_last() => None,
+        Waiting::Waits(WaitReason::NoNode) => None,
+        waiting => Some(one_line(&waiting.to_string())),
+    }
 }
 
 #[cfg(test)]

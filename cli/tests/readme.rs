@@ -1,4 +1,4 @@
-//! The command that the README tells to try, run as it is written.
+//! The command of the README, run as it is written.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,7 +7,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-/// What stands for the program in the README: a build of this package.
+/// The program's place in the README: a build of this package.
 const BUILD: &str = "cargo run -q --release -p windlass-cli --";
 
 #[test]

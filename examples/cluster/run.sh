@@ -37,7 +37,7 @@ stop_all() {
 trap stop_all EXIT
 trap 'exit 130' INT TERM
 
-# A port that nobody listens on, and that was not answered before.
+# A port without a listener, which was not returned before.
 declare -A taken=()
 free_port() {
   while :; do

@@ -16,14 +16,14 @@ pub enum Waiting {
     /// An attempt failed.
     Failed(FailedAttempt),
     /// No node runs the task, for this reason. Reported when the reason changes.
-    Unclaimed(WaitReason),
+    Waits(WaitReason),
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(failed) => failed.fmt(f),
-            Self::Unclaimed(waits) => write!(f, "waits: {waits}"),
+            Self::Waits(waits) => write!(f, "waits: {waits}"),
         }
     }
 }
@@ -59,7 +59,7 @@ impl<F: FnMut(Waiting)> Reporter<F> {
         if waits != self.waits
             && let Some(waits) = &waits
         {
-            (self.report)(Waiting::Unclaimed(waits.clone()));
+            (self.report)(Waiting::Waits(waits.clone()));
         }
         self.waits = waits;
     }

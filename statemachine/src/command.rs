@@ -3,10 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Action, ActionKind, CommandId, Invalid, Json, Message, StateKind, message::Wake,
-    record::CommandRecord,
-};
+use crate::{Action, ActionKind, CommandId, Invalid, Json, Message, StateKind, message::Wake};
 
 /// What an operator may send to a task: every message but Error.
 ///
@@ -19,8 +16,7 @@ use crate::{
 /// assert_eq!(command, Command::Pause);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "CommandRecord", into = "CommandRecord")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Run: wakes a sleeping task, resumes a paused one.
     Run,

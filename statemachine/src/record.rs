@@ -1,7 +1,7 @@
 //! The persisted JSON forms, apart from the types that the rest of the crate works with.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
@@ -24,7 +24,7 @@ fn is_first(version: &u32) -> bool {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct StateRecord {
+struct StateRecord {
     state: StateKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
@@ -64,6 +64,19 @@ pub(crate) struct StateRecord {
     last_command: Option<LastCommand>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
+}
+
+impl Serialize for TaskState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        StateRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = StateRecord::deserialize(deserializer)?;
+        Self::try_from(record).map_err(serde::de::Error::custom)
+    }
 }
 
 impl From<TaskState> for StateRecord {
@@ -139,7 +152,7 @@ impl TryFrom<StateRecord> for TaskState {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct CommandRecord {
+struct CommandRecord {
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<String>,
@@ -149,6 +162,19 @@ pub(crate) struct CommandRecord {
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
+}
+
+impl Serialize for Command {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        CommandRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = CommandRecord::deserialize(deserializer)?;
+        Self::try_from(record).map_err(serde::de::Error::custom)
+    }
 }
 
 impl From<Command> for CommandRecord {

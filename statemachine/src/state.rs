@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT, record::StateRecord,
-};
+use crate::{ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT};
 
 /// The seven states, without what belongs to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -164,8 +162,7 @@ pub const FIRST_DATA_VERSION: u32 = 1;
 /// assert_eq!(serde_json::from_str::<TaskState>(&text)?, state);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "StateRecord", into = "StateRecord")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskState {
     /// The state with what belongs to it.
     pub status: TaskStatus,

@@ -15,7 +15,7 @@ use crate::{cargo, root, run, tools};
 /// Why the program cannot be run.
 #[derive(Debug, PartialEq, Eq)]
 enum Why {
-    /// Something that it needs cannot be had here: what, and what to do.
+    /// A tool or module is missing: its name, and the next step.
     Missing { what: String, remedy: &'static str },
     /// Something is wrong.
     Failed(String),
@@ -28,7 +28,7 @@ impl From<String> for Why {
 }
 
 const NO_GO: &str = "install Go, at least the version in tests/interop/metafora/go.mod";
-const NO_MODULE: &str = "set GOPROXY to a module proxy that gives it";
+const NO_MODULE: &str = "set GOPROXY to a module proxy that serves it";
 
 pub(crate) fn interop(args: &[String]) -> Result<(), String> {
     let may_be_left_out = match args {
@@ -36,7 +36,9 @@ pub(crate) fn interop(args: &[String]) -> Result<(), String> {
         [only] if only == "--if-available" => true,
         _ => {
             let given = args.join(" ");
-            return Err(format!("interop takes --if-available, not {given}"));
+            return Err(format!(
+                "could not run interop with '{given}': its only option is --if-available"
+            ));
         }
     };
     match beside_metafora(&root()) {
@@ -54,7 +56,7 @@ pub(crate) fn interop(args: &[String]) -> Result<(), String> {
 
 fn beside_metafora(root: &Path) -> Result<(), Why> {
     let program = copy(root)?;
-    // First what may be missing: the rest takes longer.
+    // The tools that may be missing come first: the rest takes longer.
     go_is_there(&program)?;
     modules_are_there(&program)?;
     let node = node(root)?;
@@ -146,7 +148,7 @@ fn modules_are_there(program: &Path) -> Result<(), Why> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(match not_given(&said) {
+    Err(match not_served(&said) {
         Some((module, why)) => Why::Missing {
             what: format!("the module proxy does not give {module} ({why})"),
             remedy: NO_MODULE,
@@ -155,10 +157,10 @@ fn modules_are_there(program: &Path) -> Result<(), Why> {
     })
 }
 
-/// The first module that could not be had and why, by what `go mod download` has said; nothing, if
-/// it failed for any other reason.
-fn not_given(said: &str) -> Option<(&str, String)> {
-    // What was had is not what it should be.
+/// The first module that could not be fetched and the reason, from the output of `go mod download`;
+/// nothing, if it failed for any other reason.
+fn not_served(said: &str) -> Option<(&str, String)> {
+    // A module was fetched and is wrong.
     let wrong = [
         "checksum mismatch",
         "SECURITY ERROR",
@@ -184,7 +186,7 @@ fn one_line(output: &Output) -> String {
     said.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds our node: the example, with the features of the tests, so that both share what is built.
+/// Builds our node: the example, with the features of the tests, so that both share one build.
 fn node(root: &Path) -> Result<PathBuf, String> {
     run(
         "the example beside_metafora",
@@ -208,13 +210,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_that_is_not_given_is_told_with_the_reason() {
+    fn a_module_that_is_not_served_is_reported_with_the_reason() {
         let said = "go: downloading a.example/b v1.0.0\n\
             go: c.example/d@v0.0.0-2026: reading https://proxy.example/c: 403 Forbidden\n\
             \tserver response: not available\n\
             go: e.example/f@v1.0.0: later\n";
         let why = "reading https://proxy.example/c: 403 Forbidden: server response: not available";
-        assert_eq!(not_given(said), Some(("c.example/d", why.to_owned())));
+        assert_eq!(not_served(said), Some(("c.example/d", why.to_owned())));
     }
 
     #[test]
@@ -225,7 +227,7 @@ mod tests {
             "go: errors parsing go.mod:\ngo.mod:3: unknown directive: x\n",
             "",
         ] {
-            assert_eq!(not_given(said), None, "{said}");
+            assert_eq!(not_served(said), None, "{said}");
         }
     }
 

@@ -7,7 +7,9 @@
 
 mod interop;
 mod mutants;
+mod pictures;
 mod tools;
+mod verify;
 
 use std::{
     env,
@@ -22,15 +24,19 @@ The chores of the windlass workspace:
 
   cargo xtask test [ARGS]   every test there is; ARGS go to cargo test
   cargo xtask interop       nodes of ours beside Metafora itself, which needs Go and a module proxy that
-                            gives Metafora; with --if-available it is left out, and says so, without
-  cargo xtask verify        formatting, lints, docs, licences: checks all, writes nothing
-  cargo xtask fix           formats, and applies what the lints can mend by themselves
+                            serves Metafora; with --if-available it is skipped without them, and says so
+  cargo xtask verify [CHECKS]
+                            formatting, lints, features, docs, msrv, licences: checks all or those
+                            that are named, writes nothing
+  cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine` or `library` for one of both
+  cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
+                            shows commands that are run for it
 ";
 
 fn main() -> ExitCode {
@@ -40,11 +46,12 @@ fn main() -> ExitCode {
     let done = match chore.as_deref() {
         Some("test") => test(&rest),
         Some("interop") => interop::interop(&rest),
-        Some("verify") => verify(),
+        Some("verify") => verify::verify(&rest),
         Some("fix") => fix(),
         Some("bench") => bench(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
+        Some("pictures") => pictures::pictures(&rest),
         _ => {
             print!("{HELP}");
             return if chore.is_none() {
@@ -94,7 +101,7 @@ fn test(args: &[String]) -> Result<(), String> {
     for server in others {
         run(
             &format!(
-                "cargo test of what depends on the version of etcd (etcd: {})",
+                "cargo test of the tests that depend on the version of etcd (etcd: {})",
                 server.display()
             ),
             // The packages and features are those of the first run: cargo builds nothing again.
@@ -110,8 +117,8 @@ fn test(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The modules of `tests/etcd/` whose results do not depend on the version of the server: what they
-/// test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
+/// The modules of `tests/etcd/` whose results do not depend on the version of the server: the code
+/// under test is in the client (options, keys, texts, retries), behind a proxy, or among nodes.
 const SAME_ON_EVERY_ETCD: [&str; 10] = [
     "bad_input::",
     "combining::",
@@ -140,127 +147,6 @@ fn cargo_test(protoc: &Path, server: &Path) -> Command {
 /// How many tests of one program run at the same time, at least. Those on etcd mostly wait: with one
 /// for each of two cores they take 1.3 times as long.
 const TEST_THREADS: usize = 4;
-
-fn verify() -> Result<(), String> {
-    let protoc = tools::protoc(&root())?;
-    let cargo = || {
-        let mut cargo = cargo();
-        cargo.env("PROTOC", &protoc);
-        cargo
-    };
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--all-features",
-        "--",
-        "-Dwarnings",
-    ];
-    let mut failed = Vec::new();
-    let mut check = |what: &str, command: &mut Command| {
-        if let Err(why) = run(what, command) {
-            failed.push(why);
-        }
-    };
-    check("formatting", cargo().args(["fmt", "--all", "--check"]));
-    check("lints", cargo().args(clippy));
-    for (what, features) in FEATURES_ALONE {
-        let args = features.split(' ');
-        let lints = ["clippy"].into_iter().chain(args);
-        check(what, cargo().args(lints).args(["--", "-Dwarnings"]));
-    }
-    check(
-        "docs",
-        cargo()
-            .args(["doc", "--workspace", "--all-features", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-Dwarnings"),
-    );
-    check_msrv(&protoc, &mut failed);
-    check_licences(&mut failed);
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(failed.join("; "))
-    }
-}
-
-/// What users build and the workspace with all features never does.
-const FEATURES_ALONE: [(&str, &str); 4] = [
-    ("the library by default", "-p windlass"),
-    (
-        "the library without its default features",
-        "-p windlass --no-default-features",
-    ),
-    (
-        "the library with etcd and without SQLite",
-        "-p windlass --no-default-features --features etcd",
-    ),
-    ("the command line by default", "-p windlass-cli"),
-];
-
-/// The stated minimum (`rust-version`) holds if its own compiler takes the code.
-fn check_msrv(protoc: &Path, failed: &mut Vec<String>) {
-    let stated = env!("CARGO_PKG_RUST_VERSION");
-    let version = |command: &mut Command| {
-        let out = command
-            .arg("--version")
-            .output()
-            .ok()
-            .filter(|o| o.status.success())?;
-        let text = String::from_utf8(out.stdout).ok()?;
-        text.split_whitespace().nth(1).map(ToOwned::to_owned)
-    };
-    let is_stated = |v: &str| v == stated || v.starts_with(&format!("{stated}."));
-    if version(&mut Command::new("rustc")).is_some_and(|v| is_stated(&v)) {
-        eprintln!("==> minimum Rust version {stated}: it is the compiler of this very run");
-        return;
-    }
-    let with = format!("+{stated}.0");
-    if version(Command::new("rustc").arg(&with)).is_some_and(|v| is_stated(&v)) {
-        let mut check = Command::new("cargo");
-        check.current_dir(root()).env("PROTOC", protoc).args([
-            &with,
-            "check",
-            "--workspace",
-            "--all-features",
-        ]);
-        if let Err(why) = run(&format!("minimum Rust version {stated}"), &mut check) {
-            failed.push(why);
-        }
-        return;
-    }
-    failed.push(format!(
-        "minimum Rust version {stated}: could not check it: its compiler is not installed; \
-         install it with `rustup toolchain install {stated}.0`"
-    ));
-}
-
-fn check_licences(failed: &mut Vec<String>) {
-    let there = cargo()
-        .args(["deny", "--version"])
-        .output()
-        .is_ok_and(|o| o.status.success());
-    if !there {
-        eprintln!(
-            "==> licences and advisories: NOT CHECKED, cargo-deny is not installed \
-             (cargo install cargo-deny)"
-        );
-        return;
-    }
-    // Advisories need a database from the network; licences, bans and sources do not.
-    let mut deny = cargo();
-    deny.args([
-        "deny",
-        "--all-features",
-        "check",
-        "licenses",
-        "bans",
-        "sources",
-    ]);
-    if let Err(why) = run("licences, bans, sources", &mut deny) {
-        failed.push(why);
-    }
-}
 
 fn fix() -> Result<(), String> {
     let clippy = [

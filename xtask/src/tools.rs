@@ -1,6 +1,7 @@
 //! The tools that the build and the tests need beside Rust: found, or fetched.
 //!
-//! In this order: what the environment names, the PATH, apt-get (as root), PyPI into `target/tools`.
+//! In this order: the program that the environment names, the PATH, apt-get (as root), PyPI into
+//! `target/tools`.
 
 use std::{
     env,

@@ -1,27 +1,27 @@
-//! What completes a word of the command line from the store: ids, kinds and nodes.
+//! Completion candidates from the store: ids, kinds and nodes.
 //!
-//! The scripts of `windlass completions` ask for it at each TAB. So it prints nothing but candidates,
-//! creates nothing, and ends within a second.
+//! The scripts of `windlass completions` run this at each TAB. It prints only candidates, creates
+//! nothing, and ends within a second.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, Command, FromArgMatches};
 use windlass::{
     Client,
     store::{Filter, Page, Store, sqlite::SqliteStore},
 };
 
-use crate::{args::Cli, config, global::Global, output::Format, output::Output};
+use crate::{config, global::Global, output::Format, output::Output};
 
 /// The word that asks for it. It is no subcommand, so that no help, suggestion or completion names it.
 pub(crate) const WORD: &str = "__candidates";
 
 /// How many candidates are printed at most.
 const MOST: u32 = 200;
-/// After this time nothing more is waited for.
+/// The time limit of a completion.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What stands at a place of the command line.
+/// The kind of word at a place of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Id,
@@ -29,15 +29,17 @@ enum What {
     Node,
 }
 
-/// Prints the candidates for the last of these words, one a line. The first is the program.
-pub(crate) fn execute(words: &[String]) {
+/// Prints the candidates for the last of these words, one per line. The first word is the program.
+pub(crate) fn execute(cli: &Command, words: &[String]) {
     let Some((last, before)) = words.split_last() else {
         return;
     };
-    let Some(what) = what_stands(&Cli::command(), before, last) else {
+    let Some(what) = what_stands(cli, before, last) else {
         return;
     };
-    let Some(url) = store_of(before) else { return };
+    let Some(url) = store_of(cli, before) else {
+        return;
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -48,7 +50,7 @@ pub(crate) fn execute(words: &[String]) {
         let found = tokio::time::timeout(PATIENCE, found(&url, what, prefix)).await;
         found.ok().flatten()
     });
-    // A store that does not answer must not hold the exit up.
+    // A store that does not answer must not delay the exit.
     runtime.shutdown_background();
     let out = Output::new(Format::Table, false, true);
     for candidate in found.into_iter().flatten() {
@@ -59,7 +61,7 @@ pub(crate) fn execute(words: &[String]) {
 }
 
 /// The URL of the store that these words, the environment or the configuration name.
-fn store_of(words: &[String]) -> Option<String> {
+fn store_of(cli: &Command, words: &[String]) -> Option<String> {
     let mut given = words.iter().skip(1);
     let mut typed = None;
     while let Some(word) = given.next() {
@@ -70,12 +72,11 @@ fn store_of(words: &[String]) -> Option<String> {
             None => {}
         }
     }
-    let command = Cli::command();
     let given = std::env::var_os("WINDLASS_CONFIG").map(PathBuf::from);
-    let settings = config::load(given.as_deref(), &command);
+    let settings = config::load(given.as_deref(), cli);
     let command = match settings.ok()? {
-        Some(settings) => settings.apply(command),
-        None => command,
+        Some(settings) => settings.apply(cli.clone()),
+        None => cli.clone(),
     };
     let matches = command.try_get_matches_from(["windlass", "stats"]).ok()?;
     let mut global = Global::from_arg_matches(&matches).ok()?;
@@ -122,7 +123,7 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     Some(names.into_iter().take(MOST as usize).collect())
 }
 
-/// What of a store stands where the next word does.
+/// Which names of the store can stand at the next word.
 fn what_stands(root: &Command, before: &[String], last: &str) -> Option<What> {
     if last.starts_with('-') {
         return None;
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_place_is_known_by_the_words_before_it() {
-        let command = Cli::command();
+        let command = <crate::args::Cli as clap::CommandFactory>::command();
         for (line, what) in [
             ("windlass get ", Some(What::Id)),
             ("windlass get a b", None),

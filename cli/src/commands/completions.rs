@@ -1,10 +1,9 @@
 //! `windlass completions`: scripts for shells.
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
 use crate::{
-    args::Cli,
     commands::candidates,
     exit::{Exit, Failure},
     global::Global,
@@ -25,7 +24,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Asks the program first, and falls back to the words that it always takes.
+/// Asks the program first, and falls back to the fixed words.
 const BASH: &str = r#"
 _windlass_or_store() {
     local found
@@ -57,16 +56,16 @@ _windlass_or_store() {
 compdef _windlass_or_store windlass
 "#;
 
-/// fish adds these to the words that the program always takes.
+/// fish adds these to the fixed words.
 const FISH: &str = r#"
 complete -c windlass -f -a '(command windlass @WORD@ (commandline -opc) (commandline -ct) 2>/dev/null)'
 "#;
 
 /// Prints the script.
-pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+pub(crate) fn execute(args: Args, mut cli: Command, global: &Global) -> Result<Exit, Failure> {
     // The generator panics when its writer fails, so it gets one that does not.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "windlass", &mut script);
+    clap_complete::generate(args.shell, &mut cli, "windlass", &mut script);
     let dynamic = match args.shell {
         Shell::Bash => BASH,
         Shell::Zsh => ZSH,

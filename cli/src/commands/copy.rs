@@ -1,4 +1,4 @@
-//! `windlass copy`: all tasks of one store into another.
+//! `windlass copy`: copies all tasks of one store into another.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use windlass::store::{
 };
 
 use crate::{
-    args,
     exit::{Exit, Failure},
     global::{self, Global},
     output::Output,
+    parse,
     select::count,
     view::text,
 };
 
-/// From where to where.
+/// The two stores, and the options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Nothing may work on either store: stop the nodes of the source, or drain them (node drain NAME), and
@@ -38,20 +38,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     to: String,
 
-    /// A task of the target that has the id of another one in the source is replaced by it
+    /// Replace a task of the target by a different one of the source with the same id
     #[arg(long)]
     replace: bool,
 
-    /// Show what would be done, and do nothing
+    /// Show what would be copied, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Wait for at most so long for nodes of the source that give their tasks back (30s, 5m, …)
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    /// Wait up to this long for the nodes of the source to release their tasks (30s, 5m, …)
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     wait: Option<Duration>,
 }
 
-/// How many tasks that were not copied are named.
+/// How many tasks that were not copied are listed by name.
 const NAMED: usize = 20;
 
 /// Copies.
@@ -119,7 +119,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if done { Exit::Ok } else { Exit::No })
 }
 
-/// Waits until nobody works on either store.
+/// Waits until no node has a claim in either store.
 async fn until_free(transfer: &Copier<'_>, wait: Option<Duration>) -> Result<(), Failure> {
     let started = Instant::now();
     loop {

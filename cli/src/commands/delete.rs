@@ -1,4 +1,4 @@
-//! `windlass delete`: tasks and all that belongs to them go.
+//! `windlass delete`: deletes tasks with their state and history.
 
 use crate::{
     bulk::Report,

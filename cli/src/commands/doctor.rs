@@ -1,4 +1,4 @@
-//! `windlass doctor`: whether the store is as it should be.
+//! `windlass doctor`: checks the store's health.
 
 use comfy_table::Color;
 use serde_json::json;
@@ -10,11 +10,11 @@ use crate::{
     view::text,
 };
 
-/// What to mend.
+/// What to check and to repair.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every check says ok, warning, error, or unknown where the check could not be made, and what to do. The exit code
-is 1 when there is an error (with --strict: or a warning).
+The verdict of each check is ok, warning, error, or unknown (the check could not be made), with what to
+do. The exit code is 1 if there is an error (with --strict: or a warning).
 
 Examples:
   windlass doctor
@@ -22,8 +22,8 @@ Examples:
   windlass doctor --full
   windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
 pub(crate) struct Args {
-    /// Mend what can be mended safely: delete what belongs to no task, end claims of nodes that are no
-    /// more, write the log of a file back; what is claimed or cannot be read stays
+    /// Repair what is safe to repair: delete records of no task, end claims of lost nodes, write
+    /// the log back into the file. Claimed and unreadable tasks stay as they are
     #[arg(long)]
     repair: bool,
 
@@ -32,15 +32,16 @@ pub(crate) struct Args {
     #[arg(long)]
     full: bool,
 
-    /// Compact the history of etcd up to now; whoever else uses that etcd loses the history too
+    /// Compact the history of etcd up to now; other users of that etcd lose the history too
     #[arg(long)]
     compact: bool,
 
-    /// The --quota-backend-bytes of the members of etcd, where they do not tell it (2GiB, 8GiB)
+    /// The --quota-backend-bytes of the members of etcd, if the members do not report it (2GiB,
+    /// 8GiB)
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     quota: Option<u64>,
 
-    /// Warnings count as errors
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 }
@@ -68,7 +69,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = match global.reading().await {
         Ok(client) => client,
         Err(failure) => {
-            // Readers of the findings get it too.
+            // The JSON output has it too.
             if out.is_json() {
                 let found = failure.to_string();
                 out.json(&json!({

@@ -1,4 +1,4 @@
-//! `windlass get`: everything about one task.
+//! `windlass get`: all details of one task.
 
 use serde::Serialize;
 use windlass::{
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: TaskId,
 
-    /// What happened to it too: the last N changes
+    /// Show its last N changes too
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100")]
     history: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! `windlass list`: the tasks that are meant.
+//! `windlass list`: the matching tasks.
 
 use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 
@@ -28,23 +28,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// At most so many tasks: 1 to 1000000
+    /// Show at most N tasks: 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u32,
 
-    /// Only those submitted after the task of this order (a page ends by saying it)
+    /// Only tasks submitted after the task with this order; the end of a page names the next
     #[arg(long, value_name = "ORDER", default_value_t = 0)]
     after: u64,
 
-    /// Go on: show the tasks again as they change
+    /// Keep running, and show tasks again when they change
     #[arg(long)]
     watch: bool,
 }
 
-/// The most that one list shows.
+/// The largest number of tasks of one list.
 const MOST: u32 = 1_000_000;
-/// The largest page that is asked of a store, less one. A store on etcd reads all that there is for
-/// each page, so few large ones are better than many small ones.
+/// The largest page that is requested from a store, less one. A store on etcd reads all tasks for
+/// each page, so few large pages cost less than many small ones.
 const PAGE: u32 = 9_999;
 
 /// Lists them.
@@ -65,10 +65,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let mut left = args.limit;
     let mut shown = 0;
-    // A table is laid out as a whole; JSON lines go out as they come.
+    // A table needs all its rows for the layout; JSON lines are printed at once.
     let mut rows = Vec::new();
     loop {
-        // One more than wanted tells whether there is more.
+        // One more than wanted shows whether there are more.
         page.limit = left.min(PAGE) + 1;
         let mut records = client.list(&filter, page).await?;
         let more = records.len() > page.limit as usize - 1;
@@ -105,7 +105,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// On a terminal the table is drawn anew; elsewhere each task that changed is printed again.
+/// A terminal shows the table again; elsewhere each changed task is printed again.
 async fn watch(
     client: &Client,
     out: &Output,
@@ -115,7 +115,7 @@ async fn watch(
     let redraw = !out.is_json() && std::io::stdout().is_terminal();
     loop {
         let mut changes = client.changes(None).await?;
-        // A terminal shows a screenful; that is what a watch is for.
+        // A terminal shows one screen of tasks.
         let page = Page {
             after: 0,
             limit: limit.min(PAGE),
@@ -124,7 +124,7 @@ async fn watch(
         while let Some(Ok(batch)) = changes.next().await {
             let ids: BTreeSet<TaskId> = batch.into_iter().map(|c| c.task).collect();
             if redraw {
-                // What changes often is drawn a few times a second.
+                // The table is drawn at most a few times a second.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 view::records_of(client, out, &client.list(filter, page).await?, true).await?;
                 continue;
@@ -139,7 +139,7 @@ async fn watch(
             }
             view::records_of(client, out, &records, false).await?;
         }
-        // The stream broke: what happened meanwhile is listed again.
+        // The stream broke: list again, to include the changes that were missed.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     waiting::{Deadline, WaitArgs},
 };
 
-/// What is asked of the node.
+/// The command to a node.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,15 +29,15 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Ask {
-    /// Claim and balance nothing more; what runs goes on
+    /// Stop claiming and balancing; running tasks continue
     Freeze(Which),
-    /// Work again, after a freeze or a drain
+    /// Claim again, after a freeze or a drain
     Unfreeze(Which),
-    /// Claim nothing more and give every task back, but stay
+    /// Stop claiming and release every task; the node stays
     Drain(Which),
-    /// Balance now
+    /// Run the balancer now
     Balance(Which),
-    /// Give one task back
+    /// Release one task
     StopTask(WhichTask),
 }
 
@@ -62,7 +62,7 @@ struct WhichTask {
     wait: WaitArgs,
 }
 
-/// Sends it.
+/// Sends the command.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let (name, which, command) = match args.command {
         Ask::Freeze(which) => ("freeze", which, NodeCommand::Freeze),
@@ -99,8 +99,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if is_done { Exit::Ok } else { Exit::No })
 }
 
-/// Whether an answer says that it was done. Of a task that was not there it cannot be said that it
-/// was given back, nor that a node is empty whose drain was called off.
+/// Whether an answer reports success. The release of a task that the node did not have is no
+/// success, nor is a drain that was cancelled.
 fn is_done(name: &str, answer: &str) -> bool {
     match name {
         "stop-task" => answer == "released",
@@ -109,7 +109,7 @@ fn is_done(name: &str, answer: &str) -> bool {
     }
 }
 
-/// Waits for what the node answers. Nodes are few and answer soon, so it looks again and again.
+/// Waits for the node's answer by polling: nodes are few and answer soon.
 async fn answer(client: &Client, order: NodeCommandId) -> Result<String, Failure> {
     let mut pause = Duration::from_millis(5);
     loop {

@@ -1,4 +1,4 @@
-//! `windlass nodes`: the nodes that live.
+//! `windlass nodes`: the live nodes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     view::{age, human, text},
 };
 
-/// It takes nothing.
+/// No options of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `windlass purge`: what ended long ago goes.
+//! `windlass purge`: deletes tasks that ended long ago.
 
 use std::time::Duration;
 
@@ -7,34 +7,35 @@ use serde_json::json;
 use windlass::{Client, StateKind, store::Filter};
 
 use crate::{
-    args::duration,
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    parse::duration,
     select::{LARGEST, ask, can_ask, count, unasked},
     view,
 };
 
-/// What is old enough.
+/// Which tasks to delete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   windlass purge --older-than 7d --dry-run
   windlass purge --older-than 30d --state completed --yes")]
 pub(crate) struct Args {
-    /// Ended longer ago than this: 12h, 7d
+    /// Only tasks that ended longer ago than this: 12h, 7d
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     older_than: Duration,
 
-    /// Ended in this state (completed, failed, killed); several, with commas, for any of them
+    /// Only tasks that ended in this state (completed, failed, killed); several with commas for any
+    /// of them
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ended)]
     states: Vec<StateKind>,
 
-    /// Show which tasks are meant, and touch none
+    /// Show the matching tasks, and change none
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not ask whether so many tasks are meant
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -46,7 +47,7 @@ fn ended(text: &str) -> Result<StateKind, String> {
     }
 }
 
-/// How many tasks a step deletes. A store on etcd looks through all that have ended for each.
+/// How many tasks one step deletes. A store on etcd reads all ended tasks for each step.
 const STEP: u32 = 10_000;
 
 /// Deletes them.
@@ -72,7 +73,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         ..Filter::default()
     };
 
-    // With --yes nobody wants to know beforehand.
+    // With --yes there is no confirmation that needs the count.
     let meant = if args.dry_run || !args.yes {
         meant(&client, &out, &filter, before, args.dry_run).await?
     } else {
@@ -119,7 +120,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Counts the tasks that are meant, and shows them on request.
+/// Counts the matching tasks, and shows them on request.
 async fn meant(
     client: &Client,
     out: &Output,

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
 use crate::{
-    args::Cli,
     exit::{Exit, Failure},
     output::{Format, Output},
 };
@@ -14,9 +13,8 @@ use crate::{
 pub(crate) const WORD: &str = "reference";
 
 /// Prints it.
-pub(crate) fn execute() -> Result<Exit, Failure> {
+pub(crate) fn execute(mut cli: Command) -> Result<Exit, Failure> {
     let out = Output::new(Format::Table, false, true);
-    let mut cli = Cli::command();
     cli.build();
     let mut page = String::from(
         "# The command line\n\nMade by `windlass reference` from the program's own definitions; \

@@ -1,4 +1,4 @@
-//! `windlass retry`: ended tasks start anew.
+//! `windlass retry`: restarts ended tasks.
 
 use crate::{
     bulk::Report,
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     select: SelectArgs,
 }
 
-/// Starts them anew.
+/// Restarts them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.existing().await?;
     let out = global.out();

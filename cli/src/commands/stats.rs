@@ -1,4 +1,4 @@
-//! `windlass stats`: how many tasks there are, by kind and state.
+//! `windlass stats`: counts tasks by kind and state.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::{
     view::{color, text},
 };
 
-/// It takes nothing.
+/// No options of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,7 +16,7 @@ Examples:
   windlass stats -o json | jq '.counts[] | select(.state == \"failed\")'")]
 pub(crate) struct Args {}
 
-/// Counts.
+/// Prints the counts.
 pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 use windlass::{Client, Command, Invalid, Kind};
 
 use crate::{
-    args::{duration, time},
     bulk::{Item, Report},
     exit::{Exit, Failure},
     global::Global,
     input,
     output::Output,
+    parse::{duration, time},
     select::{Choice, SelectArgs, is_live},
     waiting::{Deadline, WaitArgs, nodes_for_a_note, note_unhandled},
 };
@@ -75,11 +75,11 @@ pub(crate) struct SleepArgs {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct When {
-    /// Until this time, as RFC 3339
+    /// Sleep until this time (RFC 3339)
     #[arg(long, value_name = "TIME", value_parser = time)]
     until: Option<Timestamp>,
 
-    /// For so long from now: 90s, 15m, 1h30m, 7d
+    /// Sleep for this long from now: 90s, 15m, 1h30m, 7d
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     span: Option<Duration>,
 }
@@ -89,7 +89,7 @@ struct When {
 pub(crate) struct CompleteArgs {
     #[command(flatten)]
     tasks: Args,
-    /// What came of it: JSON, @FILE, or - for standard input
+    /// The result: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     result: Option<String>,
 }
@@ -107,7 +107,7 @@ pub(crate) async fn sleep(args: SleepArgs, global: &Global) -> Result<Exit, Fail
     execute(Command::Sleep { until }, args.tasks, global).await
 }
 
-/// The time so long after another.
+/// The sum of a time and a duration.
 pub(crate) fn after(
     now: Timestamp,
     wait: Duration,
@@ -129,7 +129,7 @@ pub(crate) async fn complete(args: CompleteArgs, global: &Global) -> Result<Exit
     execute(Command::Complete { result }, args.tasks, global).await
 }
 
-/// Sends a command to the tasks that are meant.
+/// Sends a command to the matching tasks.
 pub(crate) async fn execute(
     command: Command,
     args: Args,
@@ -161,7 +161,7 @@ pub(crate) async fn execute(
     report.print(&out, &format!("{action} sent"))
 }
 
-/// Says of which commands nobody is there to apply them.
+/// Notes the kinds for which no live node applies commands.
 async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) {
     let Some(nodes) = nodes_for_a_note(client).await else {
         return;
@@ -170,7 +170,7 @@ async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) {
         return;
     }
     let mut kinds: BTreeSet<Kind> = BTreeSet::new();
-    // A few of them tell enough; a look at each of a million would not be worth it.
+    // A few tasks are enough for the note; reading a million would cost too much.
     for task in tasks.iter().filter(|t| t.error.is_none()).take(100) {
         if let Ok(record) = client.get(&task.id).await
             && record.commands > 0

@@ -1,4 +1,4 @@
-//! `windlass watch`: what happens, as it happens.
+//! `windlass watch`: prints changes as they happen.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use windlass::{
 };
 
 use crate::{
-    args::duration,
     exit::{Exit, Failure},
     global::Global,
+    parse::duration,
     text::one_line,
     view::change_text,
     waiting::Deadline,
 };
 
-/// What to watch.
+/// Which changes to print.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,11 +29,11 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
 
-    /// Begin after the change of this number, instead of now
+    /// Begin after the change with this number, instead of now
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
 
-    /// End after so many changes
+    /// End after N changes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 
@@ -41,12 +41,12 @@ pub(crate) struct Args {
     #[arg(long, requires = "id")]
     until_ended: bool,
 
-    /// End after so long (30s, 5m, …) with exit code 5
+    /// End after this time (30s, 5m, …) with exit code 5
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
-/// Watches.
+/// Prints the changes.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.existing().await?;
     let deadline = Deadline::after(args.timeout);
@@ -61,7 +61,7 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     let mut left = args.limit;
     let mut changes = client.changes(after).await?;
     if let Some(id) = &args.id {
-        // After the stream has begun, so that its end is seen here or there.
+        // The stream has begun already, so the end is seen here or there.
         let record = client.get(id).await?;
         let code = record.state.as_ref().map(windlass::TaskState::code);
         if args.until_ended && code.as_ref().map_or(true, |c| c.is_terminal()) {
@@ -101,7 +101,7 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     }
 }
 
-/// The error of a change that is one: a change itself says only what moved.
+/// The error text of a failed attempt: the change itself holds only states.
 async fn error_of(client: &Client, change: &Change) -> Option<String> {
     if !matches!(
         &change.what,
@@ -114,7 +114,7 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     }
     let record = client.get(&change.task).await.ok()?;
     let state = record.state.ok()?;
-    // Nothing when it has gone on meanwhile.
+    // `None` when the task has continued meanwhile.
     let failed = FailedAttempt::last_of(&state).filter(|_| state.since <= change.at)?;
     Some(match change.what {
         ChangeKind::Moved {

@@ -1,4 +1,4 @@
-//! `windlass worker`: a node that stays.
+//! `windlass worker`: a node that runs until it is stopped.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use windlass::{
 };
 
 use crate::{
-    args,
     exec::{self, Exec, Folders},
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit, Logs},
+    parse,
     waiting::patiently,
 };
 
@@ -38,24 +38,24 @@ with exit code 4.
 On Linux the worker runs below a supervisor, a second windlass process: send signals to that one. It
 passes them on, and ends the commands if the worker dies.";
 
-/// What `worker` takes.
+/// The options of `worker`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
 
-    /// The node's name; a live node with that name is waited for until its lease is over [default:
-    /// one that no other process has]
+    /// The node's name; waits until the lease of a live node with that name ends [default: a unique
+    /// name]
     #[arg(long)]
     name: Option<String>,
 
-    /// How many commands run at once [default: one for each core]
+    /// How many commands run at once [default: one per core]
     #[arg(short = 'j', long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
     slots: u32,
 
-    /// A task that sleeps longer than this is given back meanwhile
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = args::duration)]
+    /// A task that sleeps longer than this is released until it wakes
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10s", value_parser = parse::duration)]
     park_after: Duration,
 
     /// How long finished tasks are kept, or 'forever'
@@ -68,24 +68,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
     retry: Option<Retry>,
 
-    /// Take only tasks with this label; may be given again, and then each has to be there
-    #[arg(long, value_name = "LABEL=VALUE", value_parser = args::label)]
+    /// Claim only tasks with this label; with several, only tasks that have them all
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
     select: Vec<(String, String)>,
 
-    /// End when no task is left that runs, is due or sleeps
+    /// End when no task runs, is due or sleeps
     #[arg(long)]
     until_idle: bool,
 }
 
-/// What every command takes that is a node for a while.
+/// Options of every command that is a node.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
-    /// After this long without a word from this process others take its tasks
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = args::duration)]
+    /// After this long without a renewal other nodes take over this process's tasks
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::duration)]
     pub(crate) lease_ttl: Duration,
 
     /// The longest time that a command gets to end after SIGTERM, also when its task has a longer grace
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "30s", value_parser = parse::duration)]
     pub(crate) grace: Duration,
 
     /// How much of each attempt's output this machine keeps in files, for `windlass logs`; the oldest
@@ -94,13 +94,13 @@ pub(crate) struct NodeArgs {
     log_limit: Option<u64>,
 }
 
-/// Less than this is of no use.
+/// The smallest useful value.
 const LEAST_LOG: u64 = 64 << 10;
 
 fn log_limit(text: &str) -> Result<u64, String> {
-    match args::bytes(text)? {
+    match parse::bytes(text)? {
         0 => Ok(0),
-        LEAST_LOG.. => Ok(args::bytes(text)?),
+        LEAST_LOG.. => Ok(parse::bytes(text)?),
         _ => Err("a log takes at least 64KiB; 0 writes none".to_owned()),
     }
 }
@@ -111,7 +111,7 @@ struct Retention(Option<Duration>);
 fn retention(text: &str) -> Result<Retention, String> {
     match text {
         "forever" => Ok(Retention(None)),
-        text => match args::duration(text) {
+        text => match parse::duration(text) {
             Ok(keep) => Ok(Retention(Some(keep))),
             Err(e) => Err(format!("{e}, or 'forever'")),
         },
@@ -132,7 +132,7 @@ impl NodeArgs {
         })
     }
 
-    /// Begins to put a node together that runs commands.
+    /// Builds a node that runs commands.
     pub(crate) fn builder(
         &self,
         global: &Global,
@@ -158,8 +158,8 @@ impl NodeArgs {
 /// A worker that starts while a backup holds the file, or while a cluster has no leader, waits.
 pub(crate) const STORE_WAIT: Duration = Duration::from_secs(60);
 
-/// Returns the folders of the store's tasks. Commands that an earlier worker left running have ended
-/// then, whether or not their tasks run again.
+/// Returns the folders of the store's tasks, after the commands that an earlier worker left running
+/// have ended.
 ///
 /// # Errors
 ///
@@ -175,11 +175,11 @@ pub(crate) async fn folders(
     Ok(folders)
 }
 
-/// Works.
+/// Runs the worker.
 ///
 /// # Errors
 ///
-/// What kept the node from starting.
+/// The reason why the node could not start.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client, args.node.grace).await?;

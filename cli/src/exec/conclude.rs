@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use nix::sys::signal::Signal;
 use windlass::{Json, Message};
 
-use super::{Output, Props, watched::Ended};
+use super::{capture::Output, props::Props, watched::Ended};
 
 /// How much of the error's text is the command's own.
 const LAST_LINES: usize = 3;

@@ -13,7 +13,7 @@ use std::{
 
 use tracing::warn;
 
-use super::Props;
+use super::props::Props;
 
 /// The largest file of variables.
 const MAX_FILE: u64 = 1 << 20;

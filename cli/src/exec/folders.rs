@@ -29,15 +29,12 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use windlass::{Client, TaskId};
 
-use super::{
-    fate::Fate,
-    leftover,
-    names::{encode, task_folder},
-};
+use super::{folder::Folder, leftover};
 use crate::{
     exit::Failure,
     logs::Logs,
     place::{Place, beside, data_dir, make_private},
+    task_folder::{Fate, encode, task_folder},
     waiting::patiently,
 };
 
@@ -60,15 +57,6 @@ pub(crate) struct Folders {
     logs: Logs,
     client: Client,
     removals: TaskTracker,
-}
-
-/// The folder of one task, and the file beside it that tells of its running command.
-#[derive(Debug, Clone)]
-pub(crate) struct Folder {
-    /// The folder, as an absolute path.
-    pub(crate) path: PathBuf,
-    /// The file.
-    pub(crate) record: PathBuf,
 }
 
 /// The folder that earlier versions named after the URL of a cluster.

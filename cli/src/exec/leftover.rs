@@ -29,7 +29,7 @@ use tracing::warn;
 use windlass::Fence;
 
 use super::{
-    folders::Folder,
+    folder::Folder,
     process::{self, Identity},
 };
 use crate::place::write_private;

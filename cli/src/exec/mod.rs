@@ -35,14 +35,13 @@
 mod capture;
 mod conclude;
 mod env_file;
-mod fate;
 mod fault;
+mod folder;
 mod folders;
 mod group;
 #[cfg(test)]
 mod lease_tests;
 mod leftover;
-mod names;
 pub(crate) mod operators;
 pub(crate) mod process;
 mod props;
@@ -66,7 +65,7 @@ use self::{
     conclude::conclude,
     env_file::Variables,
     fault::NotRun,
-    folders::Folder,
+    folder::Folder,
     group::Group,
     leftover::Running,
     process::Identity,
@@ -76,10 +75,8 @@ use crate::logs::Logs;
 
 pub(crate) use self::{
     capture::Output,
-    fate::Fate,
     folders::Folders,
     leftover::end_orphans,
-    names::task_folder,
     props::{FIELDS, Props},
     retry::read as read_retry,
     word::Word,

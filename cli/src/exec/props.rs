@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use serde::Deserialize;
 use windlass::{Invalid, Json};
 
-use super::Word;
-use crate::{args, plain};
+use super::word::Word;
+use crate::{parse, plain};
 
 /// The fields of the props, for whoever accepts them in another place too.
 pub(crate) const FIELDS: [&str; 12] = [
@@ -208,7 +208,7 @@ fn program(
 }
 
 fn duration(field: &'static str, text: Option<String>) -> Result<Option<Duration>, Invalid> {
-    text.map(|text| args::duration(&text).map_err(|reason| Invalid::new(field, reason)))
+    text.map(|text| parse::duration(&text).map_err(|reason| Invalid::new(field, reason)))
         .transpose()
 }
 

@@ -13,7 +13,11 @@ use tokio::{
 use tracing::debug;
 use windlass::{ActionKind, CheckpointError, Stop, TaskContext};
 
-use super::{Output, Props, capture::Capture, group::Group};
+use super::{
+    capture::{Capture, Output},
+    group::Group,
+    props::Props,
+};
 use crate::logs::{Recorder, Run, Stream};
 
 /// The output of a running command is persisted after this time, and then so often, if it changed.

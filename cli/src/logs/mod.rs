@@ -29,7 +29,7 @@ mod sweep;
 mod tests;
 mod writer;
 
-use std::{fs, io, path::PathBuf};
+use std::{fs, io, path::PathBuf, time::Duration};
 
 use tokio::sync::mpsc::UnboundedSender;
 use windlass::{Client, TaskContext, TaskId};
@@ -43,7 +43,7 @@ pub(crate) use self::{
     sweep::SWEEP_EVERY,
     writer::{Piece, Writer},
 };
-use crate::{exec::task_folder, place::Place};
+use crate::{place::Place, task_folder::task_folder};
 
 /// How much of an attempt's output is kept in files unless the options say otherwise.
 pub(crate) const LIMIT: u64 = 64 << 20;
@@ -77,6 +77,17 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
+    /// Deletes the logs of tasks that were deleted or pruned.
+    pub(crate) async fn sweep(&self, client: &Client) {
+        sweep::sweep(&self.place.root, client).await;
+    }
+
+    /// Sweeps at this interval, or at 100 times the duration of the last sweep if that is longer.
+    /// Never returns.
+    pub(crate) async fn keep_swept(&self, client: &Client, every: Duration) {
+        sweep::keep_swept(&self.place.root, client, every).await;
+    }
+
     /// Those in this folder, which need not exist.
     pub(crate) fn at(place: Place) -> Self {
         Self {

@@ -1,52 +1,49 @@
 //! Deletes the logs of tasks that the store does not have any more.
 
-use std::{fs, io, time::Duration};
+use std::{fs, io, path::Path, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use tracing::{debug, warn};
 use windlass::Client;
 
-use super::Logs;
-use crate::exec::Fate;
+use crate::task_folder::Fate;
 
 /// How often a worker looks for logs whose tasks are gone.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(600);
 /// How many times longer than a look the pause after it is, at least.
 const PAUSE: u32 = 100;
 
-impl Logs {
-    /// Deletes the logs of tasks that were deleted or pruned.
-    pub(crate) async fn sweep(&self, client: &Client) {
-        let Ok(entries) = fs::read_dir(&self.place.root) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let fate = Fate::ask_by_name(client, &name.to_string_lossy()).await;
-            if fate == Some(Fate::Gone) {
-                let folder = entry.path();
-                match fs::remove_dir_all(&folder) {
-                    Ok(()) => {
-                        debug!(folder = %folder.display(), "deleted the logs of a task that is gone");
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => {
-                        warn!(folder = %folder.display(), %error, "could not delete the logs of a task");
-                    }
+/// Deletes the logs of tasks that were deleted or pruned.
+pub(super) async fn sweep(root: &Path, client: &Client) {
+    let Ok(entries) = fs::read_dir(root) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let fate = Fate::ask_by_name(client, &name.to_string_lossy()).await;
+        if fate == Some(Fate::Gone) {
+            let folder = entry.path();
+            match fs::remove_dir_all(&folder) {
+                Ok(()) => {
+                    debug!(folder = %folder.display(), "deleted the logs of a task that is gone");
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    warn!(folder = %folder.display(), %error, "could not delete the logs of a task");
                 }
             }
         }
     }
+}
 
-    /// Does so each time this duration has passed, or 100 times the duration of the last look if that
-    /// is longer. Never returns.
-    pub(crate) async fn keep_swept(&self, client: &Client, every: Duration) {
-        let mut pause = every;
-        loop {
-            sleep(pause).await;
-            let began = Instant::now();
-            self.sweep(client).await;
-            pause = every.max(began.elapsed().saturating_mul(PAUSE));
-        }
+/// Does so each time this duration has passed, or 100 times the duration of the last look if that
+/// is longer. Never returns.
+pub(super) async fn keep_swept(root: &Path, client: &Client, every: Duration) {
+    let mut pause = every;
+    loop {
+        sleep(pause).await;
+        let began = Instant::now();
+        sweep(root, client).await;
+        pause = every.max(began.elapsed().saturating_mul(PAUSE));
     }
 }

@@ -15,7 +15,10 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::mpsc;
 use windlass::runner::{Runner, StopSignals};
 
-use super::stops::{Heard, Stops};
+use super::{
+    common::{MARK, mask, now},
+    stops::{Heard, Stops},
+};
 
 /// The pipes between a worker and its supervisor. The default is that of a worker without one.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +48,7 @@ pub(super) enum Found {
 /// Looks whether this process is the worker of a supervisor, and takes the pipes if so.
 #[cfg(target_os = "linux")]
 pub(super) fn find() -> Found {
-    let Ok(mark) = std::env::var(super::MARK) else {
+    let Ok(mark) = std::env::var(MARK) else {
         return Found::Nothing;
     };
     let numbers: Vec<i32> = (mark.split(' ')).filter_map(|n| n.parse().ok()).collect();
@@ -62,7 +65,7 @@ pub(super) fn find() -> Found {
         };
     }
     // Before there is another thread: threads and commands inherit what is blocked.
-    if let Err(error) = super::watch::mask().thread_unblock() {
+    if let Err(error) = mask().thread_unblock() {
         tracing::warn!(%error, "the worker cannot receive signals; its supervisor can");
     }
     // A session without a terminal, also for the commands: one that opens /dev/tty gets an error, where
@@ -132,13 +135,6 @@ impl Pipes {
         nix::unistd::close(deadlines)?;
         Ok(pipes)
     }
-}
-
-/// The time on the clock that both processes share, in milliseconds.
-pub(super) fn now() -> io::Result<i64> {
-    use nix::time::{ClockId, clock_gettime};
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-    Ok(time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000)
 }
 
 impl Link {

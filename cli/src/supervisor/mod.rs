@@ -22,6 +22,7 @@
 //! It needs Linux. Elsewhere the worker has no supervisor, and its commands outlive it when it is
 //! killed.
 
+mod common;
 mod link;
 mod stops;
 #[cfg(target_os = "linux")]
@@ -29,11 +30,7 @@ mod watch;
 
 use std::{process::ExitCode, time::Duration};
 
-pub(crate) use link::Link;
-
-/// The variable that marks the worker: the supervisor's process id, and the numbers of the pipe from
-/// it and of the pipe to it.
-pub(crate) const MARK: &str = "WINDLASS_SUPERVISOR";
+pub(crate) use self::link::Link;
 
 /// Which of the two processes this is.
 #[derive(Debug)]

@@ -27,16 +27,9 @@ use nix::{
 };
 use tracing::{debug, error, warn};
 
-use super::{MARK, link::now};
+use super::common::{MARK, mask, now};
 use crate::exec::process;
 
-/// The signals that are passed on.
-const PASSED: [Signal; 4] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-];
 /// What a worker has left that ended by itself has given its lease up.
 const AFTER_EXIT: Duration = Duration::from_secs(1);
 /// How long a killed process may take to be gone: one that hangs in the kernel is waited for no
@@ -78,14 +71,6 @@ struct Supervisor {
 fn left(deadline: i64) -> Duration {
     let left = now().map_or(0, |now| deadline.saturating_sub(now));
     Duration::from_millis(u64::try_from(left).unwrap_or(0))
-}
-
-/// The signals that the supervisor reads instead of being interrupted by them.
-pub(super) fn mask() -> SigSet {
-    let mut mask = SigSet::empty();
-    PASSED.iter().for_each(|signal| mask.add(*signal));
-    mask.add(Signal::SIGCHLD);
-    mask
 }
 
 fn inherited(fd: impl AsFd) -> io::Result<()> {

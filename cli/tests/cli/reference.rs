@@ -12,7 +12,7 @@ fn the_reference_page_is_what_the_program_says() {
         "docs/cli.md is stale; write it again: cargo run -p windlass-cli -- reference > docs/cli.md"
     );
     // It is the same on every machine.
-    let slots = page.lines().filter(|l| l.contains("one for each core"));
+    let slots = page.lines().filter(|l| l.contains("one per core"));
     assert_eq!(slots.filter(|l| l.ends_with("core] |")).count(), 2);
 }
 

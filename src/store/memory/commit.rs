@@ -66,7 +66,7 @@ impl World {
     /// Whether this very write was applied before, and only its answer was lost.
     fn was_applied(&self, claim: &Claim, state: &TaskState) -> bool {
         match self.tasks.get(&claim.task).map(|row| &row.saved) {
-            Some(Saved::TaskState(stored)) => {
+            Some(Saved::State(stored)) => {
                 stored.fence == claim.fence && stored.version == state.version
             }
             _ => false,

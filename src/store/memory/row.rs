@@ -18,7 +18,7 @@ use crate::store::{
 
 /// A state as it is kept: text that was damaged stays text until it is read.
 pub(super) enum Saved {
-    TaskState(Box<TaskState>),
+    State(Box<TaskState>),
     Text(String),
 }
 
@@ -26,7 +26,7 @@ impl Saved {
     /// The state, or why it cannot be read.
     pub(super) fn read(&self) -> Result<TaskState, String> {
         match self {
-            Self::TaskState(state) => Ok(TaskState::clone(state)),
+            Self::State(state) => Ok(TaskState::clone(state)),
             Self::Text(text) => serde_json::from_str(text).map_err(|e| e.to_string()),
         }
     }
@@ -34,7 +34,7 @@ impl Saved {
 
 impl From<TaskState> for Saved {
     fn from(state: TaskState) -> Self {
-        Self::TaskState(Box::new(state))
+        Self::State(Box::new(state))
     }
 }
 
@@ -102,7 +102,7 @@ impl Row {
 
     /// How nodes see it; `None` for one that is not live, or cannot be read.
     pub(super) fn view(&self) -> Option<TaskView> {
-        let Saved::TaskState(state) = &self.saved else {
+        let Saved::State(state) = &self.saved else {
             return None;
         };
         if self.set_aside.is_some() || state.code().is_terminal() {

@@ -1,12 +1,7 @@
 //! [`Capability`]: what a case needs of a store beyond the duties of the traits.
 
-use std::sync::Arc;
-
-use super::{
-    Harness, StateHarness,
-    kit::{Kit, id},
-};
-use crate::testing::ManualClock;
+#[cfg(doc)]
+use super::{Harness, StateHarness};
 
 /// Something that a case needs and that a store, or its harness, may lack.
 ///
@@ -59,52 +54,4 @@ pub(super) fn need<T>(capability: Capability, provided: Option<T>) -> T {
              `cannot {{ {capability:?}: \"the reason\" }}` in the macro that makes the tests"
         )
     })
-}
-
-fn assert_lacks(capability: Capability, reason: &str, lacks: bool) {
-    assert!(
-        lacks,
-        "the store has {capability:?}, which its tests declare as lacking ({reason}); remove it \
-         from `cannot {{ … }}`"
-    );
-}
-
-/// Checks that a store lacks every capability that its tests declare as lacking.
-#[doc(hidden)]
-pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &str)]) {
-    for (capability, reason) in declared {
-        let kit = Kit::new(harness).await;
-        kit.submit("a").await;
-        let lacks = match capability {
-            Capability::Reopen => harness.reopen(kit.store).await.is_none(),
-            Capability::Clock => {
-                let clock = Arc::new(ManualClock::new(kit.now()));
-                harness.store_with_clock(clock).await.is_none()
-            }
-            Capability::CorruptState => !harness.corrupt_state(&kit.store, &id("a")).await,
-            Capability::RepairState => {
-                harness.corrupt_state(&kit.store, &id("a")).await;
-                !harness.repair_state(&kit.store, &id("a")).await
-            }
-            Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
-            Capability::Effects => !harness.takes_effects(),
-            Capability::Transfer => kit.registry().transfer().is_none(),
-            Capability::Examine => kit.registry().doctor().is_none(),
-        };
-        assert_lacks(*capability, reason, lacks);
-    }
-}
-
-/// As [`assert_declared`], for a state store.
-#[doc(hidden)]
-pub async fn assert_states_declared(harness: &dyn StateHarness, declared: &[(Capability, &str)]) {
-    for (capability, reason) in declared {
-        let states = harness.states().await;
-        let lacks = match capability {
-            Capability::Reopen => harness.reopen(states).await.is_none(),
-            Capability::CorruptState => !harness.corrupt(&states, &id("a")).await,
-            other => panic!("no case for state stores needs {other:?}"),
-        };
-        assert_lacks(*capability, reason, lacks);
-    }
 }

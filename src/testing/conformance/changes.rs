@@ -7,8 +7,8 @@ use windlass_statemachine::{ActionKind, Command, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{DEADLINE, Kit, field, id, one, settle},
-    wait::eventually,
+    kit::{Kit, field, id, one, settle},
+    wait::{DEADLINE, eventually},
 };
 use crate::store::{Change, ChangeKind, ChangeStream};
 

@@ -19,8 +19,6 @@ use crate::store::{
     Transfer,
 };
 
-/// How long a case waits for what must come.
-pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 /// The lease of a node that is to be lost in a case.
 pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// The lease of a node that stays.

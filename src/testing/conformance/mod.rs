@@ -51,6 +51,7 @@ pub mod claims;
 pub mod commands;
 pub mod commits;
 pub mod data_versions;
+mod declared;
 pub mod durability;
 pub mod effects;
 pub mod ends;
@@ -71,7 +72,7 @@ pub mod watch;
 
 pub use capability::Capability;
 #[doc(hidden)]
-pub use capability::{assert_declared, assert_states_declared};
+pub use declared::{assert_declared, assert_states_declared};
 
 use std::{sync::Arc, time::Duration};
 

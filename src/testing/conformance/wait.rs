@@ -5,8 +5,10 @@ use std::{collections::VecDeque, time::Duration};
 use futures::StreamExt;
 use tokio::time::Instant;
 
-use super::kit::DEADLINE;
 use crate::store::{Event, EventStream, TaskView};
+
+/// How long a case waits for what must come.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Asks until there is an answer.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {

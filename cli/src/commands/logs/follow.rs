@@ -1,4 +1,4 @@
-//! [`Follow`]: prints the output of a task while its commands write it.
+//! [`Follow`]: prints the output of a task while its commands run.
 
 use std::{ops::Bound, time::Duration};
 
@@ -6,16 +6,20 @@ use futures::StreamExt;
 use tokio::time::sleep;
 use windlass::{Client, store::TaskRecord};
 
-use super::{Printer, Source, Stored, elsewhere, print_stored, state};
+use super::{
+    printer::Printer,
+    source::{Source, elsewhere, print_stored, state},
+    stored::Stored,
+};
 use crate::{
     exit::Failure,
     logs::{Reader, Run},
     output::Output,
 };
 
-/// How often the files are looked at.
+/// The interval at which the files are read.
 const TICK: Duration = Duration::from_millis(50);
-/// How long to wait before the changes of a store are followed again.
+/// The wait before the store's changes are followed again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Follows the output of a task, until the task has ended.
@@ -25,11 +29,11 @@ pub(super) struct Follow {
     to: Printer,
     out: Output,
     reader: Option<Reader>,
-    /// Where the next run is looked for: after the last one that was begun.
+    /// The last run that was printed: the next one is after it.
     from: Bound<Run>,
-    /// What the store kept at the last look.
+    /// The output in the store at the last read.
     stored: Option<Stored>,
-    /// The run of which was said that it runs elsewhere.
+    /// The run that a note said runs on another machine.
     noted: Option<Run>,
 }
 
@@ -62,7 +66,7 @@ impl Follow {
             self.from = Bound::Included(*first);
         }
         loop {
-            // After the changes are followed: none is missed.
+            // The changes are followed already: none is missed.
             let record = match self.client.get(&id).await {
                 Ok(record) => record,
                 Err(e) => {
@@ -97,7 +101,7 @@ impl Follow {
         }
     }
 
-    /// Prints what the files have beyond what was printed.
+    /// Prints the new part of the files.
     fn read(&mut self, record: &TaskRecord) -> Result<(), Failure> {
         loop {
             if let Some(reader) = &mut self.reader {
@@ -129,7 +133,7 @@ impl Follow {
         self.leave()
     }
 
-    /// Prints what is new in the store, of a run that has no log on this machine.
+    /// Prints new output from the store, of a run without a log on this machine.
     fn read_stored(&mut self, record: &TaskRecord) -> Result<(), Failure> {
         let Some(stored) = Stored::of(record) else {
             return Ok(());

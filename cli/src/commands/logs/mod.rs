@@ -1,29 +1,29 @@
-//! `windlass logs`: what a task has printed.
+//! `windlass logs`: the output of a task.
 //!
-//! The whole output is in files of the machine that ran the command ([`crate::logs`]). Of a command
-//! that ran on another machine there is what the store keeps ([`stored`]).
+//! The whole output is in files of the machine that ran the command ([`crate::logs`]). The store
+//! keeps the end of it for other machines ([`stored`]).
 
 mod follow;
 mod printer;
 mod select;
+mod source;
 mod stored;
 
 use std::io::ErrorKind;
 
 use clap::ValueEnum;
-use windlass::{StateKind, TaskId, store::TaskRecord};
+use windlass::{TaskId, store::TaskRecord};
 
 use self::{
     follow::Follow,
     printer::{Options, Printer},
     select::Wanted,
-    stored::Stored,
+    source::Source,
 };
 use crate::{
-    exec,
     exit::{Exit, Failure},
     global::Global,
-    logs::{Bytes, Logs, Run, Stream},
+    logs::{Logs, Stream},
     output::Output,
 };
 
@@ -41,7 +41,7 @@ where: what --log-limit of the worker has dropped, or what a full disk did not t
 The whole output is on the machine that ran the command. On another one the last of it is printed
 that the store keeps, and a note says so.";
 
-/// Which task, and what of it.
+/// The task, and which part of its output.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,19 +49,20 @@ pub(crate) struct Args {
     #[arg(value_name = "ID")]
     id: TaskId,
 
-    /// Go on until the task has ended, also with its next attempts
+    /// Keep printing until the task has ended, its next attempts included
     #[arg(short, long)]
     follow: bool,
 
-    /// The number of the attempt, from 1 [default: the last that has printed something]
+    /// The attempt to print, from 1 [default: the last one with output]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
 
-    /// How often `retry` had started the task again, from 0 [default: the last]
+    /// The incarnation to print: how often `retry` had restarted the task, from 0 [default: the
+    /// last]
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
 
-    /// Only this stream
+    /// Print only this stream
     #[arg(long, value_enum, value_name = "STREAM")]
     stream: Option<Which>,
 
@@ -114,7 +115,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-/// Whether this user may read the logs of a task. Otherwise the store has the end of the output.
+/// Whether this user may read the logs of a task. If not, the end of the output is in the store.
 fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
     let denied = logs
         .runs(&record.task.id, record.order)
@@ -123,134 +124,4 @@ fn may_read(logs: &Logs, record: &TaskRecord, out: &Output) -> bool {
         out.note("note: the files with the whole output belong to another user");
     }
     !denied
-}
-
-/// Where the output of a task is, and which of it is wanted.
-struct Source {
-    logs: Option<Logs>,
-    wanted: Wanted,
-}
-
-impl Source {
-    /// The runs of a task that have a log on this machine.
-    fn local(&self, record: &TaskRecord) -> Result<Vec<Run>, Failure> {
-        let Some(logs) = &self.logs else {
-            return Ok(Vec::new());
-        };
-        logs.runs(&record.task.id, record.order)
-            .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
-    }
-
-    /// The runs of the wanted attempt, of which there is something here or in the store.
-    fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
-        let mut all = local.to_vec();
-        all.extend(elsewhere(local, stored));
-        self.wanted.choose(all)
-    }
-
-    /// Prints what there is.
-    fn print(&self, mut to: Printer, out: &Output, record: &TaskRecord) -> Result<(), Failure> {
-        let local = self.local(record)?;
-        let stored = Stored::of(record);
-        let chosen = self.chosen(&local, stored.as_ref());
-        let named = self.wanted.attempt.is_some() || self.wanted.incarnation.is_some();
-        for run in &chosen {
-            to.begin(Some(*run))?;
-            match (&self.logs, &stored) {
-                (Some(logs), _) if local.contains(run) => {
-                    let mut reader = logs.reader(&record.task.id, record.order, *run);
-                    reader.finish(&mut |event| to.event(event))?;
-                }
-                (_, Some(stored)) => {
-                    note_stored(out, stored);
-                    print_stored(&mut to, stored, None)?;
-                }
-                _ => {}
-            }
-        }
-        if chosen.is_empty() {
-            match stored.filter(|stored| stored.run.is_none() && !named) {
-                Some(stored) => {
-                    if stored.truncated {
-                        out.note("note: the store keeps only the end of the output");
-                    }
-                    print_stored(&mut to, &stored, None)?;
-                }
-                None if named => return Err(no_such(record, &local)),
-                None => out.note(format!(
-                    "task '{0}' keeps no output; `windlass get {0}` shows what there is",
-                    record.task.id
-                )),
-            }
-        }
-        to.finish(state(record))
-    }
-}
-
-fn state(record: &TaskRecord) -> Option<StateKind> {
-    record.state.as_ref().map(windlass::TaskState::code).ok()
-}
-
-/// The run of what the store keeps, if that has printed something and has no log on this machine.
-fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
-    let stored = stored?;
-    let run = stored.run?;
-    let printed = Stream::ALL.iter().any(|s| stored.total(*s) > 0);
-    (printed && !local.contains(&run)).then_some(run)
-}
-
-/// Says that this is not from a file, and how much of it there is.
-fn note_stored(out: &Output, stored: &Stored) {
-    let attempt = stored.run.map_or(0, |run| run.attempt);
-    let parts: Vec<String> = Stream::ALL
-        .into_iter()
-        .filter(|stream| stored.since(None, *stream).0 > 0)
-        .map(|stream| {
-            let (kept, total) = (stored.text(stream).len(), stored.total(stream));
-            format!("the last {kept} of {total} bytes of {}", stream.name())
-        })
-        .collect();
-    let kept = match parts.is_empty() {
-        true => "all of it".to_owned(),
-        false => parts.join(" and "),
-    };
-    out.note(format_args!(
-        "note: this machine has no log of attempt {attempt}; the store keeps {kept}"
-    ));
-}
-
-/// Prints what is new in the store since `before`.
-fn print_stored(to: &mut Printer, stored: &Stored, before: Option<&Stored>) -> Result<(), Failure> {
-    for stream in Stream::ALL {
-        let (missing, text) = stored.since(before, stream);
-        to.gap(Bytes::of(stream, missing))?;
-        to.piece(
-            stream,
-            jiff::Timestamp::now().as_millisecond(),
-            text.as_bytes(),
-        )?;
-    }
-    Ok(())
-}
-
-/// There is nothing of the attempt that was named.
-fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
-    let id = &record.task.id;
-    let mut here: Vec<String> = local
-        .iter()
-        .map(|run| format!("{} of incarnation {}", run.attempt, run.incarnation))
-        .collect();
-    here.dedup();
-    let here = match here.is_empty() {
-        true => "none".to_owned(),
-        false => here.join(", "),
-    };
-    let kind = &record.task.kind;
-    let why = match kind.as_str() == exec::KIND {
-        true => "the store keeps only the last attempt",
-        false => "only tasks of the kind 'exec' have logs",
-    };
-    Failure::NotFound(format!(
-        "task '{id}' has no output of that attempt; attempts with a log on this machine: {here}; {why}"
-    ))
 }

@@ -59,7 +59,7 @@ impl Printer {
         }
     }
 
-    /// What follows is the output of this run.
+    /// The next output is of this run.
     pub(super) fn begin(&mut self, run: Option<Run>) -> Result<(), Failure> {
         self.end_lines()?;
         self.to.run = run;
@@ -93,7 +93,7 @@ impl Printer {
         })
     }
 
-    /// Says that bytes are missing here.
+    /// Prints a note that bytes are missing here.
     pub(super) fn gap(&mut self, missing: Bytes) -> Result<(), Failure> {
         let missing = match self.only {
             Some(only) => Bytes::of(only, missing.get(only)),
@@ -119,13 +119,13 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints lines that have not ended.
+    /// Prints lines without a line break at their end.
     pub(super) fn end_lines(&mut self) -> Result<(), Failure> {
         let Self { lines, to, .. } = self;
         lines.finish(&mut |stream, bytes| to.print(stream, None, bytes))
     }
 
-    /// Prints what is left to print. `state` is that of the task.
+    /// Prints the rest. `state` is the state of the task.
     pub(super) fn finish(mut self, state: Option<StateKind>) -> Result<(), Failure> {
         self.end_lines()?;
         let Some(whole) = self.whole.take() else {

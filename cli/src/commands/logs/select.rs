@@ -17,13 +17,13 @@ impl Wanted {
             && self.attempt.is_none_or(|n| n == run.attempt)
     }
 
-    /// Whether it is a later one.
+    /// Whether the run is of a later attempt.
     fn is_before(&self, run: &Run) -> bool {
         let incarnation = self.incarnation.unwrap_or(run.incarnation);
         (incarnation, self.attempt.unwrap_or(0)) <= (run.incarnation, run.attempt)
     }
 
-    /// The runs of the wanted attempt, in their order: the last attempt unless one was named.
+    /// The runs of the wanted attempt in order: of the last attempt unless one was named.
     pub(super) fn choose(&self, mut runs: Vec<Run>) -> Vec<Run> {
         runs.sort();
         let last = runs.iter().rev().find(|run| self.is(run)).copied();

@@ -1,4 +1,4 @@
-//! [`Stored`]: the output of a task, as far as its record in the store keeps it.
+//! [`Stored`]: the end of a task's output, from its record in the store.
 
 use serde_json::Value;
 use windlass::{TaskStatus, store::TaskRecord};
@@ -12,14 +12,14 @@ pub(super) struct Stored {
     stderr: String,
     /// How many bytes the command has written. `None` if that was not kept.
     total: Option<Bytes>,
-    /// Whether the command has written more.
+    /// Whether the command has written more than is kept.
     pub(super) truncated: bool,
     /// The run of the command. `None` if that was not kept.
     pub(super) run: Option<Run>,
 }
 
 impl Stored {
-    /// What a JSON document holds of it: text in `stdout` and `stderr`, at the top or in
+    /// Reads the output from a JSON document: text in `stdout` and `stderr`, at the top or in
     /// `last_output`; or text in `last_output` itself.
     fn find(document: &Value) -> Option<Self> {
         let text = |name: &str| {
@@ -47,7 +47,7 @@ impl Stored {
         }
     }
 
-    /// What the record of a task holds of it: the result before the data.
+    /// Reads the output from the record of a task: from the result, else from the data.
     pub(super) fn of(record: &TaskRecord) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
         let result = match &state.status {
@@ -72,19 +72,20 @@ impl Stored {
         self.total.map_or(kept, |total| total.get(stream))
     }
 
-    /// What is new of a stream since `before`: how many bytes are missing, and the text after them.
+    /// The part of a stream that is newer than `before`: how many bytes are missing, and the text
+    /// after them.
     pub(super) fn since(&self, before: Option<&Self>, stream: Stream) -> (u64, &str) {
         let now = self.text(stream);
         let before = before.filter(|before| before.run == self.run);
         if self.total.is_none() {
-            // All of it when it is another text.
+            // All of it when the text is a different one.
             let before = before.map_or("", |before| before.text(stream));
             return (0, now.strip_prefix(before).unwrap_or(now));
         }
         let new = self
             .total(stream)
             .saturating_sub(before.map_or(0, |before| before.total(stream)));
-        // Bytes that were no text have U+FFFD in their place, which is longer than most of them.
+        // U+FFFD stands for bytes that are not UTF-8, and is longer than most of them.
         let mut left = new;
         let begin = now.char_indices().rev().take_while(|(_, c)| {
             let takes = match c {

@@ -1,12 +1,11 @@
-//! [`Batch`]: submits the tasks of the lines, no further ahead than there is use for, and follows
-//! what becomes of them.
+//! [`Batch`]: submits the tasks of the lines, a bounded number ahead, and follows each to its end.
 
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use windlass::{
@@ -17,6 +16,7 @@ use windlass::{
 use super::{
     entry::BATCH,
     named::Named,
+    printing::Stops,
     report::Report,
     source::Lines,
     tally::{Failed, Left},
@@ -27,25 +27,22 @@ use crate::{
     waiting::PATIENCE,
 };
 
-/// How many tasks are submitted and have not ended, at the most: enough for every worker to be
-/// busy, and little enough to be kept in memory.
+/// The largest number of tasks that are submitted and have not ended: enough to keep every worker
+/// busy, and few enough to keep in memory.
 const WINDOW: usize = 10_000;
-/// How often the progress is shown, and looked after.
+/// The interval at which progress is updated.
 const TICK: Duration = Duration::from_millis(250);
-/// When nothing was heard for so long, the tasks are looked up: something may have been missed.
+/// After this long without a change, the tasks are read again: a change may have been missed.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long it is asked again once the node has stopped: what is left to read is the summary.
+/// How long the store is retried once the node has stopped: only the summary is left to read.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The reasons to stop: signals.
-pub(super) type Stops<'a> = dyn Stream<Item = &'static str> + Unpin + 'a;
 
 /// A task that has not ended.
 pub(super) struct Live {
     state: StateKind,
-    /// A node has it.
+    /// A node has claimed it.
     claimed: bool,
-    /// How many lines it is the task of.
+    /// How many lines have this task.
     pub(super) lines: u64,
     kind: Kind,
 }
@@ -65,7 +62,7 @@ impl Live {
     }
 }
 
-/// What to do with the tasks that an earlier run left.
+/// What to do with tasks of an earlier run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settings {
     /// Those that have ended run again.
@@ -89,10 +86,10 @@ pub(super) struct Batch {
     pub(super) settings: Settings,
     pub(super) started: Timestamp,
     pub(super) live: HashMap<TaskId, Live>,
-    /// The kinds that no live node has a handler for, as of the last look.
+    /// The kinds without a live node, at the last look.
     unhandled: HashSet<Kind>,
     heard: Instant,
-    /// How long a store that does not answer is asked again.
+    /// How long a store that does not answer is retried.
     pub(super) patience: Duration,
 }
 
@@ -119,7 +116,7 @@ impl Batch {
         }
     }
 
-    /// Looks which tasks of the batch are live before any line is read: they are run only if a line
+    /// Reads which tasks of the batch are live before any line is read: they run only if a line
     /// names them.
     pub(super) async fn look_for_earlier(&self) -> Result<(), Failure> {
         self.named.were_live(self.list_live().await?);
@@ -152,10 +149,10 @@ impl Batch {
         }
     }
 
-    /// Submits the lines and waits until every task has ended, or waits for something that this
-    /// run cannot give it.
+    /// Submits the lines and waits until every task has ended or waits for something that this run
+    /// cannot provide.
     pub(super) async fn work(&mut self, mut lines: Lines) -> Result<(), Failure> {
-        // From before the first submit, so that no end is missed.
+        // The feed begins before the first submit, so that no end is missed.
         let mut changes = self.follow_changes().await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -233,7 +230,7 @@ impl Batch {
             return Ok(());
         };
         match change.what {
-            // There is nothing more to know of it.
+            // The task has ended.
             ChangeKind::Moved {
                 to: StateKind::Completed,
                 ..
@@ -256,7 +253,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Reads what a task is now, and counts it if it has ended.
+    /// Reads a task, and counts it if it has ended.
     async fn look_up_one(&mut self, id: &TaskId) -> Result<(), Failure> {
         let record = match self.read(id).await {
             Ok(record) => record,
@@ -306,8 +303,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether everything that is left waits for something that does not come by itself: an
-    /// operator, or a worker of another kind.
+    /// Whether all remaining tasks wait for an operator or for a worker of another kind.
     async fn only_waiting(&mut self) -> Result<bool, Failure> {
         let foreign: HashSet<&Kind> = (self.live.values().map(|l| &l.kind))
             .filter(|kind| kind.as_str() != KIND)
@@ -336,13 +332,13 @@ impl Batch {
         self.report.finish_printing(stops).await
     }
 
-    /// Tells how it went, once the node has stopped.
+    /// Prints the summary, once the node has stopped.
     pub(super) async fn conclude(
         mut self,
         interrupted: bool,
         stops: &mut Stops<'_>,
     ) -> Result<Exit, Failure> {
-        // A signal is not heard here any more.
+        // From here on signals have no effect.
         self.patience = LAST_PATIENCE;
         // What ended while the node stopped.
         self.look_up().await?;
@@ -356,7 +352,7 @@ impl Batch {
             *waiting.entry(why).or_default() += live.lines;
         }
         let left = self.live.values().map(|l| l.lines).sum();
-        // Of lines that were not read nobody knows what they name.
+        // Lines that were not read may name any task.
         let left_out = if self.read_all && self.named.leaves_some() {
             self.named.left_out(&self.list_live().await?)
         } else {

@@ -1,4 +1,4 @@
-//! [`Maker`]: what task a line is.
+//! [`Maker`]: makes tasks of lines.
 
 use std::{
     ffi::OsStr,
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass::{Invalid, Json, NewTask, store::Submit};
 
 use super::{
-    Args, DEFAULT_RETRY,
+    args::{Args, DEFAULT_RETRY},
     inputs::{self, Inputs, Stamp},
     names::{default_batch, slug},
     script::{Script, check_words},
@@ -44,16 +44,17 @@ struct Folder {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) submit: Submit,
-    /// Its id was made of its content: a task of that id is the same, whatever its options.
+    /// Its id is a digest of its content: a task with that id is the same work, whatever its
+    /// options.
     pub(super) derived: bool,
     /// The files that it reads.
     inputs: Inputs,
-    /// How they are.
+    /// Their times and sizes.
     pub(super) stamp: Option<Stamp>,
 }
 
 impl Entry {
-    /// Looks how the files of the task are. They may change until its command reads them.
+    /// Reads times and sizes of the task's files. They may change until its command reads them.
     pub(super) fn look_at_inputs(&mut self) {
         self.stamp = self.inputs.stamp();
         if let Some(stamp) = &self.stamp {
@@ -71,7 +72,7 @@ enum What {
     Words(Vec<String>),
     /// A line is the first argument of this script for sh.
     Shell {
-        /// What was given.
+        /// The input.
         template: String,
         script: Script,
     },
@@ -146,7 +147,7 @@ impl Maker {
     ///
     /// # Errors
     ///
-    /// What is wrong with the line.
+    /// The reason why the line is invalid.
     pub(super) fn make(&self, line: &[u8]) -> Result<Entry, String> {
         match &self.what {
             // The error names the line's number too.
@@ -182,8 +183,8 @@ impl Maker {
         }
     }
 
-    /// The task of a line of `--each`. Its identity is what is done, not how: another timeout is not
-    /// another task.
+    /// The task of a line of `--each`. Its identity is its command, not its options: another
+    /// timeout is not another task.
     fn each(&self, line: &[u8], identity: String, props: Value) -> Result<Entry, String> {
         let make = || {
             let Value::Object(props) = props else {
@@ -209,7 +210,7 @@ impl Maker {
         if self.inputs.is_empty() {
             return Inputs::Line(path(OsStr::from_bytes(line)));
         }
-        // An empty name turns the look at the line off.
+        // An empty name turns the line as a file off.
         let named = self.inputs.iter().filter(|name| !name.is_empty());
         let named: Vec<PathBuf> = named
             .map(|n| path(&placed(n, line).to_os_string()))
@@ -220,7 +221,7 @@ impl Maker {
         }
     }
 
-    /// An id that the same content has again.
+    /// The id of this content: equal content has an equal id.
     fn derive(&self, readable: &str, parts: &[&[u8]]) -> String {
         let mut all = vec![self.batch.as_bytes(), self.cwd.as_bytes()];
         all.extend(parts);
@@ -255,7 +256,7 @@ impl Maker {
         }
         let named = fields.remove(INPUTS);
         let mut task = if command.is_empty() && named.is_none() {
-            // Read from the text itself, which keeps every digit of its numbers.
+            // Taken from the text itself, which keeps every digit of its numbers.
             TaskLine::parse(line)?
         } else {
             if fields.contains_key("props") {
@@ -290,7 +291,7 @@ impl Maker {
         let inputs = self.inputs_of_task(named, task.props.get::<Folder>("props").ok())?;
         let derived = task.id.is_none();
         if derived {
-            // Members are in the order of their names: how the line is written makes no difference.
+            // Members are sorted by name: their order in the line makes no difference.
             let text = serde_json::from_str::<Value>(line).map_err(not_json)?;
             task.id = Some(self.derive(&kind, &[b"task", text.to_string().as_bytes()]));
         }
@@ -317,7 +318,7 @@ impl Maker {
         Ok(Inputs::Named(files.collect()))
     }
 
-    /// The props of a command, with what the options say for those that do not say it themselves.
+    /// The props of a command, with the options as defaults.
     fn exec_props(&self, mut props: Map<String, Value>) -> Result<Value, Invalid> {
         props
             .entry("cwd")
@@ -347,8 +348,8 @@ impl Maker {
     }
 }
 
-/// What the id of a line's script is made of: the props that earlier versions gave such a task,
-/// so that what completed under them is not run again. It is never executed.
+/// The text from which the id of a line's script is made: the props that earlier versions gave such
+/// a task, so that a task that completed under them does not run again. It is never executed.
 fn shell_identity(template: &str, line: &str) -> String {
     let quoted = shell_words::quote(line);
     let script = if template.contains("{}") {

@@ -68,7 +68,7 @@ impl Inputs {
             if only_regular && !data.is_file() {
                 return None;
             }
-            // A time before 1970 counts as 1970; the digest has it all the same.
+            // A time before 1970 counts as 1970; the digest has the exact time.
             let modified = data.modified().ok()?;
             let since = modified.duration_since(UNIX_EPOCH);
             newest = newest.max(since.as_ref().copied().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `windlass run`: works through a list of tasks, and goes on where it was when it is started again.
+//! `windlass run`: runs a list of tasks, and continues where it stopped when it is started again.
 //!
 //! | module | what |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `stopping` | what is waited for after a signal |
 //! | `printing` | what the commands print |
 
+mod args;
 mod batch;
 mod entry;
 mod inputs;
@@ -29,13 +30,10 @@ mod stopping;
 mod submitting;
 mod tally;
 
-use std::{path::PathBuf, time::Duration};
-
-use clap::builder::NonEmptyStringValueParser;
 use futures::StreamExt;
 use tokio::sync::mpsc::unbounded_channel;
-use windlass::Retry;
 
+pub(crate) use self::args::Args;
 use self::{
     batch::Batch,
     entry::Maker,
@@ -46,163 +44,19 @@ use self::{
     source::{Checked, Source},
     stopping::Stopping,
 };
-use super::worker::{NodeArgs, STORE_WAIT, default_slots, folders, not_started, signals};
+use super::worker::{STORE_WAIT, folders, not_started, signals};
 use crate::{
-    args,
-    env_args::EnvArgs,
     exec,
     exit::{Exit, Failure},
     global::Global,
     logs::{self, Limit},
 };
 
-const EXAMPLES: &str = "\
-Examples:
-  find . -type f | windlass run --each 'sha256sum {}' --print-output
-  windlass run --each 'convert {} {}.png' -j 8 --timeout 5m --retry 3 images.txt
-  windlass run --each 'gzip -k {} && echo done' --shell files.txt
-  windlass run tasks.jsonl
-
-A line of tasks.jsonl is a task, with the fields of one or with those of a command:
-  {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
-  {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
-
-A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
-here-document is an error that says what to write instead. Most commands take a line that begins
-with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
-executes the line.
-
-Started again, with the same input (and in the same folder), it goes on where it was: what has
-completed is not run again, and what has failed only with --retry-failed. The summary says how many
-results are from an earlier run, and of when; -v says so for each line. --again runs all lines again
-whose tasks have ended; an interrupted --again is begun again by another --again.
-
-As with make, a task runs again when a file that it reads changed since it ended: the files of
---inputs, of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names.
-Changed is a file that was modified after its task ended, or that has another time or size than when
-its task was submitted. A file that is modified while its task waits or runs is not changed: its
-command read the new content, or wrote it. A file that is missing is not changed either.
-
-A task's identity is its id, or else its batch, its command and its line: equal lines are one task
-(to run one twice, give the lines ids or numbers). It does not matter where in the input a line
-stands. A line that was taken out of the input is not run, even if its task was submitted before; such
-tasks are counted at the end, with the commands that run or delete them. A worker on the
-same store that prunes finished tasks ends what is remembered of them after its --retention.
-
-With -0 a line is a name that need not be UTF-8 text.
-
-It ends with 0 if every line's task completed, with 1 otherwise, with 4 when the store cannot be used
-or the output cannot be written (the tasks run all the same, and `windlass logs` prints their output;
-a reader of a pipe that goes away changes nothing), and with 130 when it is interrupted: ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the running tasks, a second signal kills
-their commands. If it is killed, its supervisor ends the commands.";
-
-/// What follows a failed attempt of a command unless the options or its line say otherwise.
-const DEFAULT_RETRY: Retry = Retry::Abandoned;
-
-/// The most commands that a node runs at once.
-const MOST_JOBS: u32 = 1_000_000;
-
-fn jobs(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
-        _ => Err(format!("{text} is not from 1 to {MOST_JOBS}")),
-    }
-}
-
-/// What `run` takes.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// A file of lines, or - for standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
-
-    /// Run this command for each line: {} is the line, or it is added at the end
-    #[arg(long, value_name = "COMMAND")]
-    each: Option<String>,
-
-    /// Run the command of --each with sh, which gets the line as "$1"; {} outside of quotes is "$1"
-    #[arg(long, requires = "each")]
-    shell: bool,
-
-    /// The lines of --each end with NUL instead of a line break
-    #[arg(short = '0', long, requires = "each")]
-    null: bool,
-
-    /// How many run at once, from 1 [default: one for each core]
-    #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
-        value_parser = jobs)]
-    jobs: u32,
-
-    /// The name under which the tasks are found again, also as their label 'batch' [default: made of
-    /// the file and the command]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    batch: Option<String>,
-
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes',
-    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
-    /// too [default: abandoned: a command that fails has failed; one whose worker died is run
-    /// again]
-    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
-    retry: Option<Retry>,
-
-    #[command(flatten)]
-    env: EnvArgs,
-
-    /// How long an attempt may take
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
-    timeout: Option<Duration>,
-
-    /// Run those again that failed or were killed in an earlier run
-    #[arg(long)]
-    retry_failed: bool,
-
-    /// Run all lines again whose tasks ended in an earlier run. What an earlier run left unfinished
-    /// goes on
-    #[arg(long)]
-    again: bool,
-
-    /// A file that the command reads, {} is the line; may be given again. A task whose file changed
-    /// since it ended runs again. Without this option, a line that is the name of a file names its own
-    /// input; --inputs '' turns that off
-    #[arg(long, value_name = "FILE", requires = "each")]
-    inputs: Vec<String>,
-
-    /// Stop at the first failure
-    #[arg(long)]
-    fail_fast: bool,
-
-    /// Leave out lines that are wrong, and begin before the input has ended
-    #[arg(long)]
-    keep_going: bool,
-
-    /// Print the whole output of each task when it has ended, standard output and standard error; also
-    /// of those that had completed before
-    #[arg(long)]
-    print_output: bool,
-
-    /// Print lines as they come instead, each with the task's id in front
-    #[arg(long, requires = "print_output")]
-    prefix: bool,
-
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
-}
-
-fn attempt_timeout(text: &str) -> Result<Duration, String> {
-    match args::duration(text)? {
-        Duration::ZERO => Err(format!(
-            "'{text}' is no time; give a longer one, or leave it out for no limit"
-        )),
-        timeout => Ok(timeout),
-    }
-}
-
-/// Works through the list.
+/// Runs the list.
 ///
 /// # Errors
 ///
-/// What kept it from starting, or the store's.
+/// The reason why the run could not start, or the store's error.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     if args.print_output && args.node.log_limit() == Some(Limit::None) {
         let text = "--print-output: prints from the files that --log-limit 0 turns off; leave one of them out";
@@ -229,15 +83,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
     let client = global.client_within(STORE_WAIT).await?;
     let folders = folders(global, &client, args.node.grace).await?;
-    // Its tasks carry their policy; this is for those of an earlier version.
-    let policy = args.retry.clone().unwrap_or(DEFAULT_RETRY);
+    // The tasks carry their policy; this one is for tasks of an earlier version.
+    let policy = args.retry.clone().unwrap_or(args::DEFAULT_RETRY);
     let (started, starts) = unbounded_channel();
     let settings = Settings {
         logs: folders.logs().clone(),
         prefix: args.prefix,
         trim: args.node.log_limit().is_none(),
     };
-    // What is printed when the task has ended is kept until then.
+    // Logs are kept until the output of the ended task is printed.
     let usual = if args.print_output {
         Limit::All
     } else {
@@ -283,7 +137,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .node
         .builder(global, &client, &folders, logs, policy)
         .slots(args.jobs)
-        // What has completed is remembered: that is what another run skips.
+        // Completed tasks are kept: a later run skips them.
         .retention(None)
         .select("batch", maker.batch())
         .balancer(named)
@@ -321,7 +175,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             Err(failure)
         }
     };
-    // After the output is printed: the store in memory ends with its logs.
+    // Only after the output is printed: the store in memory ends with its logs.
     folders.settle().await;
     exit
 }

@@ -11,8 +11,9 @@ use windlass::{
     store::TaskView,
 };
 
-/// What the node of a run may claim: a task of its batch only if a line of this input names it. A line
-/// that was taken out of the input since an earlier run is not to be run. Clones are the same.
+/// Which tasks the node of a run may claim: tasks of its batch only if a line of this input names
+/// them. A line that was removed from the input since an earlier run does not run. Clones share
+/// their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     names: Arc<Mutex<Names>>,
@@ -20,7 +21,7 @@ pub(super) struct Named {
 
 #[derive(Debug, Default)]
 struct Names {
-    /// Named and not ended: no more than the run follows at a time.
+    /// Named and not ended: at most as many as the run follows at a time.
     live: HashSet<TaskId>,
     /// Live before this run began, and not named so far.
     earlier: HashSet<TaskId>,
@@ -46,14 +47,14 @@ impl Named {
         }
     }
 
-    /// Allows a task that is that of a line.
+    /// Allows the task of a line.
     pub(super) fn allow(&self, id: &TaskId) {
         let mut names = self.lock();
         names.earlier.remove(id);
         names.live.insert(id.clone());
     }
 
-    /// Forgets a task that has ended, or is not that of its line.
+    /// Forgets a task that has ended, or is not the task of its line.
     pub(super) fn forget(&self, id: &TaskId) {
         self.lock().live.remove(id);
     }

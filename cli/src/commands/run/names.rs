@@ -1,14 +1,14 @@
-//! Names that the same call has again: of batches, and the readable part of ids.
+//! Stable names: of batches, and the readable part of ids. The same call gets the same name.
 
 use std::path::Path;
 
-use super::Args;
+use super::args::Args;
 use crate::hash;
 
-/// The longest part of an id that is there to be read.
+/// The longest readable part of an id.
 const READABLE: usize = 40;
 
-/// What of a text can stand in an id, from its end: that is where paths differ.
+/// The characters of a text that an id may contain, from its end: that is where paths differ.
 pub(super) fn slug(text: &str) -> String {
     let plain: String = text
         .chars()
@@ -26,7 +26,7 @@ pub(super) fn slug(text: &str) -> String {
     }
 }
 
-/// A name that the same call has again.
+/// A stable name: the same call gets the same name.
 pub(super) fn default_batch(args: &Args, cwd: &str) -> String {
     let file = args
         .file

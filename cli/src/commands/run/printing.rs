@@ -17,7 +17,6 @@ use tokio::sync::{
 };
 use windlass::TaskId;
 
-use super::batch::Stops;
 use crate::{
     exec::Output as Captured,
     exit::Failure,
@@ -29,6 +28,9 @@ use crate::{
 const TICK: Duration = Duration::from_millis(20);
 /// How long a last line on standard error may take.
 const LAST_LINE: Duration = Duration::from_millis(200);
+
+/// The reasons to stop: signals.
+pub(super) type Stops<'a> = dyn futures::Stream<Item = &'static str> + Unpin + 'a;
 
 /// How to print.
 #[derive(Debug, Clone)]

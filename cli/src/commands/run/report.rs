@@ -8,8 +8,7 @@ use serde_json::json;
 use windlass::{StateKind, TaskStatus, store::TaskRecord};
 
 use super::{
-    batch::Stops,
-    printing::{Ended, Job, Printing},
+    printing::{Ended, Job, Printing, Stops},
     screen::Screen,
     tally::{Counts, Failed, Left, Span},
 };
@@ -29,7 +28,7 @@ const SHOWN: usize = 10;
 /// The interval of progress lines where there is no terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Tells a person or a program how a run goes.
+/// Reports the progress of a run to a person or a program.
 pub(super) struct Report {
     out: Output,
     screen: Screen,

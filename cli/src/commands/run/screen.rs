@@ -18,7 +18,7 @@ const FULL: u64 = 1 << 20;
 /// How long the store may fail before a line says so: a cluster elects a leader in less.
 const HICCUP: Duration = Duration::from_secs(1);
 
-/// Says things on standard error. Clones are the same screen.
+/// Prints on standard error. Clones share one screen.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
     out: Output,

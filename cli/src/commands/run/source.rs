@@ -1,4 +1,4 @@
-//! [`Source`]: where the lines come from. They are read one after the other, never all at once.
+//! [`Source`]: reads lines one after the other, never all at once.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ pub(super) struct Numbered {
 /// Lines in chunks.
 pub(super) type Lines = mpsc::Receiver<io::Result<Vec<Numbered>>>;
 
-/// What a first reading showed.
+/// The result of a first reading.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// How many tasks there are.
@@ -78,7 +78,7 @@ impl Source {
         })
     }
 
-    /// Makes it one that can be read twice: a stream is copied to a file that has no name.
+    /// Makes the source readable twice: a stream is copied to an unnamed file.
     pub(super) fn keep(&mut self) -> Result<(), Failure> {
         if let Some(mut stream) = self.stream.take() {
             let mut copy = || {
@@ -106,7 +106,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The lines that are wrong, by number.
+    /// The invalid lines, by number.
     pub(super) fn check(&mut self, maker: &Maker, out: &Output) -> Result<Checked, Failure> {
         let name = self.name.clone();
         let failed = |e: io::Error| Failure::file(&name, &e);
@@ -133,7 +133,7 @@ impl Source {
         }
     }
 
-    /// Reads the lines on a thread of its own, no further ahead than is asked for.
+    /// Reads the lines on a thread of its own, a bounded number ahead.
     pub(super) fn stream(mut self, maker: Maker) -> Result<Lines, Failure> {
         let failed = |e: io::Error| Failure::Store(format!("the input cannot be read: {e}"));
         let reader = self.reader().map_err(failed)?;
@@ -149,7 +149,7 @@ impl Source {
                             entry.look_at_inputs();
                         }
                         chunk.push(numbered);
-                        // What is there is not kept waiting for what is not.
+                        // Lines that were read do not wait for the next ones.
                         if chunk.len() < CHUNK && !reader.buffer().is_empty() {
                             continue;
                         }
@@ -185,7 +185,7 @@ fn next(
             return Ok(None);
         };
         *number += 1;
-        // With NUL at its end a line is a name: it may be all blanks, or no text.
+        // A line that ends with NUL is a file name: it may be blanks only, and need not be UTF-8.
         let line = line.and_then(|line| match end {
             b'\n' => input::text(line).map(String::into_bytes),
             _ => Ok(line),

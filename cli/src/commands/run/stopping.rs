@@ -1,4 +1,4 @@
-//! [`Stopping`]: says what a run waits for after a signal, and that the store takes no writes.
+//! [`Stopping`]: reports what a run waits for after a signal, and that the store accepts no writes.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::{
     view::human,
 };
 
-/// How often the commands that still run are named.
+/// The interval at which running commands are named again.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long after the signal the first look is.
+/// The wait between the signal and the first report.
 const MOMENT: Duration = Duration::from_millis(100);
 /// How long the store may take to list them.
 const LOOK: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ const NAMED: usize = 3;
 /// How many of them are counted.
 const COUNTED: u32 = 1000;
 
-/// What a run says while its node works and stops.
+/// The reports of a run while its node works and stops.
 pub(super) struct Stopping {
     pub(super) client: Client,
     pub(super) screen: Screen,
@@ -64,7 +64,7 @@ impl Stopping {
         std::future::pending::<()>().await;
     }
 
-    /// Says when the node does not renew its lease in time, and when it does again.
+    /// Reports when the node does not renew its lease in time, and when it does again.
     async fn watch_lease(&self, renewals: impl Stream<Item = std::time::Instant>) {
         let mut renewals = std::pin::pin!(renewals);
         let late = self.lease / 2;
@@ -80,11 +80,11 @@ impl Stopping {
         }
     }
 
-    /// Says what is waited for, until all has ended.
+    /// Reports what the run waits for, until all has ended.
     async fn stop(&self, signal: &str, mut signals: UnboundedReceiver<&'static str>) {
         self.screen.clear();
         let begun = Instant::now();
-        // Commands that obey have ended by then.
+        // Commands that end at SIGTERM have ended by then.
         sleep(MOMENT).await;
         let first = self.commands().await;
         match first.as_deref() {
@@ -111,7 +111,7 @@ impl Stopping {
         }
     }
 
-    /// Names the commands, and says when they are killed.
+    /// Names the running commands, and when they are killed.
     fn waits(&self, commands: Option<&[Waited]>, begun: Instant) -> String {
         let left = |grace: Duration| human(grace.saturating_sub(begun.elapsed()));
         let Some(commands) = commands else {

@@ -21,14 +21,14 @@ use crate::exit::Failure;
 /// How many tasks are read at a time.
 const READS: usize = 32;
 
-/// How long the tasks of earlier runs are counted.
+/// The time limit for counting tasks of earlier runs.
 const INTRODUCTION: Duration = Duration::from_millis(500);
 
 /// The task of a line.
 type Numbering = (u64, Entry);
 
 impl Batch {
-    /// Says where the store is, and how many tasks of the batch it has from earlier runs.
+    /// Prints the store, and how many tasks of the batch it has from earlier runs.
     pub(super) async fn introduce(&self, url: &str) {
         let filter = Filter {
             labels: vec![(BATCH.to_owned(), Some(self.name.clone()))],
@@ -72,7 +72,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Submits tasks. Returns those whose id is taken by a task that may be the same.
+    /// Submits tasks. Returns those whose id belongs to a task that may be the same.
     async fn send(&mut self, mut entries: Vec<Numbering>) -> Result<Vec<Numbering>, Failure> {
         let mut known = Vec::new();
         let deadline = Instant::now() + self.patience;
@@ -88,7 +88,7 @@ impl Batch {
             let mut again = Vec::new();
             for ((line, entry), answer) in entries.into_iter().zip(answers) {
                 match answer {
-                    // Submitting it again is the same submit.
+                    // A repeated submit is the same submit.
                     Err(e) if e.is_retryable() => {
                         if Instant::now() > deadline {
                             return Err(e.into());
@@ -107,7 +107,8 @@ impl Batch {
         Ok(known)
     }
 
-    /// Takes the answer to a submit. Returns the task if its id is taken by one that may be the same.
+    /// Handles the answer to a submit. Returns the task if its id belongs to a task that may be the
+    /// same.
     fn submitted(
         &mut self,
         line: u64,
@@ -157,9 +158,8 @@ impl Batch {
         None
     }
 
-    /// Reads the tasks that have these ids, and follows them or counts what they ended in. Returns
-    /// those that run again, as tasks that take the place of the ended ones; none unless
-    /// `replaces`.
+    /// Reads the tasks with these ids, and follows live ones or counts ended ones. Returns the
+    /// tasks that run again, as replacements of the ended ones; none unless `replaces`.
     async fn meet(
         &mut self,
         known: Vec<Numbering>,
@@ -176,7 +176,7 @@ impl Batch {
         for (line, mut entry, record) in read {
             let (record, id) = (record?, entry.submit.task.id.clone());
             if ids.contains(&id) {
-                // An equal line: it follows the task that takes the place.
+                // An equal line follows the replacement.
                 equal.push((line, entry));
             } else if replaces && self.is_outdated(&entry, &record) {
                 entry.submit.if_exists = IfExists::ReplaceFinished;
@@ -249,7 +249,7 @@ impl Batch {
         self.named.allow(&id);
         let retry = || self.client.retry(&id);
         match self.report.screen().ask(self.patience, retry).await {
-            // Another was faster, or the answer to us was lost: it is live again.
+            // Another process was faster, or our answer was lost: the task is live again.
             Ok(()) | Err(Error::Invalid(_)) => {
                 self.follow(id, Live::new(StateKind::Runnable, false, kind));
             }

@@ -1,4 +1,4 @@
-//! How many lines came to what, and what did not complete.
+//! Counts of the outcomes of lines, and the tasks that did not complete.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use windlass::{StateKind, TaskId, TaskState, store::Error};
 
 use crate::{exec::Output as Captured, view::age};
 
-/// Moments that are nearer than this are shown as one.
+/// Times closer than this are shown as one.
 const NEAR: SignedDuration = SignedDuration::from_mins(1);
 
 /// A task that did not complete.
@@ -21,12 +21,12 @@ pub(super) struct Failed {
     pub(super) signal: Option<i32>,
     pub(super) error: Option<String>,
     pub(super) attempts: u32,
-    /// It was so before this run began.
+    /// It ended before this run began.
     pub(super) before: bool,
 }
 
 impl Failed {
-    /// From the state it ended in.
+    /// Made of the state in which the task ended.
     pub(super) fn of(id: &TaskId, state: &TaskState) -> Self {
         let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
         let captured = captured.filter(|_| state.code() == StateKind::Failed);
@@ -41,7 +41,7 @@ impl Failed {
         }
     }
 
-    /// From what the store says instead of a state.
+    /// Made of the store's error.
     pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
         let state = match error {
             Error::NotFound { .. } => "deleted",
@@ -59,16 +59,16 @@ impl Failed {
     }
 }
 
-/// How many lines came to what.
+/// Counts of the outcomes of lines.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counts {
     pub(super) completed: u64,
-    /// Of those that completed: in an earlier run.
+    /// Completed in an earlier run.
     pub(super) earlier: u64,
-    /// Of those that completed: for an equal line before.
+    /// Completed for an equal line before.
     pub(super) repeated: u64,
     pub(super) failed: u64,
-    /// Lines that are no task.
+    /// Invalid lines.
     pub(super) wrong: u64,
 }
 
@@ -77,7 +77,7 @@ impl Counts {
         self.completed + self.failed + self.wrong
     }
 
-    /// Those that this run did not execute.
+    /// Tasks that this run did not execute.
     pub(super) fn before(&self) -> u64 {
         self.earlier + self.repeated
     }
@@ -96,7 +96,7 @@ impl Span {
         self.last = Some(self.last.map_or(at, |last| last.max(at)));
     }
 
-    /// As text: the moment, or both if they are more than a minute apart.
+    /// As text: one time, or both if they are more than a minute apart.
     pub(super) fn text(self, now: Timestamp) -> String {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             return String::new();
@@ -110,14 +110,14 @@ impl Span {
     }
 }
 
-/// What a run leaves.
+/// The unfinished tasks of a run.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Lines whose tasks have not ended.
     pub(super) lines: u64,
     /// How many of them wait, by what they wait for.
     pub(super) waiting: HashMap<String, u64>,
-    /// Live tasks of the batch that are of an earlier input, and that no line of this one names.
+    /// Live tasks of the batch that no line of this input names.
     pub(super) left_out: u64,
 }
 

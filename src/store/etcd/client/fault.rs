@@ -135,7 +135,7 @@ impl From<Etcd> for Fault {
             return Self::Compacted;
         }
         if has("database space exceeded") {
-            let advice = "the quota is full: compact the history, defragment the members and disarm the alarm (docs/operations.md)";
+            let advice = "the quota is full: compact the history, defragment the members and disarm the alarm (docs/operations-etcd.md)";
             return Self::NotNow(format!("{text}: {advice}"));
         }
         if has("request is too large") {

@@ -6,19 +6,19 @@ use futures::StreamExt;
 use serde::Serialize;
 use windlass::{Client, Invalid, Kind, TaskId, client::Waiting, store::Submit};
 
+use super::args::Args;
 use crate::{
     bulk::CHUNK,
-    commands::submit::{Args, ended, reported},
     exit::{Exit, Failure},
     global::Global,
     input::next_line,
     line::TaskLine,
     output::Output,
     select::count,
-    waiting::{Deadline, note_unhandled},
+    waiting::{Deadline, ended, note_unhandled, reported},
 };
 
-/// What came of the lines.
+/// The outcome of the lines.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     submitted: usize,
@@ -48,7 +48,7 @@ impl Report {
         self.exits.insert(failure.exit().code());
     }
 
-    /// Submits what has been read. The answer to one says nothing of the others.
+    /// Submits the lines that were read. Each has an answer of its own.
     async fn flush(
         &mut self,
         client: &Client,
@@ -74,7 +74,7 @@ impl Report {
                     let failure = Failure::from(e);
                     self.fail(out, line, &failure);
                     if failure.exit() == Exit::Store {
-                        // The store is gone: the next lines would fare no better.
+                        // The store is gone: the next lines would fail too.
                         return Err(Failure::Store("the rest was not submitted".into()));
                     }
                 }
@@ -84,8 +84,8 @@ impl Report {
     }
 }
 
-/// Submits the lines. One that is wrong ends it, unless it is to go on; what stands before it has
-/// been submitted, and nothing after it.
+/// Submits the lines. The first invalid one ends it, unless `--keep-going`: the lines before it
+/// have been submitted, and none after it.
 pub(crate) async fn execute(
     mut lines: Box<dyn BufRead>,
     default: &TaskLine,
@@ -148,7 +148,7 @@ pub(crate) async fn execute(
     print(&out, &report)?;
     Ok(match (report.exits.len(), report.exits.first()) {
         (0, _) => Exit::Ok,
-        // Input that ended it is bad input; otherwise some of a bulk failed.
+        // An invalid line that ended it is bad input; otherwise some items of a bulk failed.
         (1, Some(code)) if stopped || report.ids.is_empty() => Exit::from_code(*code),
         _ => Exit::No,
     })
@@ -160,7 +160,7 @@ async fn wait(client: &Client, out: &Output, report: &mut Report, deadline: Dead
     let mut answers = futures::stream::iter(report.ids.clone())
         .map(|id| async move {
             let report = |waiting: Waiting| match reported(&waiting) {
-                // Of many tasks only failures are worth a line each, not that they wait for a slot.
+                // With many tasks only failures get a line each, not waits for a slot.
                 Some(text) if matches!(waiting, Waiting::Failed(_)) => {
                     bar.suspend(|| out.note(format!("{id}: {text}")));
                 }

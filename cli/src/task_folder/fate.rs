@@ -5,7 +5,7 @@ use windlass::{
     store::{Error, Filter, Page, TaskRecord},
 };
 
-use super::names::decode;
+use super::name::decode;
 
 /// The outcome of a task, as far as its folders depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

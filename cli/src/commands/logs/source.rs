@@ -1,0 +1,150 @@
+//! [`Source`]: where the output of a task is: in files of this machine, or in the store.
+
+use windlass::{StateKind, store::TaskRecord};
+
+use super::{printer::Printer, select::Wanted, stored::Stored};
+use crate::{
+    exec,
+    exit::Failure,
+    logs::{Bytes, Logs, Run, Stream},
+    output::Output,
+};
+
+/// Where the output of a task is, and which part to print.
+pub(super) struct Source {
+    pub(super) logs: Option<Logs>,
+    pub(super) wanted: Wanted,
+}
+
+impl Source {
+    /// The runs of a task that have a log on this machine.
+    pub(super) fn local(&self, record: &TaskRecord) -> Result<Vec<Run>, Failure> {
+        let Some(logs) = &self.logs else {
+            return Ok(Vec::new());
+        };
+        logs.runs(&record.task.id, record.order)
+            .map_err(|e| Failure::Store(format!("could not read the logs of the task: {e}")))
+    }
+
+    /// The runs of the wanted attempt that have output here or in the store.
+    pub(super) fn chosen(&self, local: &[Run], stored: Option<&Stored>) -> Vec<Run> {
+        let mut all = local.to_vec();
+        all.extend(elsewhere(local, stored));
+        self.wanted.choose(all)
+    }
+
+    /// Prints the output so far.
+    pub(super) fn print(
+        &self,
+        mut to: Printer,
+        out: &Output,
+        record: &TaskRecord,
+    ) -> Result<(), Failure> {
+        let local = self.local(record)?;
+        let stored = Stored::of(record);
+        let chosen = self.chosen(&local, stored.as_ref());
+        let named = self.wanted.attempt.is_some() || self.wanted.incarnation.is_some();
+        for run in &chosen {
+            to.begin(Some(*run))?;
+            match (&self.logs, &stored) {
+                (Some(logs), _) if local.contains(run) => {
+                    let mut reader = logs.reader(&record.task.id, record.order, *run);
+                    reader.finish(&mut |event| to.event(event))?;
+                }
+                (_, Some(stored)) => {
+                    note_stored(out, stored);
+                    print_stored(&mut to, stored, None)?;
+                }
+                _ => {}
+            }
+        }
+        if chosen.is_empty() {
+            match stored.filter(|stored| stored.run.is_none() && !named) {
+                Some(stored) => {
+                    if stored.truncated {
+                        out.note("note: the store keeps only the end of the output");
+                    }
+                    print_stored(&mut to, &stored, None)?;
+                }
+                None if named => return Err(no_such(record, &local)),
+                None => out.note(format!(
+                    "task '{0}' keeps no output; `windlass get {0}` shows what there is",
+                    record.task.id
+                )),
+            }
+        }
+        to.finish(state(record))
+    }
+}
+
+pub(super) fn state(record: &TaskRecord) -> Option<StateKind> {
+    record.state.as_ref().map(windlass::TaskState::code).ok()
+}
+
+/// The run in the store, if it has output and no log on this machine.
+pub(super) fn elsewhere(local: &[Run], stored: Option<&Stored>) -> Option<Run> {
+    let stored = stored?;
+    let run = stored.run?;
+    let printed = Stream::ALL.iter().any(|s| stored.total(*s) > 0);
+    (printed && !local.contains(&run)).then_some(run)
+}
+
+/// Notes that the output is from the store, and how much of it is kept.
+fn note_stored(out: &Output, stored: &Stored) {
+    let attempt = stored.run.map_or(0, |run| run.attempt);
+    let parts: Vec<String> = Stream::ALL
+        .into_iter()
+        .filter(|stream| stored.since(None, *stream).0 > 0)
+        .map(|stream| {
+            let (kept, total) = (stored.text(stream).len(), stored.total(stream));
+            format!("the last {kept} of {total} bytes of {}", stream.name())
+        })
+        .collect();
+    let kept = match parts.is_empty() {
+        true => "all of it".to_owned(),
+        false => parts.join(" and "),
+    };
+    out.note(format_args!(
+        "note: this machine has no log of attempt {attempt}; the store keeps {kept}"
+    ));
+}
+
+/// Prints the output that the store got since `before`.
+pub(super) fn print_stored(
+    to: &mut Printer,
+    stored: &Stored,
+    before: Option<&Stored>,
+) -> Result<(), Failure> {
+    for stream in Stream::ALL {
+        let (missing, text) = stored.since(before, stream);
+        to.gap(Bytes::of(stream, missing))?;
+        to.piece(
+            stream,
+            jiff::Timestamp::now().as_millisecond(),
+            text.as_bytes(),
+        )?;
+    }
+    Ok(())
+}
+
+/// The named attempt has no output.
+fn no_such(record: &TaskRecord, local: &[Run]) -> Failure {
+    let id = &record.task.id;
+    let mut here: Vec<String> = local
+        .iter()
+        .map(|run| format!("{} of incarnation {}", run.attempt, run.incarnation))
+        .collect();
+    here.dedup();
+    let here = match here.is_empty() {
+        true => "none".to_owned(),
+        false => here.join(", "),
+    };
+    let kind = &record.task.kind;
+    let why = match kind.as_str() == exec::KIND {
+        true => "the store keeps only the last attempt",
+        false => "only tasks of the kind 'exec' have logs",
+    };
+    Failure::NotFound(format!(
+        "task '{id}' has no output of that attempt; attempts with a log on this machine: {here}; {why}"
+    ))
+}

@@ -1,0 +1,152 @@
+//! The options of `windlass run`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::builder::NonEmptyStringValueParser;
+use windlass::Retry;
+
+use super::super::worker::{NodeArgs, default_slots};
+use crate::{env_args::EnvArgs, exec, parse};
+
+const EXAMPLES: &str = "\
+Examples:
+  find . -type f | windlass run --each 'sha256sum {}' --print-output
+  windlass run --each 'convert {} {}.png' -j 8 --timeout 5m --retry 3 images.txt
+  windlass run --each 'gzip -k {} && echo done' --shell files.txt
+  windlass run tasks.jsonl
+
+A line of tasks.jsonl is a task, with the fields of one or with those of a command:
+  {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
+  {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
+
+A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
+here-document is an error that says what to write instead. Most commands take a line that begins
+with '-' for an option: write 'rm -- {}'. A command that itself executes its argument (eval, ssh)
+executes the line.
+
+Started again with the same input in the same folder, a run continues where it stopped. Completed
+tasks are not run again; failed ones only with --retry-failed. The summary says how many results are
+from an earlier run, and when they ended; -v says so for each line. --again runs all lines again whose
+tasks have ended. To repeat an interrupted --again, use --again once more.
+
+As with make, a task runs again when one of its files changed since it ended: the files of --inputs,
+of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names. A file has
+changed if it was modified after the task ended, or if its time or size differs from those at the
+submit. A file that is modified while its task waits or runs has not changed: the command read the
+new content, or wrote it. A missing file has not changed either.
+
+The identity of a task is its id, or else its batch, command and line: equal lines are one task (to
+run a line twice, give the lines ids or numbers). The position in the input does not matter. A line
+that was removed from the input does not run, even if its task was submitted before; the summary
+counts such tasks and names the commands that run or delete them. A worker on the same store that
+deletes finished tasks after its --retention also deletes what a later run would skip.
+
+With -0 a line is a name that need not be UTF-8 text.
+
+Exit codes: 0 if the task of every line completed, 1 if not; 4 when the store cannot be used or the
+output cannot be written (the tasks run all the same, and `windlass logs` prints their output; a
+closed pipe is no error); 130 when interrupted. ctrl-c, SIGTERM, SIGHUP or SIGQUIT releases the
+running tasks; a second signal kills their commands. If the run is killed, its supervisor ends
+the commands.";
+
+/// What follows a failed attempt of a command unless the options or its line say otherwise.
+pub(super) const DEFAULT_RETRY: Retry = Retry::Abandoned;
+
+/// The most commands that a node runs at once.
+const MOST_JOBS: u32 = 1_000_000;
+
+fn jobs(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
+        _ => Err(format!("{text} is not from 1 to {MOST_JOBS}")),
+    }
+}
+
+/// The options of `run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A file of lines, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(super) file: PathBuf,
+
+    /// Run this command for each line: {} is the line, or it is added at the end
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) each: Option<String>,
+
+    /// Run the command of --each with sh, which gets the line as "$1"; {} outside of quotes is "$1"
+    #[arg(long, requires = "each")]
+    pub(super) shell: bool,
+
+    /// The lines of --each end with NUL instead of a line break
+    #[arg(short = '0', long, requires = "each")]
+    pub(super) null: bool,
+
+    /// How many commands run at once, from 1 [default: one per core]
+    #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
+        value_parser = jobs)]
+    pub(super) jobs: u32,
+
+    /// The name of the batch: a later run with this name continues it; also the tasks' label
+    /// 'batch' [default: made of the file and the command]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(super) batch: Option<String>,
+
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes',
+    /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
+    /// too [default: abandoned: a command that fails has failed; one whose worker died is run
+    /// again]
+    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
+    pub(super) retry: Option<Retry>,
+
+    #[command(flatten)]
+    pub(super) env: EnvArgs,
+
+    /// The time limit of one attempt
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
+    pub(super) timeout: Option<Duration>,
+
+    /// Run tasks again that failed or were killed in an earlier run
+    #[arg(long)]
+    pub(super) retry_failed: bool,
+
+    /// Run all lines again whose tasks ended in an earlier run. Unfinished tasks of an earlier run
+    /// continue
+    #[arg(long)]
+    pub(super) again: bool,
+
+    /// A file that the command reads; {} is the line. A task whose file changed since it ended runs
+    /// again. Without this option, a line that is the name of a file is its own input; --inputs ''
+    /// turns that off
+    #[arg(long, value_name = "FILE", requires = "each")]
+    pub(super) inputs: Vec<String>,
+
+    /// Stop at the first failure
+    #[arg(long)]
+    pub(super) fail_fast: bool,
+
+    /// Skip invalid lines, and begin before the input has ended
+    #[arg(long)]
+    pub(super) keep_going: bool,
+
+    /// Print the whole output (standard output and standard error) of each task when it has ended,
+    /// also of tasks that had completed before
+    #[arg(long)]
+    pub(super) print_output: bool,
+
+    /// Print lines as they come, each with the task's id in front
+    #[arg(long, requires = "print_output")]
+    pub(super) prefix: bool,
+
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+fn attempt_timeout(text: &str) -> Result<Duration, String> {
+    match parse::duration(text)? {
+        Duration::ZERO => Err(format!(
+            "'{text}' is no time; give a longer one, or leave it out for no limit"
+        )),
+        timeout => Ok(timeout),
+    }
+}

@@ -1,0 +1,169 @@
+//! The options of `windlass submit`, and the tasks that they describe.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use windlass::{Invalid, NewTask, store::Submit};
+
+use super::super::steer::after;
+use crate::{
+    env_args::EnvArgs,
+    exec,
+    exit::Failure,
+    input,
+    line::TaskLine,
+    output::Output,
+    parse::{duration, label, priority, time},
+    plain,
+    waiting::WaitArgs,
+};
+
+/// The tasks to submit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass submit exec --id backup-7 --props '{\"command\":\"tar\",\"args\":[\"czf\",\"/tmp/home.tgz\",\"home\"]}'
+  windlass submit report --props @report.json --in 2h --label team=billing --priority 5
+  windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
+  windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
+pub(crate) struct Args {
+    /// The kind of the task: which handler runs it
+    #[arg(value_name = "KIND", required_unless_present_any = ["kind", "lines"])]
+    pub(super) kind_given: Option<String>,
+
+    /// The same; with --lines the kind of lines without one
+    #[arg(long, value_name = "KIND", conflicts_with = "kind_given")]
+    pub(super) kind: Option<String>,
+
+    /// Its id: 1 to 256 bytes of printable text without '/'; a UUID by default
+    #[arg(long, value_name = "ID", conflicts_with = "lines")]
+    pub(super) id: Option<String>,
+
+    /// The input of the handler: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    pub(super) props: Option<String>,
+
+    /// Start at this time (RFC 3339), not before
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "wait_in")]
+    pub(super) start_at: Option<Timestamp>,
+
+    /// Start this long from now, not before: 90s, 15m, 1h30m, 7d
+    #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    pub(super) wait_in: Option<Duration>,
+
+    /// Tasks with a higher priority are claimed first; 0 by default
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
+    pub(super) priority: Option<i32>,
+
+    /// A label
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    pub(super) labels: Vec<(String, String)>,
+
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes'
+    /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
+    /// worker died is followed by another) or JSON, such as
+    /// {"policy":"exponential","attempts":5,"cap":"10m"}
+    #[arg(long, value_name = "POLICY")]
+    pub(super) retry: Option<String>,
+
+    #[command(flatten)]
+    pub(super) env: EnvArgs,
+
+    /// Accept an existing task with this id and the same kind and props as submitted (spaces and
+    /// the order of names in the props do not matter)
+    #[arg(long)]
+    pub(crate) idempotent: bool,
+
+    /// Replace an ended task with this id
+    #[arg(long, conflicts_with = "idempotent")]
+    pub(crate) replace: bool,
+
+    /// Read tasks as JSON lines from this file, or - for standard input; the other options are
+    /// defaults of the lines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<String>,
+
+    /// Continue after an invalid line
+    #[arg(long, requires = "lines")]
+    pub(crate) keep_going: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    /// Whether the hint to shells was given.
+    #[arg(skip)]
+    pub(super) hinted: AtomicBool,
+}
+
+impl Args {
+    /// The task of the options.
+    pub(super) fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
+        let props = self.props.as_deref().map(|p| input::json("props", p));
+        let retry = self
+            .retry
+            .as_deref()
+            .map(|text| exec::read_retry(text).map_err(|e| Invalid::new("retry", e)));
+        let start_at = match self.wait_in {
+            Some(wait) => Some(after(now, wait, "--in")?),
+            None => self.start_at,
+        };
+        Ok(TaskLine {
+            id: self.id.clone(),
+            kind: self.kind_given.clone().or_else(|| self.kind.clone()),
+            props: props.transpose()?.unwrap_or_default(),
+            start_at,
+            priority: self.priority,
+            labels: self.labels.iter().cloned().collect(),
+            retry: retry.transpose()?,
+        })
+    }
+
+    /// The task, ready to be submitted.
+    pub(super) fn submit(&self, task: NewTask, out: &Output) -> Result<Submit, Invalid> {
+        let task = if self.idempotent {
+            task.idempotent()
+        } else {
+            task
+        };
+        let task = if self.replace {
+            task.replace_finished()
+        } else {
+            task
+        };
+        let mut submit = task.build()?;
+        if submit.task.kind.as_str() != exec::KIND {
+            if self.env.is_empty() {
+                return Ok(submit);
+            }
+            let reason = format!(
+                "is for commands, which tasks of kind '{}' are not; leave it out",
+                submit.task.kind
+            );
+            return Err(Invalid::new("--env-file or --env-from", reason));
+        }
+        if !self.env.is_empty() {
+            let mut props: Map<String, Value> = plain::from_str(submit.task.props.as_str())
+                .map_err(|e| Invalid::new("props", e))?;
+            self.env.add_to(&mut props)?;
+            submit.task.props = Value::Object(props).into();
+        }
+        // Invalid props of a command are an error now, not a failed task later.
+        let props = exec::Props::parse(&submit.task.props)?;
+        let words = props.args.iter().filter_map(exec::Word::as_text);
+        if !props.is_shell
+            && let Some(word) = exec::operators::among(words)
+            && !self.hinted.swap(true, Ordering::Relaxed)
+        {
+            out.note(format!(
+                "note: '{word}' is an argument of '{}': no shell reads it; put the line into 'shell' \
+                 instead of 'command' to have one",
+                props.program
+            ));
+        }
+        Ok(submit)
+    }
+}

@@ -1,0 +1,32 @@
+//! What both processes agree on: the variable, the signals and the clock.
+
+use std::io;
+
+use nix::sys::signal::{SigSet, Signal};
+
+/// The variable that marks the worker: the supervisor's process id, and the numbers of the pipe from
+/// it and of the pipe to it.
+pub(super) const MARK: &str = "WINDLASS_SUPERVISOR";
+
+/// The signals that are passed on.
+const PASSED: [Signal; 4] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// The signals that the supervisor reads instead of being interrupted by them.
+pub(super) fn mask() -> SigSet {
+    let mut mask = SigSet::empty();
+    PASSED.iter().for_each(|signal| mask.add(*signal));
+    mask.add(Signal::SIGCHLD);
+    mask
+}
+
+/// The time on the clock that both processes share, in milliseconds.
+pub(super) fn now() -> io::Result<i64> {
+    use nix::time::{ClockId, clock_gettime};
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
+    Ok(time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000)
+}

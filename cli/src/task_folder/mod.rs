@@ -1,0 +1,9 @@
+//! The folder names of tasks on this machine, and whether their tasks still need them.
+
+mod fate;
+mod name;
+
+pub(crate) use self::{
+    fate::Fate,
+    name::{encode, task_folder},
+};
