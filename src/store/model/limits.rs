@@ -1,12 +1,12 @@
 //! [`Limits`]: what a store takes.
 
-/// What a store takes at the most.
+/// The limits of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a task's props, data and result together: 1 MiB by default.
     pub max_bytes: usize,
-    /// How many commands one write takes the outcomes of: 500 by default, on etcd a quarter of
-    /// `--max-txn-ops` and 40 at the most.
+    /// How many outcomes of commands one write holds: 500 by default, on etcd a quarter of
+    /// `--max-txn-ops`, at most 40.
     pub max_outcomes: usize,
 }
 

@@ -313,6 +313,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
     let page = Page { after: 0, limit: 0 };
     let newest = kit.history("over").await.last().expect("a change").seq;
     let beyond = newest + (1 << 40);
+    let unknown = NodeCommandId(beyond);
     let large = Json::new("result", &"x".repeat(registry.limits().max_bytes)).unwrap();
     let large_bytes = large.len() + 4;
     let result = Some(large);
@@ -365,10 +366,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
             "node 'nowhere' does not exist".into(),
         ),
         (
-            registry
-                .node_outcome(NodeCommandId(beyond))
-                .await
-                .unwrap_err(),
+            registry.node_outcome(unknown).await.unwrap_err(),
             format!("node command '{beyond}' does not exist"),
         ),
         (
