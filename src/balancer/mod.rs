@@ -1,10 +1,10 @@
-//! Balancers: whether this node takes a task, and which of its tasks it releases.
+//! Balancers: whether this node takes a task, and which of its tasks it gives back.
 //!
-//! A balancer is a pure decision over a view of the cluster. It never waits and makes no call: everything it
-//! uses is in the view, which is at most a few seconds old. Parked tasks have no owner, so no sleeping task
-//! is ever moved.
+//! A balancer is a pure decision over a view of the cluster. It never waits and never asks anybody:
+//! what it may know is in the view, which is a few seconds old at the most. Parked tasks belong to
+//! nobody, so nothing that sleeps is ever moved.
 //!
-//! | balancer | takes | releases |
+//! | balancer | takes | gives back |
 //! |---|---|---|
 //! | [`Greedy`] | everything there is room for (the default) | nothing |
 //! | [`Fair`] | no more than its share while others have room | what is over 120 % of the average |
@@ -85,7 +85,7 @@ pub struct Peer {
     pub data_versions: DataVersions,
     /// It takes only tasks that have all of these labels.
     pub labels: Labels,
-    /// The most handlers that it runs at once.
+    /// How many handlers it runs at once at the most.
     pub slots: u32,
     /// How many claims it holds.
     pub claims: u64,
@@ -147,7 +147,7 @@ pub struct Cluster<'a> {
     pub others: &'a [Peer],
 }
 
-/// Decides whether this node takes a task and which it releases.
+/// Decides whether this node takes a task and which it gives back.
 ///
 /// # Duties of an implementation
 ///
@@ -194,7 +194,7 @@ pub trait Balancer: Send + Sync + Debug {
     }
 }
 
-/// Takes every task that it has room for, and releases none.
+/// Takes everything there is room for, and gives nothing back.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Greedy;
 

@@ -133,7 +133,7 @@ impl Client {
         Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
-    /// Sends a command to a task. Returns the id of the command, which waits while no node has the task, and
+    /// Sends a command to a task; answers its id. The command waits while nobody has the task, and
     /// ends in exactly one outcome.
     ///
     /// # Errors
@@ -188,12 +188,12 @@ impl Client {
         self.command(task, Command::Sleep { until }).await
     }
 
-    /// Sends a command to many tasks. Returns the ids of the commands in the order of the tasks. One
+    /// Sends a command to many tasks; answers the ids of the commands in the order of the tasks. One
     /// that fails does not touch the others.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the command itself is wrong. The result of each task holds its own error.
+    /// [`Error::Invalid`] when the command itself is wrong; those of single tasks are in the answer.
     pub async fn command_many(
         &self,
         tasks: &[TaskId],
@@ -300,7 +300,7 @@ impl Client {
         only(self.store.registry().delete(vec![name(id)?]).await)
     }
 
-    /// Starts an ended task again: a new incarnation, attempts from 0, with its last data.
+    /// Starts an ended task anew: a new incarnation, attempts from 0, with the data it had.
     ///
     /// # Errors
     ///
@@ -352,7 +352,7 @@ impl Client {
         registry.send_node(&name(node)?, command).await
     }
 
-    /// Returns the answer of a node to a command; `None` while the command waits.
+    /// What a node answered; `None` while it has not.
     ///
     /// # Errors
     ///

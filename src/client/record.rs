@@ -4,7 +4,7 @@ use windlass_statemachine::{StateKind, Task, TaskState};
 
 use crate::store::{Error, TaskRecord};
 
-/// A task that has ended, with its result or its errors.
+/// A task that has ended, with what came of it.
 #[derive(Debug, Clone)]
 pub struct Done {
     /// The task.

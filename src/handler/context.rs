@@ -268,7 +268,7 @@ impl TaskContext {
         self.parts.attempt
     }
 
-    /// Returns how often an operator has retried the task: 0 before the first retry.
+    /// How often the task was started anew by a retry: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
         self.parts.incarnation
     }
@@ -307,7 +307,7 @@ impl TaskContext {
         Ok(())
     }
 
-    /// Waits until the handler should stop, and returns the reason. From then on it returns at once.
+    /// Resolves when the handler should stop, and says why. It stays resolved.
     pub async fn stop_requested(&self) -> Stop {
         self.parts.heard.stop_requested().await
     }
@@ -322,14 +322,14 @@ impl TaskContext {
         Commands::new(self.parts.heard.clone())
     }
 
-    /// Returns the number of the claim, to guard writes to other systems: such a system refuses a number
-    /// that is smaller than the greatest it has received.
+    /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses
+    /// a number that is smaller than the greatest it has seen.
     pub fn fence(&self) -> Fence {
         self.parts.fence
     }
 
-    /// Returns how long the node's lease still holds, by the node's monotonic clock. Each renewal extends
-    /// it. Zero: stop, another node may have the task.
+    /// How long the node's lease certainly still holds, by the node's own monotonic clock. It grows
+    /// again with every renewal. Zero: stop, another node may have the task.
     pub fn lease_left(&self) -> Duration {
         self.parts
             .lease_until
@@ -337,7 +337,7 @@ impl TaskContext {
             .saturating_duration_since(Instant::now())
     }
 
-    /// Sets the progress: a fraction from 0 to 1 (or `None` when that is not known), and a
+    /// Says how far the work is: a fraction from 0 to 1 (or `None` when that is not known), and a
     /// text. It is shown live and kept with the next write; it costs no write of its own.
     pub fn set_progress(&self, fraction: impl Into<Option<f64>>, text: impl Into<String>) {
         let fraction = fraction

@@ -18,14 +18,14 @@ use windlass_statemachine::{Command, Message, StopReason, machine::Signal};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// The task received a command that a running handler has to stop for.
+    /// Somebody sent the task a command that a running handler has to make room for.
     Command(Command),
-    /// The node releases the task, or has lost its claim.
+    /// The node wants to give the task back, or has lost it.
     Node(StopReason),
 }
 
 impl Stop {
-    /// Returns the message that follows the request: the one of the command, or a release.
+    /// The message that does what is asked: the command's own, or a release.
     pub fn message(&self) -> Message {
         match self {
             Self::Command(command) => command.to_message(),

@@ -142,7 +142,7 @@ impl Builder {
         self
     }
 
-    /// Sets the balancer, which decides whether this node takes a task and which it releases: by default
+    /// What decides whether this node takes a task and which it gives back: by default
     /// [`Greedy`].
     pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
         self.balancer = Arc::new(balancer);
@@ -156,7 +156,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a task may sleep and keep its claim: 10 s by default. A longer sleep releases it.
+    /// A task that sleeps for longer than this gives its claim back: 10 s by default.
     pub fn park_after(mut self, wait: Duration) -> Self {
         self.config.park_after = wait;
         self

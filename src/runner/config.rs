@@ -44,7 +44,7 @@ impl Default for KindConfig {
 }
 
 impl KindConfig {
-    /// Sets how many handlers of this kind run at once on this node: by default as many as its slots.
+    /// At most so many handlers of this kind at once on this node; the node's own limit by default.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
@@ -59,7 +59,7 @@ impl KindConfig {
         self
     }
 
-    /// Sets the retry policy of tasks that carry none of their own: [`Retry`]'s default otherwise.
+    /// What follows a failed attempt, for tasks that carry no policy of their own.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);
@@ -114,7 +114,7 @@ impl KindConfig {
 /// How many quick runs in a row may change nothing before the machine slows the handler down.
 const IDLE_RUNS: u32 = 100;
 
-/// A task that sleeps for longer than this releases its claim, by default.
+/// A task that sleeps for longer than this gives its claim back, by default.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);
 
 /// The numbers of a node.

@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub lease: Option<u64>,
     /// It claims nothing until it is unfrozen.
     pub frozen: bool,
-    /// It releases every task.
+    /// It gives everything back.
     pub draining: bool,
     /// It has seen the whole list of tasks.
     pub listed: bool,

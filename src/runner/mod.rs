@@ -47,7 +47,7 @@ pub const REPORTS: &str = "windlass::node";
 ///
 /// 1. [`Runner::builder`] names the node and its handlers; [`Builder::start`] joins the namespace.
 /// 2. The node lists the tasks, then watches: whatever is due and has room is claimed and run.
-/// 3. [`shutdown`](Self::shutdown) releases every task and leaves.
+/// 3. [`shutdown`](Self::shutdown) gives everything back and leaves.
 ///
 /// # Guarantees
 ///
@@ -142,9 +142,9 @@ impl Runner {
         self.tell(Control::Unfreeze);
     }
 
-    /// Claims nothing more and releases every task; returns when the node is empty. It stays, and
+    /// Claims nothing more and gives everything back; returns when the node is empty. It stays, and
     /// [`unfreeze`](Self::unfreeze) makes it work again; when that comes before the node is empty,
-    /// this returns at once ([`snapshot`](Self::snapshot) lists the remaining tasks).
+    /// this returns at once ([`snapshot`](Self::snapshot) tells what the node has).
     pub async fn drain(&self) {
         let (tx, rx) = oneshot::channel();
         self.tell(Control::Drain(tx));
@@ -152,16 +152,16 @@ impl Runner {
         let _ = rx.await;
     }
 
-    /// Stops: claims nothing more, asks every handler to release its task, aborts those that have not
-    /// returned within their grace, ends the lease. Returns when the lease is ended.
+    /// Stops: claims nothing more, asks every handler to give its task back, aborts those that have
+    /// not within their grace, ends the lease. Returns when all that is done.
     pub async fn shutdown(mut self) {
         self.tell(Control::Shutdown);
         self.wait().await;
     }
 
-    /// Stops at once: aborts every handler, releases its task as it was last persisted, and ends the lease.
-    /// Waits at most about ten seconds for a store that does not answer: the remaining tasks become
-    /// claimable when the lease expires.
+    /// Stops at once: every handler is aborted, its task is given back as it was last persisted,
+    /// and the lease is ended. When the store does not answer, it is not waited for longer than about
+    /// ten seconds: what is not given back by then is free when the lease has ended.
     pub async fn abort(mut self) {
         self.tell(Control::Abort);
         self.wait().await;

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A stream of batches of events. It ends only when the lease is gone; a fault of the store is
-/// retried inside (with backoff), and [`Event::Reset`] follows if an event may have been missed.
+/// overcome inside (with backoff), and tells [`Event::Reset`] if something may have been missed.
 pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 
 /// Leases, claims, the watch and commits of one namespace.
@@ -117,7 +117,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     `data_versions::a_replacement_begins_with_the_first`, `data_versions::a_move_keeps_them`.
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
-    /// Returns the limits of the store: bytes of a task, outcomes of a write.
+    /// What it takes at the most.
     fn limits(&self) -> Limits;
 
     /// Registers a node and grants it a lease.
@@ -127,22 +127,22 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::AlreadyExists`] when a live node has that name.
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error>;
 
-    /// Renews the lease for its TTL from now, and records the status of the node.
+    /// Renews the lease for its TTL from now, and records what the node tells.
     ///
     /// # Errors
     ///
     /// [`Error::Fenced`] when the lease has ended: join again.
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error>;
 
-    /// Ends the lease: its remaining claims are released (not abandoned), and the node leaves the
-    /// namespace. Leaving a lease that has ended is no error.
+    /// Ends the lease: claims that it still has are given back (not abandoned) and the node is
+    /// gone. Leaving a lease that has ended is no error.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`].
     async fn leave(&self, lease: &Lease) -> Result<(), Error>;
 
-    /// Lists every live task of these kinds (`None`: of all), then reports changes. First
+    /// Lists every live task of these kinds (`None`: of all), then tells what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
     /// Of a task that this lease has claimed only its commands and its end are reported after the list:
     /// the answer of [`claim`](Self::claim) has reported the rest.
@@ -153,8 +153,8 @@ pub trait Coordinator: Send + Sync + 'static {
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error>;
 
     /// Claims tasks: those that are live, unclaimed, and due or commanded. `None` for one that is
-    /// not (any more): the watch reports its present state. A task that this lease has claimed already
-    /// is claimed again, with a new fence: this resolves a claim whose answer was lost.
+    /// not (any more): the watch tells what it is now. A task that this lease has claimed already
+    /// is claimed anew, with a new fence: that is how an unknown outcome is resolved.
     ///
     /// The state is changed by [`TaskState::claimed`](windlass_statemachine::TaskState::claimed) in the
     /// same step.

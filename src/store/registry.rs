@@ -109,7 +109,7 @@ pub trait Registry: Send + Sync + 'static {
         None
     }
 
-    /// Returns the limits of the store: bytes of a task, outcomes of a write.
+    /// What it takes at the most.
     fn limits(&self) -> Limits;
 
     /// The identity of this namespace: 16 to 64 lower-case letters and digits, which can stand in
@@ -205,7 +205,7 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn nodes(&self) -> Result<Vec<NodeRecord>, Error>;
 
-    /// Sends a command to a node. Returns its number.
+    /// Sends a command to a node; answers its order.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ pub trait Registry: Send + Sync + 'static {
         command: NodeCommand,
     ) -> Result<NodeCommandId, Error>;
 
-    /// Returns the answer of a node to this command; `None` while the command waits.
+    /// What a node answered to the command of this order; `None` while it waits.
     ///
     /// # Errors
     ///

@@ -37,8 +37,8 @@ pub struct TaskView {
     pub commanded: bool,
 }
 
-/// An event of a watch. Events are level-triggered: each states the present condition, so a duplicate, or
-/// the last one alone, has the same effect as all of them.
+/// What a watch tells. Events are levels, not edges: each says how things are now, so seeing one
+/// twice, or only the last of several, makes no difference.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
@@ -69,10 +69,9 @@ pub enum Event {
         /// The commands, in order.
         commands: Vec<QueuedCommand>,
     },
-    /// A command for this node, which answers it with
-    /// [`acknowledge`](super::super::Coordinator::acknowledge).
+    /// A command for this node; to be answered with `acknowledge`.
     Node(QueuedNodeCommand),
-    /// Another node joined, left, or reported another status: `peers` returns it. A store that would have
-    /// to poll for it sends none; nodes call `peers` every few seconds anyway.
+    /// Another node came, went, or reported something new: `peers` returns it. A store that
+    /// cannot tell at no cost does not: nodes ask now and then all the same.
     Peers,
 }

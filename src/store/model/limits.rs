@@ -1,12 +1,12 @@
 //! [`Limits`]: what a store takes.
 
-/// The limits of a store.
+/// What a store takes at the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a task's props, data and result together: 1 MiB by default.
     pub max_bytes: usize,
-    /// How many outcomes of commands one write holds: 500 by default, on etcd a quarter of
-    /// `--max-txn-ops`, at most 40.
+    /// How many commands one write takes the outcomes of: 500 by default, on etcd a quarter of
+    /// `--max-txn-ops` and 40 at the most.
     pub max_outcomes: usize,
 }
 

@@ -57,18 +57,18 @@ impl NodeSpec {
     }
 }
 
-/// The status that a node reports with every renewal.
+/// What a node tells with every renewal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// It claims and balances nothing.
     pub frozen: bool,
-    /// It releases every task and claims none.
+    /// It gives everything back and claims nothing.
     pub draining: bool,
     /// How many handlers run on it.
     pub running: u32,
 }
 
-/// A node's lease. Its claims are attached to it, and end with it.
+/// A node's lease. Its claims hang on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The store's number for it; never used twice.
@@ -90,9 +90,9 @@ pub enum NodeCommand {
     Unfreeze,
     /// Balance now.
     Balance,
-    /// Freeze, release every task, and stay.
+    /// Freeze, give every task back, and stay.
     Drain,
-    /// Release this task.
+    /// Give this task back.
     StopTask {
         /// Which.
         task: TaskId,
