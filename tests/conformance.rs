@@ -5,7 +5,7 @@
     reason = "a harness that fails should fail its test"
 )]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use windlass::{
     TaskId, async_trait,
@@ -88,6 +88,10 @@ impl<H: Harness> Harness for Split<H> {
         Some(store.with_state_store(self.states.clone()))
     }
 
+    fn short_lease(&self) -> Duration {
+        self.inner.short_lease()
+    }
+
     async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
         self.states.damage(task, "{");
         true
@@ -120,7 +124,10 @@ impl StateHarness for States {
 /// A SQLite file of its own for each store.
 #[cfg(feature = "sqlite")]
 mod sqlite_file {
-    use std::sync::{Arc, Mutex};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
     use rusqlite::Connection;
     use tempfile::TempDir;
@@ -179,6 +186,11 @@ mod sqlite_file {
         async fn reopen(&self, store: Store) -> Option<Store> {
             drop(store);
             Some(open(&self.path()).await)
+        }
+
+        /// A busy machine makes a few calls in a second of real time, each a sync of the file.
+        fn short_lease(&self) -> Duration {
+            Duration::from_secs(1)
         }
 
         async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {

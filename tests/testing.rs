@@ -45,7 +45,7 @@ async fn claim(store: &Store, lease: &Lease) -> Result<bool, Error> {
     answers.into_iter().next().unwrap().map(|c| c.is_some())
 }
 
-/// Reads on until the task is told to be nobody's.
+/// Reads events until the task is reported without an owner.
 async fn unclaimed(events: &mut EventStream) {
     loop {
         let batch = events.next().await.unwrap();
@@ -56,9 +56,9 @@ async fn unclaimed(events: &mut EventStream) {
     }
 }
 
-/// Nothing but the watch is at work, and the lost lease is told within a second of its end.
+/// Only the watch runs, and it reports the lost lease within a second of its end.
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_told_in_paused_time() {
+async fn a_lost_lease_is_reported_in_paused_time() {
     let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
     let clock = Arc::new(TokioClock::new(start));
     let store = memory(clock.clone());
@@ -69,7 +69,7 @@ async fn a_lost_lease_is_told_in_paused_time() {
     let mut events = store.coordinator().watch(&survivor, None).await.unwrap();
     unclaimed(&mut events).await;
     let waited = clock.now().duration_since(start).as_secs_f64();
-    assert!((15.0..16.0).contains(&waited), "told after {waited} s");
+    assert!((15.0..16.0).contains(&waited), "reported after {waited} s");
 }
 
 /// A clock that is moved by hand moves leases, and a watch notices.
@@ -100,7 +100,7 @@ async fn a_clock_that_is_moved_ends_leases() {
     assert!(claim(&store, &survivor).await.unwrap());
 }
 
-/// A watch that nobody reads any more costs nothing, and the others go on.
+/// A dropped watch costs nothing, and the others go on.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_is_forgotten() {
     let store = Store::open("memory:").await.unwrap();

@@ -176,7 +176,7 @@ impl From<store::Error> for Failure {
             }
             store::Error::AlreadyExists { .. } | store::Error::AlreadyFinished(_) => Self::No(text),
             store::Error::Corrupt { .. } => {
-                text.push_str("; `windlass retry` reads it again or starts it anew, and what it cannot read either \
+                text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \
                      can only be deleted: `windlass delete`");
                 Self::No(text)
             }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_trying_again_mends_is_told_at_once() {
+    async fn an_error_that_no_retry_fixes_is_reported_at_once() {
         let asked = Cell::new(0);
         let ask = || {
             asked.set(asked.get() + 1);

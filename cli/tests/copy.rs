@@ -56,7 +56,7 @@ fn a_copy_is_the_same_and_can_be_made_again() {
 }
 
 #[test]
-fn another_task_is_told_and_replaced_only_when_asked() {
+fn another_task_is_reported_and_replaced_only_when_asked() {
     let place = filled();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let other = ["--store", "sqlite:t.db", "submit", "other", "--id", "b"];
@@ -95,7 +95,7 @@ fn a_copy_into_memory_is_refused() {
 }
 
 #[test]
-fn nobody_may_work_meanwhile() {
+fn no_node_may_work_meanwhile() {
     let place = filled();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let worker = place.start(&["worker", "--name", "busy"]);
@@ -129,7 +129,7 @@ fn nobody_may_work_meanwhile() {
 }
 
 #[test]
-fn what_has_gone_on_in_the_target_is_told_apart_from_another_task() {
+fn a_copy_that_has_changed_since_is_not_called_another_task() {
     let place = filled();
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     ok(&place, &copy, 0);
@@ -192,7 +192,7 @@ fn an_empty_source_is_a_mistake_and_makes_no_file() {
 }
 
 #[test]
-fn the_doctor_tells_programs_that_a_store_cannot_be_opened() {
+fn the_doctor_reports_a_store_that_cannot_be_opened_as_json() {
     let place = Place::new();
     place.write(
         "no.db",

@@ -118,7 +118,7 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
 }
 
 #[test]
-fn malformed_lines_are_told_by_number_and_nothing_is_run() {
+fn malformed_lines_are_reported_by_number_and_nothing_is_run() {
     let place = Place::new();
     let lines = "{\"id\":\"good\",\"command\":\"true\"}\n\n{\"command\":\n{\"kommand\":\"x\"}\n\
                  {\"id\":\"a/b\",\"command\":\"x\"}\n{\"command\":\"x\",\"timeout\":\"soon\"}\n\
@@ -159,7 +159,7 @@ fn malformed_lines_are_told_by_number_and_nothing_is_run() {
 }
 
 #[test]
-fn a_name_that_is_no_text_is_told_by_line() {
+fn a_name_that_is_not_utf8_is_reported_by_line() {
     let place = Place::new();
     let (code, _, err) = place.run_with(&["run", "--each", "ls"], b"good\nb\xffd\n");
     assert_eq!(code, 2);
@@ -324,7 +324,7 @@ fn attempts_and_timeouts_are_as_asked() {
 }
 
 #[test]
-fn an_interrupt_gives_back_what_runs_and_another_run_goes_on() {
+fn an_interrupt_releases_running_tasks_and_another_run_goes_on() {
     let place = Place::new();
     place.write("lines", "1\n2\n3\n");
     let each = "echo $$ > pid-{}.new; mv pid-{}.new pid-{}; [ -e go ] || sleep 600";
@@ -380,7 +380,7 @@ fn a_second_interrupt_kills() {
 }
 
 #[test]
-fn what_waits_for_others_is_told() {
+fn tasks_that_no_worker_takes_are_reported() {
     let place = Place::new();
     let lines = "{\"id\":\"m\",\"kind\":\"mail\"}\n{\"id\":\"c\",\"command\":\"true\"}\n";
     let (code, out, _) = place.run_with(&["run", "-o", "json"], lines.as_bytes());
@@ -429,7 +429,7 @@ fn a_task_of_another_batch_is_not_taken() {
 }
 
 #[test]
-fn wrong_options_are_told() {
+fn wrong_options_are_reported() {
     let place = Place::new();
     for (args, says) in [
         (

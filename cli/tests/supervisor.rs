@@ -139,17 +139,7 @@ fn a_supervisor_that_is_killed_stops_its_worker_and_the_commands() {
     until_gone(&[pid]);
     // What left the group belongs to another process then.
     until_gone(&pids[..2]);
-    let task = place.get("t");
-    assert_eq!(
-        (&task["state"], &task["attempts"]),
-        (&"runnable".into(), &0.into()),
-        "{task}"
-    );
-    assert_eq!(
-        place.run(&["nodes", "-o", "json"]).1,
-        "[]\n",
-        "the node has left"
-    );
+    place.assert_released("t");
     let _ = kill(Pid::from_raw(pids[2]), Signal::SIGKILL);
 }
 

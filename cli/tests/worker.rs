@@ -81,17 +81,7 @@ fn sigterm_gives_every_task_back() {
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait(), Some(0));
     until_gone(&pids);
-    let task = place.get("t");
-    assert_eq!(
-        (&task["state"], &task["attempts"]),
-        (&"runnable".into(), &0.into()),
-        "{task}"
-    );
-    assert_eq!(
-        place.run(&["nodes", "-o", "json"]).1,
-        "[]\n",
-        "the node has left"
-    );
+    place.assert_released("t");
 }
 
 #[test]

@@ -9,9 +9,9 @@ use crate::store::TaskView;
 /// others have room. The average is that of the nodes that claim, have room, and fit the kind and
 /// labels of the task.
 ///
-/// It does not flap: what it gives back brings the node down to the threshold, not to the average,
+/// It does not flap: a release brings the node down to the threshold, not to the average,
 /// so that no other node comes above it by taking it; and of what is over, only a part chosen at
-/// random between half and all is given back at a time, so that nodes that see the same picture do
+/// random between half and all is released at a time, so that nodes that see the same picture do
 /// not all overdo it. What no other node could take stays, however much there is of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Fair {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_are_given_back() {
+    fn the_youngest_are_released() {
         let node = peer("me", 4);
         let cluster = Cluster {
             me: &node,
@@ -161,7 +161,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         /// However the work lies, a few rounds bring everybody to the threshold, nothing moves any
-        /// more then, and nobody ever gives back so much that it comes below the average.
+        /// more then, and no node ever releases so much that it comes below the average.
         #[test]
         fn it_comes_to_rest(
             mut claims in proptest::collection::vec(0u64..200, 2..8),
@@ -185,7 +185,7 @@ mod tests {
                     claims[at] -= back as u64;
                     prop_assert!(back == 0 || claims[at] as f64 >= average);
                     moved += back;
-                    // Whoever has the least takes what is free.
+                    // The node with the fewest tasks takes a free one.
                     for _ in 0..back {
                         let least = (0..claims.len()).min_by_key(|n| claims[*n]).unwrap();
                         claims[least] += 1;

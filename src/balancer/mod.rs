@@ -1,10 +1,10 @@
-//! Balancers: whether this node takes a task, and which of its tasks it gives back.
+//! Balancers: whether this node takes a task, and which of its tasks it releases.
 //!
-//! A balancer is a pure decision over a view of the cluster. It never waits and never asks anybody:
-//! what it may know is in the view, which is a few seconds old at the most. Parked tasks belong to
-//! nobody, so nothing that sleeps is ever moved.
+//! A balancer is a pure decision over a view of the cluster. It does not wait and does no I/O:
+//! the view holds all that it may know, and is at most a few seconds old. No node has a parked task, so
+//! no parked task is ever moved.
 //!
-//! | balancer | takes | gives back |
+//! | balancer | takes | releases |
 //! |---|---|---|
 //! | [`Greedy`] | everything there is room for (the default) | nothing |
 //! | [`Fair`] | no more than its share while others have room | what is over 120 % of the average |
@@ -147,7 +147,7 @@ pub struct Cluster<'a> {
     pub others: &'a [Peer],
 }
 
-/// Decides whether this node takes a task and which it gives back.
+/// Decides whether this node takes a task, and which of its tasks it releases.
 ///
 /// # Duties of an implementation
 ///
@@ -173,28 +173,28 @@ pub struct Cluster<'a> {
 /// ```
 pub trait Balancer: Send + Sync + Debug {
     /// Whether this node takes the task now. A task that it does not take is asked for again after a
-    /// moment, as long as nobody has taken it.
+    /// moment, until a node has taken it.
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
         let _ = (cluster, task);
         true
     }
 
-    /// Which of the tasks that run here are given back now. It is asked every few seconds, and when
+    /// Returns the tasks that run here and are released now. It is asked every few seconds, and when
     /// an operator sends `balance`. `jitter` is a random number from 0 to 1.
     ///
     /// `mine` are those, oldest claim first, that another node could take: one that claims and has
     /// room, with the task's kind and labels. What only this node can run would come back to it, and
-    /// begin anew. While this node knows of no other, `mine` are all that run here.
+    /// begin again. While this node knows of no other, `mine` are all that run here.
     ///
     /// Tasks that different nodes could take are asked about one group after the other, until a group
-    /// gives something back: `cluster.others` are the nodes that could take all of `mine`.
+    /// releases a task: `cluster.others` are the nodes that could take all of `mine`.
     fn gives_back(&self, cluster: &Cluster<'_>, mine: &[TaskId], jitter: f64) -> Vec<TaskId> {
         let _ = (cluster, mine, jitter);
         Vec::new()
     }
 }
 
-/// Takes everything there is room for, and gives nothing back.
+/// Takes every task that it has room for, and releases none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Greedy;
 

@@ -7,7 +7,7 @@ use super::{Cluster, Requirements};
 /// The rank of this node for a task among the nodes that could take it: how many would go first.
 ///
 /// It is rendezvous hashing: every node gives every task a number, and the greatest goes first. So
-/// the work spreads evenly, and a node that comes or goes changes the order of nobody else. Nodes
+/// the work spreads evenly, and a node that comes or goes does not change the order of the others. Nodes
 /// that are full, frozen, or may not take the task (its kind, its labels, the version of its data) do not
 /// count.
 ///

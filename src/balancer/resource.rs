@@ -46,13 +46,17 @@ pub struct Load;
 impl Probe for Load {
     fn percent(&self) -> Option<f64> {
         let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-        let load: f64 = text.split_whitespace().next()?.parse().ok()?;
         let cores = std::thread::available_parallelism().ok()?.get();
-        Some(100.0 * load / cores as f64)
+        used_cores(&text, cores)
     }
 }
 
-/// Takes nothing while a probe is above the claim limit, and gives one task back at a time while it
+fn used_cores(loadavg: &str, cores: usize) -> Option<f64> {
+    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    Some(100.0 * load / cores as f64)
+}
+
+/// Takes nothing while a probe is above the claim limit, and releases one task at a time while it
 /// is above the release limit and another node has room.
 ///
 /// # Example
@@ -68,20 +72,20 @@ pub struct Resource<P> {
     probe: P,
     claim_limit: f64,
     release_limit: f64,
-    /// The probe is read at most once for so many questions: a burst of claims costs one reading.
+    /// After how many questions the probe is read again: a burst of claims costs one reading.
     last: Mutex<(u32, Option<f64>)>,
 }
 
 const QUESTIONS: u32 = 64;
 
 impl<P: Probe> Resource<P> {
-    /// With limits in percent: above the first nothing is claimed, above the second something is
-    /// given back.
+    /// Sets the limits, in percent. Above the first the node claims no task, above the second it releases
+    /// one at a time.
     ///
     /// # Errors
     ///
     /// [`Invalid`] when a limit is not above 0, or the release limit is below the claim limit (the
-    /// node would give back what it has just taken).
+    /// node would release the task that it has just taken).
     pub fn new(probe: P, claim_limit: f64, release_limit: f64) -> Result<Self, Invalid> {
         if claim_limit.is_nan() || claim_limit <= 0.0 {
             let reason = format!("{claim_limit} is not above 0 percent");
@@ -99,12 +103,12 @@ impl<P: Probe> Resource<P> {
         })
     }
 
-    fn read(&self, anew: bool) -> f64 {
+    fn read(&self, again: bool) -> f64 {
         let mut last = self
             .last
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if anew || last.0 == 0 {
+        if again || last.0 == 0 {
             *last = (QUESTIONS, self.probe.percent());
         }
         last.0 -= 1;
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_below_one_limit_and_gives_back_above_the_other() {
+    fn it_takes_below_one_limit_and_releases_above_the_other() {
         let task = task();
         let (me, others) = (peer("me", 3), [peer("b", 0)]);
         let cluster = Cluster {
@@ -176,7 +180,7 @@ mod tests {
         };
         assert!(
             full.gives_back(&alone, &mine, 0.5).is_empty(),
-            "nobody has room"
+            "no node has room"
         );
     }
 
@@ -193,8 +197,11 @@ mod tests {
             balancer.gives_back(&cluster, &mine, 0.5).len()
         };
         assert_eq!((back(90.0), back(90.1)), (0, 1));
-        let below = |used| Resource::new(Fixed(used), 70.0, 90.0).unwrap().read(false) < 70.0;
-        assert!(below(69.9) && !below(70.0));
+        let takes = |used| {
+            let balancer = Resource::new(Fixed(used), 70.0, 90.0).unwrap();
+            balancer.takes(&cluster, &task())
+        };
+        assert!(takes(69.9) && !takes(70.0));
     }
 
     #[test]
@@ -234,5 +241,12 @@ mod tests {
         let text = "MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:    250 kB\n";
         assert_eq!(used_memory(text), Some(75.0));
         assert_eq!(used_memory("nonsense"), None);
+        assert_eq!(used_memory("MemTotal: 0 kB\nMemAvailable: 0 kB\n"), None);
+    }
+
+    #[test]
+    fn the_load_of_the_last_minute_is_shared_by_the_cores() {
+        assert_eq!(used_cores("3.00 2.00 1.00 1/100 4711\n", 4), Some(75.0));
+        assert_eq!(used_cores("", 4), None);
     }
 }

@@ -3,93 +3,62 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, CommandId, Invalid, StateKind, TaskId, TaskState};
+use windlass_statemachine::{Command, Invalid, StateKind, TaskId};
 
 use super::Client;
-use crate::store::{Error, Filter, Page, SendCommand, TaskRecord};
+use crate::store::{Error, Filter, Page, TaskRecord};
 
-/// What bulk calls did: how many tasks, and which failed.
+/// The result of a bulk call.
 #[derive(Debug, Default)]
 pub struct Bulk {
-    /// For how many tasks it was done.
+    /// The number of tasks for which the call succeeded.
     pub done: u64,
-    /// For which it was not, and why.
+    /// The tasks for which it failed, and why.
     pub failed: Vec<(TaskId, Error)>,
 }
 
-/// How many tasks a bulk call handles at a time.
+/// The number of tasks that a bulk call handles at a time.
 const CHUNK: u32 = 1000;
 
 impl Client {
-    /// Sends a command to every live task that is meant. Tasks that end meanwhile are left out.
+    /// Sends a command to every live matching task. Skips tasks that have ended.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Unavailable`] while listing; those of single tasks are in the
-    /// answer.
+    /// [`Error::Invalid`], [`Error::Unavailable`] while listing; the result has the errors of single
+    /// tasks.
     pub async fn command_all(&self, filter: &Filter, command: Command) -> Result<Bulk, Error> {
         command.check(self.store.clock().now())?;
-        let registry = self.store.registry().clone();
-        self.each(
-            filter,
-            |record| !is_ended(record),
-            |ids| {
-                let registry = registry.clone();
-                let sends: Result<Vec<SendCommand>, Invalid> = ids
-                    .iter()
-                    .map(|task| {
-                        let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-                        Ok(SendCommand {
-                            task: task.clone(),
-                            id,
-                            command: command.clone(),
-                        })
-                    })
-                    .collect();
-                async move {
-                    match sends {
-                        Ok(sends) => {
-                            let answers = registry.send(sends).await;
-                            answers.into_iter().map(|a| a.map(drop)).collect()
-                        }
-                        Err(e) => ids.iter().map(|_| Err(e.clone().into())).collect(),
-                    }
-                }
-            },
-        )
-        .await
+        let (client, command) = (self, &command);
+        let send = |ids: Vec<TaskId>| async move {
+            match client.command_many(&ids, command.clone()).await {
+                Ok(sent) => sent.into_iter().map(|sent| sent.map(drop)).collect(),
+                Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
+            }
+        };
+        self.each(filter, |record| !is_ended(record), send).await
     }
 
-    /// Deletes every task that is meant.
+    /// Deletes every matching task.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] while listing; those of single tasks are in the answer.
+    /// [`Error::Unavailable`] while listing; the result has the errors of single tasks.
     pub async fn delete_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry().clone();
-        self.each(
-            filter,
-            |_| true,
-            |ids| {
-                let registry = registry.clone();
-                async move { registry.delete(ids).await }
-            },
-        )
-        .await
+        let registry = self.store.registry();
+        let delete = |ids| async move { registry.delete(ids).await };
+        self.each(filter, |_| true, delete).await
     }
 
-    /// Starts every ended task that is meant anew; those that live are left out.
+    /// Retries every matching task that has ended or is quarantined. Skips live tasks.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] while listing; those of single tasks are in the answer.
+    /// [`Error::Unavailable`] while listing; the result has the errors of single tasks.
     pub async fn retry_all(&self, filter: &Filter) -> Result<Bulk, Error> {
-        let registry = self.store.registry().clone();
-        self.each(filter, is_ended, |ids| {
-            let registry = registry.clone();
-            async move { registry.retry(ids).await }
-        })
-        .await
+        let registry = self.store.registry();
+        let retry = |ids| async move { registry.retry(ids).await };
+        self.each(filter, is_ended, retry).await
     }
 
     async fn each<F, Fut>(
@@ -130,8 +99,8 @@ impl Client {
         }
     }
 
-    /// Deletes what ended longer than `age` ago in one of `states` (empty: any terminal state);
-    /// answers how many tasks.
+    /// Deletes the tasks that ended longer than `age` ago in one of `states` (empty: any terminal state),
+    /// and returns their number.
     ///
     /// # Errors
     ///
@@ -162,9 +131,7 @@ impl Client {
 }
 
 fn is_ended(record: &TaskRecord) -> bool {
-    // A quarantined one is retried too.
-    record
-        .state
-        .as_ref()
-        .map_or(true, |state: &TaskState| state.code().is_terminal())
+    // A retry starts a quarantined task too.
+    let state = record.state.as_ref();
+    state.map_or(true, |state| state.code().is_terminal())
 }

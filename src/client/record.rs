@@ -4,7 +4,7 @@ use windlass_statemachine::{StateKind, Task, TaskState};
 
 use crate::store::{Error, TaskRecord};
 
-/// A task that has ended, with what came of it.
+/// A task that has ended, with its last state.
 #[derive(Debug, Clone)]
 pub struct Done {
     /// The task.

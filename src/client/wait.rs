@@ -1,4 +1,4 @@
-//! Waiting: for a task to end, for a command's outcome, for many tasks to come to rest.
+//! Waits for the end of a task, for the outcome of a command, and until no task matches a filter.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -12,13 +12,14 @@ use windlass_statemachine::{CommandId, Invalid, Outcome, StateKind, TaskId};
 use super::{Client, Done, Waiting, name, waiting::Reporter};
 use crate::store::{Change, ChangeKind, ChangeStream, Error, Filter, Page, TaskRecord};
 
-/// Should a change be missed (a pruned history, a broken stream), the wait looks again after this.
+/// After this time a wait reads the store again, in case a change was missed (a pruned history, a broken
+/// stream).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How long it is from one look for a matching task to the next, at least.
+/// The least time between two searches for a matching task.
 const LOOK_APART: Duration = Duration::from_millis(50);
 
-/// A store that is down for a moment is asked again, for some seconds.
+/// Retries calls to an unavailable store for some seconds.
 struct Retries {
     wait: Duration,
 }
@@ -32,7 +33,7 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Waits before the next try; the error itself when trying again is of no use (any more).
+    /// Waits before the next try. Returns the error when it is not retryable, or after some seconds.
     async fn after(&mut self, error: Error) -> Result<(), Error> {
         if !error.is_retryable() || self.wait > LOOK_AGAIN {
             return Err(error);
@@ -43,8 +44,8 @@ impl Retries {
     }
 }
 
-/// Waits for a change that matters, or until it is time to look again; false when the stream is of
-/// no use any more.
+/// Waits for a change that matters, or until it is time to read again. Returns `false` when the stream
+/// has ended.
 async fn next(changes: &mut ChangeStream, matters: &impl Fn(&Change) -> bool) -> bool {
     let mut again = std::pin::pin!(sleep(LOOK_AGAIN));
     loop {
@@ -60,8 +61,8 @@ async fn next(changes: &mut ChangeStream, matters: &impl Fn(&Change) -> bool) ->
 }
 
 impl Client {
-    /// Asks again after every change that `matters`, until there is an answer. The changes are
-    /// followed from before the first look, so that nothing falls between the two.
+    /// Calls `look` after every change that `matters`, until it returns an answer. Follows the changes
+    /// from before the first call, so that no change is missed.
     async fn until<T, Fut>(
         &self,
         matters: impl Fn(&Change) -> bool,
@@ -200,20 +201,18 @@ impl Client {
         self.until_none(|| self.first(filter)).await
     }
 
-    /// Looks for a task until there is none; each time after the one that was found has changed.
+    /// Calls `look` until it finds no task, each time after the found task has changed.
     async fn until_none<Fut>(&self, look: impl Fn() -> Fut) -> Result<(), Error>
     where
         Fut: Future<Output = Result<Option<TaskId>, Error>>,
     {
         let found: Mutex<Option<TaskId>> = Mutex::default();
         let found = || found.lock().unwrap_or_else(PoisonError::into_inner);
-        let matters = |change: &Change| {
-            let of_it = found().as_ref() == Some(&change.task);
-            of_it && ends_a_wait(&change.what)
-        };
+        let matters =
+            |change: &Change| found().as_ref() == Some(&change.task) && ends_a_wait(&change.what);
         let (found, look) = (&found, &look);
         self.until(matters, || async move {
-            // A task that changes all the time is not looked for each time.
+            // A task that changes all the time must not cause a search for each change.
             if found().is_some() {
                 sleep(LOOK_APART).await;
             }
@@ -231,7 +230,7 @@ impl Client {
         Ok(found.into_iter().next().map(|record| record.task.id))
     }
 
-    /// A matching task that is runnable, in fault or claimed.
+    /// Returns a matching task that is runnable, in fault or claimed.
     async fn busy(&self, filter: &Filter) -> Result<Option<TaskId>, Error> {
         let with = |codes: &[StateKind]| {
             let asked = |code: &StateKind| filter.states.is_empty() || filter.states.contains(code);
@@ -274,7 +273,7 @@ const LIVE: [StateKind; 4] = [
     StateKind::Fault,
 ];
 
-/// Whether a task may match no more after this.
+/// Returns whether a task may stop matching with this change.
 fn ends_a_wait(what: &ChangeKind) -> bool {
     !matches!(
         what,
@@ -282,7 +281,7 @@ fn ends_a_wait(what: &ChangeKind) -> bool {
     )
 }
 
-/// A task that has ended, or is quarantined, with its end; `None` while it is live.
+/// Returns the end of a task; `None` while it is live.
 fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
     match &record.state {
         Ok(state) if !state.code().is_terminal() => Ok(None),
@@ -290,7 +289,7 @@ fn ended(record: TaskRecord) -> Result<Option<Done>, Error> {
     }
 }
 
-/// Whether there may be something to report of a task that is waited for.
+/// Returns whether a wait may have something to report after this change.
 fn may_report(what: &ChangeKind) -> bool {
     !matches!(
         what,

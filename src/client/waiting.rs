@@ -1,4 +1,4 @@
-//! [`Waiting`]: what [`Client::wait_with`](super::Client::wait_with) reports of a task that has not
+//! [`Waiting`]: a report of [`Client::wait_with`](super::Client::wait_with) about a task that has not
 //! ended.
 
 use std::fmt;
@@ -28,10 +28,10 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Reports what is new with each look at the task.
+/// Reports changes of a task from one look at it to the next.
 pub(super) struct Reporter<F> {
     report: F,
-    /// How many errors the task had when it was looked at last; `None` before the first look.
+    /// The number of errors at the last look; `None` before the first look.
     errors: Option<u64>,
     waits: Option<WaitReason>,
 }
@@ -45,8 +45,8 @@ impl<F: FnMut(Waiting)> Reporter<F> {
         }
     }
 
-    /// Reports the failed attempts that are new, and why no node runs the task if that has changed.
-    /// The first look reports the attempts that have failed in a row, not what was before them.
+    /// Reports new failed attempts, and the reason why no node runs the task if it has changed. The first
+    /// look reports the latest attempts that failed in a row.
     pub(super) fn look(&mut self, record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) {
         let Ok(state) = &record.state else { return };
         let total = state.errors.total();

@@ -62,7 +62,7 @@ impl WaitReason {
         Self::for_room(record, state, nodes).err()
     }
 
-    /// `Ok` when a node may take the task and has room for it.
+    /// Returns `Ok` when a node may take the task and has room for it.
     fn for_room(record: &TaskRecord, state: &TaskState, nodes: &[NodeRecord]) -> Result<(), Self> {
         let task = &record.task;
         let handles = |n: &NodeRecord| {
@@ -89,7 +89,7 @@ impl WaitReason {
     }
 }
 
-/// Those of the nodes that may; when none may, the names of all.
+/// Returns the nodes that pass the test; if none does, returns the names of all as an error.
 fn narrowed(
     nodes: Vec<&NodeRecord>,
     may: impl Fn(&NodeRecord) -> bool,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_told_and_none_when_there_is_room() {
+    fn every_reason_is_returned_and_none_when_there_is_room() {
         let task = record();
         assert_eq!(why(&task, &[]), Some(WaitReason::NoNode));
         let mut other_kind = node("o");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_task_waits_for_nobody_unless_it_is_commanded() {
+    fn a_parked_task_waits_only_when_it_is_commanded() {
         let mut task = record();
         task.state.as_mut().unwrap().status = TaskStatus::Paused;
         assert_eq!(why(&task, &[]), None);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_does_not_live_is_told() {
+    fn a_dead_owner_is_reported() {
         let mut task = record();
         task.node = Some("n".parse().unwrap());
         assert_eq!(why(&task, &[node("n")]), None);

@@ -268,7 +268,7 @@ impl TaskContext {
         self.parts.attempt
     }
 
-    /// How often the task was started anew by a retry: 0 for the first time.
+    /// How often a retry has started the task again: 0 for the first time.
     pub fn incarnation(&self) -> u32 {
         self.parts.incarnation
     }

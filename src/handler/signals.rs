@@ -18,14 +18,14 @@ use windlass_statemachine::{Command, Message, StopReason, machine::Signal};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
-    /// Somebody sent the task a command that a running handler has to make room for.
+    /// A command that a running handler has to stop for was sent to the task.
     Command(Command),
-    /// The node wants to give the task back, or has lost it.
+    /// The node releases the task, or has lost it.
     Node(StopReason),
 }
 
 impl Stop {
-    /// The message that does what is asked: the command's own, or a release.
+    /// Returns the message that does what the stop asks for: that of the command, or a release.
     pub fn message(&self) -> Message {
         match self {
             Self::Command(command) => command.to_message(),
@@ -56,7 +56,7 @@ impl Signals {
         )
     }
 
-    pub(crate) fn tell(&self, signal: Signal) {
+    pub(crate) fn deliver(&self, signal: Signal) {
         self.0.send_modify(|reported| match signal {
             Signal::Command(command) => {
                 if command.aborts() && reported.stop.is_none() {
@@ -64,7 +64,7 @@ impl Signals {
                 }
                 reported.commands.push(command);
             }
-            // A lost claim stands above everything that was asked before.
+            // A lost claim replaces every earlier stop.
             Signal::Stop(reason) if reported.stop.is_none() || reason == StopReason::LeaseLost => {
                 reported.stop = Some(Stop::Node(reason));
             }

@@ -14,20 +14,20 @@ use tracing::{debug, warn};
 use windlass_statemachine::{Invalid, Kind, NodeName, task::Labels};
 
 use super::{
-    Runner,
     config::{KindConfig, NodeConfig, check_slots},
-    engine::{Engine, KindEntry, Parts},
+    engine::{Engine, Parts},
     input::In,
+    kinds::{KindEntry, Kinds},
     lease::{self, Keeper, Wanted},
     maintain,
+    node::Runner,
 };
 use crate::{
     balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
     store::{
-        Coordinator, DataVersions, Error, NodeSpec, NodeStatus, Store,
-        model::data_versions::check_data_version,
+        Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
     },
 };
 
@@ -72,9 +72,10 @@ impl std::fmt::Debug for Builder {
     }
 }
 
-impl Builder {
-    pub(super) fn new(store: &Store) -> Self {
-        Self {
+impl Runner {
+    /// Returns a builder of a node on this store.
+    pub fn builder(store: &Store) -> Builder {
+        Builder {
             store: store.clone(),
             name: None,
             config: NodeConfig::default(),
@@ -84,7 +85,9 @@ impl Builder {
             balancer: Arc::new(Greedy),
         }
     }
+}
 
+impl Builder {
     /// The node's name, unique in the namespace. By default one that no other process has.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -142,21 +145,21 @@ impl Builder {
         self
     }
 
-    /// What decides whether this node takes a task and which it gives back: by default
-    /// [`Greedy`].
+    /// Decides whether this node takes a task, and which tasks it releases for others: [`Greedy`] by
+    /// default.
     pub fn balancer(mut self, balancer: impl Balancer + 'static) -> Self {
         self.balancer = Arc::new(balancer);
         self
     }
 
-    /// How long the node may be unheard of before its tasks are others': 15 s by default, from
-    /// 200 ms (for tests; 5 s is the least that is sensible otherwise) to 1 h.
+    /// How long the node's claims stand without a renewal; then other nodes take its tasks. 15 s by
+    /// default, from 200 ms (for tests; use at least 5 s otherwise) to 1 h.
     pub fn lease_ttl(mut self, ttl: Duration) -> Self {
         self.config.lease_ttl = ttl;
         self
     }
 
-    /// A task that sleeps for longer than this gives its claim back: 10 s by default.
+    /// A task that sleeps for longer than this releases its claim: 10 s by default.
     pub fn park_after(mut self, wait: Duration) -> Self {
         self.config.park_after = wait;
         self
@@ -169,14 +172,14 @@ impl Builder {
         self
     }
 
-    /// How long to wait for the name when a node that has it still counts as alive (this node's own
-    /// earlier life, after a crash): not at all by default.
+    /// How long to wait for the name while a node that has it counts as alive (an earlier process of this
+    /// node that has crashed, say): not at all by default.
     pub fn wait_for_name(mut self, wait: Duration) -> Self {
         self.config.name_wait = wait;
         self
     }
 
-    /// How long to go on trying to join while the store is unavailable (a file that another program
+    /// How long to try to join while the store is unavailable (a file that another program
     /// has locked, a cluster without a quorum): not at all by default.
     pub fn wait_for_store(mut self, wait: Duration) -> Self {
         self.config.store_wait = wait;
@@ -185,7 +188,7 @@ impl Builder {
 
     /// Whether failed attempts are written to standard error in a program that has never set a
     /// `tracing` subscriber: yes by default. A program with a subscriber gets them as events of the
-    /// level `WARN` instead, whatever it does with them.
+    /// level `WARN` instead.
     pub fn failures_to_stderr(mut self, write: bool) -> Self {
         self.config.failures_to_stderr = write;
         self
@@ -210,19 +213,12 @@ impl Builder {
         let node = NodeName::new(name.unwrap_or_else(default_name))
             .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
         let mut table = HashMap::new();
-        let mut data_versions = DataVersions::default();
         if let Some(default) = &default {
-            let version = default.config.writes_version();
-            check_data_version(version)?;
-            data_versions.set_others(version);
+            check_data_version(default.config.writes_version())?;
         }
         for (kind, entry) in kinds {
             let kind = Kind::new(kind)?;
-            let version = entry.config.writes_version();
-            check_data_version(version)?;
-            if version != data_versions.newest(&kind) {
-                data_versions.set(kind.clone(), version);
-            }
+            check_data_version(entry.config.writes_version())?;
             if let Some(slots) = entry.config.slots {
                 check_slots("slots of a kind", slots)?;
             }
@@ -236,11 +232,13 @@ impl Builder {
             return Err(Invalid::new("handler", reason).into());
         }
         let coordinator = store.coordinator().clone();
-        let mut listed: Vec<Kind> = table.keys().cloned().collect();
-        listed.sort();
+        let kinds = Kinds {
+            named: table,
+            default: default.map(Arc::new),
+        };
         let spec = NodeSpec {
-            kinds: default.is_none().then_some(listed),
-            data_versions: data_versions.clone(),
+            kinds: kinds.listed(),
+            data_versions: kinds.data_versions(),
             labels: selector.clone(),
             slots: config.slots,
             ..NodeSpec::new(node.clone())
@@ -268,9 +266,7 @@ impl Builder {
             clock: store.clock().clone(),
             node: node.clone(),
             config,
-            kinds: table,
-            default: default.map(Arc::new),
-            data_versions,
+            kinds,
             selector,
             balancer,
             until: until_rx.clone(),
@@ -334,10 +330,10 @@ async fn join(
                 return Err(StartError::NameTaken(spec.name.clone()));
             }
             Err(e) if e.is_retryable() && Instant::now() < store_until => {
-                warn!(node = %spec.name, error = %e, "cannot join yet; it goes on trying");
+                warn!(node = %spec.name, error = %e, "could not join; trying again");
                 sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(5));
-                // It may have joined all the same: the one that has the name is then itself.
+                // It may have joined all the same. Then the node that has the name is this one.
                 name_until = Instant::now() + config.name_wait;
             }
             Err(e) => return Err(e.into()),
@@ -358,21 +354,21 @@ async fn peers(
                     return;
                 }
             }
-            // What was known stays; the lease tells of a store that is in trouble.
-            Err(e) => debug!(error = %e, "cannot list the nodes"),
+            // The last known nodes stay. The lease reports a store that does not answer.
+            Err(e) => debug!(error = %e, "could not list the nodes"),
         }
         tokio::select! {
             () = sleep(PEERS_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
-            // Many changes at once are looked at once.
+            // Many changes at once are one reading.
             () = changed.notified() => sleep(PEERS_TOGETHER).await,
         }
     }
 }
 
-/// How long after a change they are looked at.
+/// How long after a change the nodes are read.
 const PEERS_TOGETHER: Duration = Duration::from_millis(10);
 
-/// How often a node looks who else is there, about.
+/// How often a node reads which other nodes there are, about.
 const PEERS_EVERY: Duration = Duration::from_secs(2);
 
 /// A name that no other node has: the process and a random part.

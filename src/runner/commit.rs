@@ -1,21 +1,21 @@
-//! Carrying writes to the store: until they are answered, or the lease that they hang on is gone.
+//! What follows from the store's answers to writes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use tokio::{
-    sync::{mpsc, watch},
-    time::sleep,
-};
-use tracing::warn;
 use windlass_statemachine::{
     TaskId,
     machine::{Input, StopReason},
 };
 
-use super::input::{In, SlotId};
-use crate::store::{Commit, Coordinator, Error};
+use super::input::SlotId;
+use crate::store::{Commit, Error};
 
-/// The input of the machine that follows from the store's answer to a write of this task.
+/// The first pause before writes are sent again, which doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Returns the input of the machine that follows from the store's answer to a write of this task.
 pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     match answer {
         Ok(()) => Input::Stored,
@@ -30,48 +30,142 @@ pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
     }
 }
 
-/// Sends one batch of writes and tells the engine of each. A write that the store could not take
-/// now is tried again; trying again is safe, because a store takes a write of the same claim and
-/// version once.
-pub(super) async fn carry(
-    coordinator: Arc<dyn Coordinator>,
-    mut batch: Vec<(SlotId, Commit)>,
-    lease: watch::Receiver<Option<u64>>,
-    to_engine: mpsc::UnboundedSender<In>,
-) {
-    let mut wait = Duration::from_millis(10);
-    let mut reported = false;
-    loop {
-        let commits = batch.iter().map(|(_, commit)| commit.clone()).collect();
-        let answers = coordinator.commit(commits).await;
-        let mut again = Vec::new();
-        let mut done = Vec::with_capacity(batch.len());
-        let current = *lease.borrow();
-        for ((slot, commit), answer) in batch.into_iter().zip(answers) {
+/// The final answers to writes.
+pub(super) type Answers = Vec<(SlotId, Result<(), Error>)>;
+
+/// Writes that go to the store in one call. Those that the store cannot take now are sent again, which
+/// is safe: a store applies a write of the same claim and version once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) writes: Vec<(SlotId, Commit)>,
+    /// How long the batch waits before it is sent.
+    pub(super) pause: Duration,
+    /// The pause before the next try, before jitter.
+    next_pause: Duration,
+    reported: bool,
+}
+
+/// A write that the store could not take for the first time.
+#[derive(Debug)]
+pub(super) struct Unavailable {
+    pub(super) task: TaskId,
+    pub(super) error: Error,
+}
+
+/// What follows from the answers to a batch.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    pub(super) done: Answers,
+    /// The writes that are sent again.
+    pub(super) again: Option<Batch>,
+    /// What to log, once for each batch.
+    pub(super) report: Option<Unavailable>,
+}
+
+impl Batch {
+    pub(super) fn new(writes: Vec<(SlotId, Commit)>) -> Self {
+        Self {
+            writes,
+            pause: Duration::ZERO,
+            next_pause: FIRST_PAUSE,
+            reported: false,
+        }
+    }
+
+    /// Sorts the answers. A write that the store could not take is sent again while its claim is attached
+    /// to the node's `lease`, and fenced otherwise. `jitter` is from 0 to 1.
+    pub(super) fn sort(
+        self,
+        answers: Vec<Result<(), Error>>,
+        lease: Option<u64>,
+        jitter: f64,
+    ) -> Sorted {
+        let mut sorted = Sorted::default();
+        let mut writes = Vec::new();
+        for ((slot, commit), answer) in self.writes.into_iter().zip(answers) {
             match answer {
-                Err(e) if e.is_retryable() => {
-                    if current == Some(commit.claim.lease) {
-                        if !reported {
-                            let task = &commit.claim.task;
-                            warn!(target: super::REPORTS, %task, error = %e, "a transition could not be stored; trying again");
-                            reported = true;
-                        }
-                        again.push((slot, commit));
-                    } else {
-                        done.push((slot, Err(Error::fenced(&commit.claim.task))));
+                Err(error) if error.is_retryable() => {
+                    let task = &commit.claim.task;
+                    if lease != Some(commit.claim.lease) {
+                        sorted.done.push((slot, Err(Error::fenced(task))));
+                        continue;
                     }
+                    if !self.reported && sorted.report.is_none() {
+                        let task = task.clone();
+                        sorted.report = Some(Unavailable { task, error });
+                    }
+                    writes.push((slot, commit));
                 }
-                answer => done.push((slot, answer)),
+                answer => sorted.done.push((slot, answer)),
             }
         }
-        if !done.is_empty() && to_engine.send(In::Committed(done)).is_err() {
-            return;
+        if !writes.is_empty() {
+            sorted.again = Some(Self {
+                writes,
+                pause: self.next_pause.mul_f64(0.5 + jitter / 2.0),
+                next_pause: (self.next_pause * 2).min(LONGEST_PAUSE),
+                reported: true,
+            });
         }
-        if again.is_empty() {
-            return;
+        sorted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::{Fence, TaskState, machine::Write};
+
+    use super::*;
+    use crate::store::Claim;
+
+    fn write(slot: SlotId, lease: u64) -> (SlotId, Commit) {
+        let claim = Claim {
+            task: format!("t{slot}").parse().unwrap(),
+            fence: Fence(1),
+            lease,
+            token: slot,
+        };
+        let write = Write::releasing(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
+        (slot, Commit { claim, write })
+    }
+
+    fn down() -> Result<(), Error> {
+        Err(Error::unavailable("commit", "the disk is slow"))
+    }
+
+    fn slots(sorted: &Sorted) -> Vec<SlotId> {
+        sorted.done.iter().map(|(slot, _)| *slot).collect()
+    }
+
+    #[test]
+    fn a_write_that_the_store_cannot_take_is_sent_again_and_the_others_are_done() {
+        let batch = Batch::new(vec![write(1, 7), write(2, 7), write(3, 7)]);
+        let sorted = batch.sort(vec![Ok(()), down(), down()], Some(7), 1.0);
+        assert_eq!(slots(&sorted), [1]);
+        assert_eq!(sorted.report.unwrap().task.as_str(), "t2");
+        let again = sorted.again.unwrap();
+        assert_eq!(again.pause, FIRST_PAUSE);
+        let sorted = again.sort(vec![down(), Ok(())], Some(7), 1.0);
+        assert_eq!(slots(&sorted), [3]);
+        assert!(sorted.report.is_none(), "a batch is reported once");
+        assert_eq!(sorted.again.unwrap().pause, FIRST_PAUSE * 2);
+    }
+
+    #[test]
+    fn a_write_of_a_lost_lease_is_fenced_instead() {
+        for lease in [None, Some(8)] {
+            let sorted = Batch::new(vec![write(1, 7)]).sort(vec![down()], lease, 0.5);
+            assert!(matches!(sorted.done[0].1, Err(Error::Fenced(_))));
+            assert!(sorted.again.is_none() && sorted.report.is_none());
         }
-        batch = again;
-        sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        wait = (wait * 2).min(Duration::from_secs(2));
+    }
+
+    #[test]
+    fn the_pause_grows_up_to_a_bound() {
+        let mut batch = Batch::new(vec![write(1, 7)]);
+        for _ in 0..20 {
+            batch = batch.sort(vec![down()], Some(7), 0.0).again.unwrap();
+        }
+        assert_eq!(batch.pause, LONGEST_PAUSE / 2, "half of it is jitter");
     }
 }

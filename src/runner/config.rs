@@ -32,7 +32,7 @@ pub struct KindConfig {
 }
 
 impl Default for KindConfig {
-    /// As many at once as the node allows, 30 s of grace, the default [`Retry`].
+    /// The limit of the node, 30 s of grace, the default [`Retry`].
     fn default() -> Self {
         Self {
             slots: None,
@@ -44,14 +44,14 @@ impl Default for KindConfig {
 }
 
 impl KindConfig {
-    /// At most so many handlers of this kind at once on this node; the node's own limit by default.
+    /// The most handlers of this kind that run at once on this node; the node's own limit by default.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
         self
     }
 
-    /// How long a handler may take to answer a command or a stop before it is aborted: 30 s by
+    /// How long a handler may take to return after a command or a stop, before it is aborted: 30 s by
     /// default.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
@@ -59,7 +59,7 @@ impl KindConfig {
         self
     }
 
-    /// What follows a failed attempt, for tasks that carry no policy of their own.
+    /// Decides what follows a failed attempt, for tasks without a policy of their own.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);
@@ -88,7 +88,7 @@ impl KindConfig {
         self.data_version.unwrap_or(FIRST_DATA_VERSION)
     }
 
-    /// The settings of the machine of a task of this kind.
+    /// Returns the settings of the machine of a task of this kind.
     pub(crate) fn machine(&self, task: &Task, limits: Limits, park_after: Duration) -> Config {
         let retry: Arc<dyn RetryPolicy> = match &task.retry {
             Some(own) => Arc::new(own.clone()),
@@ -105,7 +105,7 @@ impl KindConfig {
         }
     }
 
-    /// The limit that was set with [`slots`](Self::slots).
+    /// Returns the limit that was set with [`slots`](Self::slots).
     pub fn max_slots(&self) -> Option<u32> {
         self.slots
     }
@@ -114,7 +114,7 @@ impl KindConfig {
 /// How many quick runs in a row may change nothing before the machine slows the handler down.
 const IDLE_RUNS: u32 = 100;
 
-/// A task that sleeps for longer than this gives its claim back, by default.
+/// A task that sleeps for longer than this releases its claim, by default.
 pub(crate) const PARK_AFTER: Duration = Duration::from_secs(10);
 
 /// The numbers of a node.

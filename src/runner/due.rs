@@ -1,7 +1,7 @@
 //! [`DueIndex`]: every unclaimed task that this node could take, and when.
 //!
-//! A parked task is one entry here and nothing else: no claim, no async task, no timer, no watch.
-//! `benches/` holds it to 256 bytes each, all in.
+//! A parked task is one entry here: no claim, no async task, no timer, no watch. `benches/` checks that
+//! it takes at most 256 bytes.
 
 use std::{
     cmp::Reverse,
@@ -44,8 +44,8 @@ struct Entry {
     ready: bool,
 }
 
-/// One moment, by the clock and by the time that passes. Wake-ups follow the clock, which may be
-/// set; whatever is put off for a while does not.
+/// One moment, by the clock and by the time that passes. Wake-ups follow the clock, which may be set;
+/// tasks that are put off follow the time that passes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) clock: Timestamp,
@@ -105,7 +105,7 @@ impl DueIndex {
         self.by_id.len()
     }
 
-    /// How many are due or commanded now.
+    /// Returns how many tasks are due or commanded now.
     pub(crate) fn ready_len(&self) -> usize {
         self.ready.values().map(BTreeSet::len).sum()
     }
@@ -170,7 +170,7 @@ impl DueIndex {
 
     /// Records a task as it is now.
     pub(crate) fn upsert(&mut self, view: TaskView, now: Moment) {
-        // Only a wake-up is waited for. The due time of any other task is its place among the
+        // Only a sleeper waits for its due time. The due time of any other task is its place among the
         // claimable ones, and may come from a clock that is ahead of this one.
         let wait = match view.due {
             _ if view.commanded => i64::MIN,
@@ -181,7 +181,7 @@ impl DueIndex {
         self.insert(view, wait, false, now);
     }
 
-    /// Records a task that is left to others for a while, though it may be due.
+    /// Records a task that is deferred until a moment, though it may be due.
     pub(crate) fn put_off(&mut self, view: TaskView, until: Instant, now: Moment) {
         // Up to the end of the millisecond, as for a wake-up.
         let wait = self.passed(until).saturating_add(1);
@@ -247,7 +247,7 @@ impl DueIndex {
         }
     }
 
-    /// Forgets a task. One that is not known is no error.
+    /// Forgets a task, if it is known.
     pub(crate) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
         let at = self.find(id)?;
         self.remove_at(at)
@@ -288,7 +288,7 @@ impl DueIndex {
         })
     }
 
-    /// Moves what has become due to the ready ones, and returns how many.
+    /// Moves tasks that have become due to the ready ones, and returns how many.
     pub(crate) fn advance(&mut self, now: Moment) -> usize {
         let clock = now.clock.as_millisecond();
         let passed = self.passed(now.at);
@@ -332,7 +332,7 @@ impl DueIndex {
     }
 }
 
-/// Takes out the first of those whose time is reached.
+/// Takes out the first entry whose time is reached.
 fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
     let (due, _) = waiting.first()?;
     if *due > reached {

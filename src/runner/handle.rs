@@ -1,4 +1,4 @@
-//! What can be asked of a runner while it runs.
+//! Requests to a running node, and what it reports of itself.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -20,9 +20,9 @@ pub struct RunningTask {
     pub fence: Fence,
     /// Since when the handler runs, or the task is claimed.
     pub since: Timestamp,
-    /// Whether the handler runs (otherwise it sleeps for a short time, or is being stored).
+    /// Whether the handler runs (otherwise the task sleeps for a short time, or is being stored).
     pub running: bool,
-    /// How far the handler says it is.
+    /// The progress that the handler has reported.
     pub progress: Option<Progress>,
 }
 
@@ -33,17 +33,17 @@ pub struct Snapshot {
     pub node: NodeName,
     /// Its lease; `None` while it has none.
     pub lease: Option<u64>,
-    /// It claims nothing until it is unfrozen.
+    /// Whether it claims no task until it is unfrozen.
     pub frozen: bool,
-    /// It gives everything back.
+    /// It releases every task.
     pub draining: bool,
-    /// It has seen the whole list of tasks.
+    /// Whether it has seen the whole list of tasks.
     pub listed: bool,
     /// How many unclaimed tasks it knows of.
     pub parked: usize,
-    /// How many of them could be claimed now.
+    /// How many of these could be claimed now.
     pub ready: usize,
-    /// What it has claimed, longest running first.
+    /// The tasks that it has claimed, longest running first.
     pub tasks: Vec<RunningTask>,
 }
 

@@ -1,4 +1,4 @@
-//! What the engine awaits: the one enum that its helpers send.
+//! [`In`]: the inputs of the engine, sent by its helpers.
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -11,18 +11,45 @@ use crate::{
 /// One claimed task of this node; never used twice.
 pub(super) type SlotId = u64;
 
-/// What the engine awaits.
+/// An input of the engine.
 pub(super) enum In {
     Lease(LeaseEvent),
-    Events(u64, Vec<Event>, OwnedSemaphorePermit),
-    WatchEnded(u64, Option<Error>),
-    /// For which lease, which of the claims, and what became of each task.
-    Claimed(u64, u64, Vec<(TaskView, Result<Option<Claimed>, Error>)>),
-    Committed(Vec<(SlotId, Result<(), Error>)>),
-    Ended(SlotId, u64, Ended),
+    Events(Events),
+    WatchEnded(WatchEnded),
+    Claimed(ClaimAnswers),
+    Ended(RunEnded),
     Ask(SlotId, Ask),
     Control(Control),
     Nodes(Vec<NodeRecord>),
+}
+
+/// A batch of events of the watch with this number.
+pub(super) struct Events {
+    pub(super) epoch: u64,
+    pub(super) events: Vec<Event>,
+    /// Held until the engine has taken the batch.
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// The watch with this number has ended: by an error, or because its stream has ended.
+pub(super) struct WatchEnded {
+    pub(super) epoch: u64,
+    pub(super) why: Option<Error>,
+}
+
+/// The answers to one claim call.
+pub(super) struct ClaimAnswers {
+    pub(super) lease: u64,
+    pub(super) call: u64,
+    pub(super) answers: Vec<(TaskView, Result<Option<Claimed>, Error>)>,
+}
+
+/// A handler has ended.
+pub(super) struct RunEnded {
+    pub(super) slot: SlotId,
+    /// The number of the run.
+    pub(super) run: u64,
+    pub(super) ended: Ended,
 }
 
 /// What the lease reports to the engine.

@@ -2,7 +2,7 @@
 //!
 //! The node trusts its lease only until a deadline by its own monotonic clock: a margin before the
 //! store can let it end. When a renewal has not succeeded by then, the lease counts as lost here,
-//! whatever the store says later; the handlers are stopped before anybody else can have the tasks.
+//! whatever the store says later. The handlers are stopped before another node can have the tasks.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -31,13 +31,15 @@ pub(super) struct Keeper {
     pub(super) wanted: watch::Receiver<Wanted>,
 }
 
-/// How long before the store can let the lease end it counts as lost here.
-pub(super) fn margin(ttl: Duration) -> Duration {
+/// Returns how long before its end a node counts its lease as lost, and has stopped its handlers. A
+/// process that outlives a node, and ends the processes that the node has started, has at least this
+/// time for it.
+pub fn lease_margin(ttl: Duration) -> Duration {
     (ttl / 5).min(Duration::from_secs(3))
 }
 
-/// Joins once: the first join's errors are the caller's. When the answer took so long that little is
-/// left of the lease, it is renewed before it is used: one that counts as lost when it begins would
+/// Joins once, and returns any error to the caller. When the answer took so long that little is left of
+/// the lease, the lease is renewed before it is used: a lease that counts as lost when it begins would
 /// only keep the name taken until it ends.
 pub(super) async fn join(
     coordinator: &dyn Coordinator,
@@ -47,21 +49,21 @@ pub(super) async fn join(
     let asked = Instant::now();
     let lease = coordinator.join(spec, ttl).await?;
     if asked.elapsed() < ttl / 3 {
-        return Ok((lease, asked + ttl - margin(ttl)));
+        return Ok((lease, asked + ttl - lease_margin(ttl)));
     }
     let asked = Instant::now();
     let renewed = timeout(ttl / 3, coordinator.renew(&lease, &NodeStatus::default())).await;
     let failed = match renewed {
-        Ok(Ok(())) => return Ok((lease, asked + ttl - margin(ttl))),
+        Ok(Ok(())) => return Ok((lease, asked + ttl - lease_margin(ttl))),
         Ok(Err(e)) if e.is_retryable() => e,
-        // It had ended already; the next one may be quicker.
+        // The lease had ended already. The next join may be quicker.
         Ok(Err(_)) => Error::unavailable("join", "the answer came after the lease"),
         Err(_) => Error::unavailable(
             "join",
             "the answer came late, and the lease was not renewed",
         ),
     };
-    // If this does not come through, it ends by itself.
+    // If this call fails, the lease ends by itself.
     let _ = timeout(ttl / 3, coordinator.leave(&lease)).await;
     Err(failed)
 }
@@ -73,7 +75,7 @@ fn backoff(wait: &mut Duration, longest: Duration) -> Duration {
 }
 
 /// The interval at which the log repeats that a node cannot work.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl Keeper {
     pub(super) async fn run(mut self, first: (Lease, Instant)) {
@@ -106,7 +108,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the lease, or leaves it to its time when the store does not answer soon.
+    /// Ends the lease. When the store does not answer soon, the lease ends by itself.
     async fn leave(&self, lease: &Lease) {
         let left = timeout(self.last_wait(), self.coordinator.leave(lease)).await;
         let why = match left {
@@ -123,8 +125,8 @@ impl Keeper {
         (self.ttl / 3).min(Duration::from_secs(5))
     }
 
-    /// Resolves when the node is asked to leave. Other waiters keep their news.
-    fn told_to_leave(&self) -> impl Future<Output = ()> + use<> {
+    /// Resolves when the engine asks to leave. Leaves the change unseen for other waiters.
+    fn asked_to_leave(&self) -> impl Future<Output = ()> + use<> {
         let mut wanted = self.wanted.clone();
         async move {
             // An error means that the engine is gone.
@@ -159,14 +161,14 @@ impl Keeper {
             let renewed = timeout_at(until, self.coordinator.renew(lease, &status));
             let renewed = tokio::select! {
                 renewed = renewed => renewed,
-                () = self.told_to_leave() => return true,
+                () = self.asked_to_leave() => return true,
             };
             match renewed {
                 Ok(Ok(())) => {
-                    let renewed = asked + self.ttl - margin(self.ttl);
-                    // One that was answered after its time comes too late, also when the answer was
-                    // there before anybody looked (the process stood still): the engine may have
-                    // stopped the handlers already. Whoever looks first decides for both.
+                    let renewed = asked + self.ttl - lease_margin(self.ttl);
+                    // A renewal that is answered after the deadline is too late, also when the process
+                    // stood still and the answer was there before: the engine may have stopped the
+                    // handlers already. The first of keeper and engine that looks decides for both.
                     let in_time = self.until.send_if_modified(|until| {
                         let in_time = Instant::now() < *until;
                         if in_time {
@@ -192,9 +194,9 @@ impl Keeper {
                     return false;
                 }
                 Ok(Err(e @ Error::StoreGone(_))) => {
-                    // The node stops, and then tells this to leave.
+                    // The engine stops, and then asks the keeper to leave.
                     let _ = self.to_engine.send(In::Lease(LeaseEvent::StoreGone(e)));
-                    self.told_to_leave().await;
+                    self.asked_to_leave().await;
                     return true;
                 }
                 Ok(Err(e)) => {
@@ -224,8 +226,8 @@ impl Keeper {
             let mut joining = pin!(join(&*self.coordinator, &self.spec, self.ttl));
             let joined = tokio::select! {
                 joined = &mut joining => joined,
-                () = self.told_to_leave() => {
-                    // One that comes through yet would keep the name taken until it ends.
+                () = self.asked_to_leave() => {
+                    // A join that still succeeds would keep the name taken until its lease ends.
                     if let Ok(Ok((lease, _))) = timeout(self.last_wait(), joining).await {
                         self.leave(&lease).await;
                     }
@@ -242,9 +244,9 @@ impl Keeper {
                     return None;
                 }
                 Err(e) => {
-                    if reported.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+                    if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
                         error!(node = %self.spec.name, error = %e,
-                            "this node cannot work: it cannot join; it goes on trying");
+                            "could not join: this node does not work; trying again");
                         reported = Some(Instant::now());
                     }
                     let pause = backoff(&mut wait, Duration::from_secs(5));

@@ -1,17 +1,19 @@
-//! Pruning what is past its retention, now and then.
+//! Pruning finished tasks that are past their retention.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::MAINTAIN_EVERY;
 use crate::store::Coordinator;
+
+/// How often a node prunes at least.
+const MAINTAIN_EVERY: Duration = Duration::from_secs(3600);
 
 /// The least pause before a node prunes for the first time.
 const SOON: Duration = Duration::from_secs(30);
 
-/// When it is asked again of a store that had something to prune.
+/// The pause before a store that has pruned some tasks is asked to prune more.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often a node prunes: a task outlives a short retention by about a tenth of it.
@@ -21,8 +23,7 @@ fn every(retention: Option<Duration>) -> Duration {
     })
 }
 
-/// Prunes until it is dropped. The first time comes soon, at a moment that differs from node to
-/// node.
+/// Prunes until it is dropped. The first time comes soon, at a moment that differs between nodes.
 pub(super) async fn run(coordinator: Arc<dyn Coordinator>, retention: Option<Duration>) {
     let every = every(retention);
     let mut pause = every.min(SOON).mul_f64(1.0 + fastrand::f64());
@@ -36,14 +37,14 @@ pub(super) async fn run(coordinator: Arc<dyn Coordinator>, retention: Option<Dur
                     tasks,
                     "pruned finished tasks that were past their retention"
                 );
-                // A store does some at a time, so that others are served meanwhile.
+                // A store prunes some at a time, so that it serves other calls meanwhile.
                 pause = AGAIN;
             }
             Err(e) if e.is_retryable() => {
                 debug!(error = %e, "could not prune; trying again");
                 pause = Duration::from_secs(60);
             }
-            Err(e) => warn!(error = %e, "could not prune what is past its retention"),
+            Err(e) => warn!(error = %e, "could not prune tasks that are past their retention"),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct NodeFaults(HashMap<Kind, Fault>);
 
 #[derive(Debug)]
 struct Fault {
-    /// How often in a row it was met.
+    /// How often in a row the fault was met.
     times: u32,
     since: Instant,
     reported: Instant,
@@ -198,7 +198,7 @@ mod tests {
         assert!(faults.may_claim(&kind(), trial));
         faults.claims(&kind(), trial);
         assert!(!faults.may_claim(&kind(), trial));
-        // The claim came to nothing: another node has the task.
+        // The claim has failed: another node has the task.
         assert!(faults.may_claim(&kind(), trial + TRIAL));
     }
 
@@ -207,7 +207,7 @@ mod tests {
         for returns in [true, false] {
             let (mut faults, now) = (NodeFaults::default(), Instant::now());
             let trial = now + faults.met(&kind(), now, 1.0).wait;
-            // One that ran before proves nothing.
+            // A handler that started before the trial proves nothing.
             assert_eq!(faults.ran(&kind(), now, now), None);
             faults.claims(&kind(), trial);
             faults.starts(&kind(), trial);

@@ -20,8 +20,7 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Makes panics leave their place behind, for the error log of the task. The hook that was there
-/// before is called as before.
+/// Keeps the place of each panic, for the error log of the task. Calls the earlier hook as before.
 fn remember_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

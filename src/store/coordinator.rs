@@ -26,7 +26,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 /// 1. **One owner.** A task has at most one live claim. A fence is greater than that of every
 ///    earlier claim of the task, also across restarts and retries.
 ///    Cases: `fences::fences_only_grow`, `claims::a_claimed_task_is_not_claimed_again`,
-///    `claims::many_claimers_have_one_winner`, `claims::claiming_anew_answers_a_lost_claim`,
+///    `claims::many_claimers_have_one_winner`, `claims::claiming_again_returns_a_lost_claim`,
 ///    `claims::one_id_twice_is_claimed_twice`.
 /// 2. **Fenced writes.** [`commit`](Self::commit) compares claim and write in one atomic step: a
 ///    claim that is not the live one changes nothing and gets [`Error::Fenced`]. When the lease has
@@ -34,7 +34,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    Cases: `fences::a_stale_owner_changes_nothing`, `fences::a_claim_shuts_out_the_one_before`,
 ///    `fences::a_stale_end_does_not_end_a_later_task`,
 ///    `fences::writes_of_a_deleted_task_do_not_reach_the_next`,
-///    `fences::a_claim_that_was_given_back_is_gone`, `fences::a_claim_ends_with_its_lease`,
+///    `fences::a_released_claim_is_gone`, `fences::a_claim_ends_with_its_lease`,
 ///    `fences::a_forged_claim_is_fenced`, `effects::a_stale_owner_has_no_effects`.
 /// 3. **Durable.** What is acknowledged is durable (SQLite: synced; memory: for as long as the
 ///    process lives).
@@ -61,7 +61,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `commits::errors_and_counters_survive`, `commits::a_checkpoint_keeps_the_claim`.
 /// 7. **Ends.** A commit whose state is terminal removes the claim, and rejects, in the same step,
 ///    every command that waits and is not among its outcomes (reason: the task has ended).
-///    Cases: `commits::the_end_removes_the_claim`, `commands::the_end_rejects_what_waits`.
+///    Cases: `commits::the_end_removes_the_claim`, `commands::the_end_rejects_waiting_commands`.
 /// 8. **Claimable.** [`claim`](Self::claim) claims a task that is live, unclaimed, and due or
 ///    commanded, and no other. It returns all that a node needs to start the task.
 ///    Cases: `claims::a_runnable_task_is_claimed`, `claims::an_unknown_task_is_not_claimed`,
@@ -70,28 +70,28 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `claims::a_paused_task_is_claimed_when_it_is_commanded`,
 ///    `claims::a_commanded_sleeper_is_claimed_early`,
 ///    `claims::a_runnable_task_from_a_clock_ahead_runs_now`,
-///    `claims::a_task_that_was_given_back_is_claimed_by_another`,
+///    `claims::a_released_task_is_claimed_by_another`,
 ///    `claims::an_ended_lease_claims_nothing`.
 /// 9. **Nothing missed.** Every change that an [`Event`] reports reaches every watch that it
 ///    concerns, after the change is durable; the order of one task's events is that of its changes.
 ///    A task that is deleted and submitted again under its id is two tasks with
 ///    different orders: [`Event::Gone`] of the first reaches its owner also when the second is live by then,
 ///    or is of a kind that the watch does not list.
-///    Cases: `watch::it_lists_what_lives`, `watch::it_tells_only_its_kinds`,
-///    `watch::it_tells_of_new_tasks`, `watch::it_tells_of_claims_and_transitions`,
-///    `watch::it_tells_of_the_end`, `watch::it_tells_the_owner_of_a_deletion`,
-///    `watch::a_deleted_task_and_the_next_of_its_id_are_two`,
-///    `watch::an_owner_is_told_though_another_kind_has_the_id`,
-///    `watch::an_end_names_the_claims_that_are_over`, `watch::it_tells_of_commands`,
-///    `watch::a_new_watch_tells_waiting_commands`, `watch::the_last_state_is_told`,
-///    `watch::it_ends_with_the_lease`, `watch::a_long_list_is_whole`,
-///    `watch::a_second_watch_lists_what_came_between`.
+///    Cases: `watch::a_watch_begins_with_live_tasks`, `watch::only_watched_kinds_are_reported`,
+///    `watch::new_tasks_are_reported`, `watch::claims_and_transitions_are_reported`,
+///    `watch_ends::ends_are_reported`, `watch_ends::the_owner_is_notified_of_a_deletion`,
+///    `watch_ends::a_deleted_task_and_the_next_of_its_id_are_two`,
+///    `watch_ends::the_owner_is_notified_though_another_kind_has_the_id`,
+///    `watch_ends::an_end_names_the_claims_that_are_over`, `watch::commands_are_reported`,
+///    `watch::a_new_watch_reports_waiting_commands`, `watch::the_last_state_is_reported`,
+///    `watch::a_watch_ends_with_the_lease`, `watch::a_long_list_is_whole`,
+///    `watch::a_second_watch_lists_tasks_submitted_between`.
 /// 10. **Leases.** A name belongs to one live node. A lease lives for its TTL after the last renewal
 ///     and ends with [`leave`](Self::leave), which releases its claims. An ended lease is refused
 ///     with [`Error::Fenced`], and its number is not used again.
 ///     Cases: `leases::two_nodes_with_one_name_are_refused`,
 ///     `leases::the_name_of_a_lost_node_is_free`, `leases::renewing_keeps_the_lease`,
-///     `leases::an_ended_lease_is_gone`, `leases::leaving_gives_the_tasks_back`,
+///     `leases::an_ended_lease_is_gone`, `leases::leaving_releases_the_tasks`,
 ///     `leases::peers_are_live_nodes`.
 /// 11. **Lost leases.** When a lease ends without [`leave`](Self::leave), each of its claims is
 ///     removed, marked as abandoned for the next claim, and delivered to the watches, within a
@@ -99,7 +99,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     Cases: `leases::a_lost_node_abandons_its_tasks`, `leases::an_abandoned_claim_counts_once`.
 /// 12. **Node commands.** A command waits for its node, which gets it from the watch, and leaves the
 ///     queue when the node answers on its own lease. The first answer is kept for the sender.
-///     Cases: `watch::it_tells_of_node_commands`, `watch::an_answered_node_command_is_gone`,
+///     Cases: `watch::node_commands_are_reported`, `watch::an_answered_node_command_is_gone`,
 ///     `leases::node_commands_are_answered`, `leases::a_foreign_lease_answers_no_command`.
 /// 13. **Retention.** [`maintain`](Self::maintain) removes tasks that ended longer ago than the
 ///     retention, and no others.
@@ -107,7 +107,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 /// 14. **Unreadable records.** A task whose state or envelope cannot be read is quarantined: watches
 ///     deliver [`Event::Gone`], and [`claim`](Self::claim) returns [`Error::Corrupt`] once and
 ///     `None` later. It stays listed for operators. No other task is affected.
-///     Cases: `quarantine::it_does_not_stop_the_others`, `quarantine::watches_are_told`,
+///     Cases: `quarantine::it_does_not_stop_the_others`, `quarantine::watches_report_a_quarantine`,
 ///     `quarantine::an_unreadable_envelope_is_quarantined`.
 /// 15. **Data versions.** The version of a task's data
 ///     ([`TaskState::data_version`](windlass_statemachine::TaskState::data_version)) survives, and every

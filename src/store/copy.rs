@@ -1,28 +1,31 @@
-//! [`Copier`]: all tasks of one store into another.
+//! [`Copier`]: copies all tasks of one store into another.
+
+mod report;
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde::Serialize;
 use windlass_statemachine::{Invalid, Kind, StateKind, TaskId};
 
-use super::{Error, Exported, Store};
+pub use report::{Pair, Problem, Progress, Report};
 
-/// How many tasks are copied at a time.
+use super::{Error, Exported, NodeRecord, Store};
+
+/// The number of tasks that are copied in one call.
 const AT_ONCE: usize = 200;
 
 /// A copy from one store into another.
 ///
 /// # Flow
 ///
-/// 1. [`check`](Self::check): nobody works on either.
-/// 2. [`run`](Self::run): tasks come over in submit order, some hundreds at a time. What is there
-///    already and the same is left; so a copy that was interrupted is run again.
-/// 3. [`verify`](Self::verify): every task is read back from both and compared.
+/// 1. [`check`](Self::check): checks that no node works on either store.
+/// 2. [`run`](Self::run): copies the tasks in submit order, 200 at a time. Skips a task that the target
+///    has already, the same: so an interrupted copy is continued by running it again.
+/// 3. [`verify`](Self::verify): reads every task back from both stores and compares them.
 ///
 /// # Guarantees
 ///
-/// The source is not changed. The order of the tasks in the target is that of the source (one that
-/// is replaced goes to the end). Fences go on growing: see [`Exported`].
+/// The source is not changed. The tasks have the same order in the target as in the source, except that
+/// a replaced task goes to the end. Fences go on growing: see [`Exported`].
 ///
 /// # Example
 ///
@@ -45,77 +48,20 @@ pub struct Copier<'a> {
     dry_run: bool,
 }
 
-/// A task that was not copied, or differs, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Which.
-    pub id: TaskId,
-    /// In one line.
-    pub reason: String,
-}
-
-/// How many tasks of a kind and state there are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pair {
-    /// The kind.
-    pub kind: Kind,
-    /// The state.
-    pub state: StateKind,
-    /// In the source.
-    pub from: u64,
-    /// Of these in the target.
-    pub to: u64,
-}
-
-/// What came of a copy.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Report {
-    /// How many tasks the source has.
-    pub tasks: u64,
-    /// How many were copied (or would be).
-    pub copied: u64,
-    /// How many of these took the place of another one.
-    pub replaced: u64,
-    /// How many were there already, and the same.
-    pub same: u64,
-    /// Those that were not copied: unreadable, or not the same in the target.
-    pub left: Vec<Problem>,
-    /// How many tasks were read back from both and are the same; 0 before they were.
-    pub verified: u64,
-    /// Those that are not the same, or that this run has appended in another order.
-    pub wrong: Vec<Problem>,
-    /// How many changes the history of the source has.
-    pub history: u64,
-    /// How many of these the target keeps.
-    pub history_kept: u64,
-    /// Both by kind and state, of the tasks that were compared.
-    pub counts: Vec<Pair>,
-    #[serde(skip)]
-    ids: Vec<TaskId>,
-    /// Those whose place in the order of submits is not compared: this run has not appended them.
-    #[serde(skip)]
-    moved: HashSet<TaskId>,
-}
-
-impl Report {
-    /// Whether every task of the source is in the target, the same as there.
-    pub fn is_whole(&self) -> bool {
-        self.left.is_empty() && self.wrong.is_empty() && self.verified == self.tasks
-    }
-}
-
-fn left(id: &TaskId, reason: impl ToString) -> Problem {
-    let (id, reason) = (id.clone(), reason.to_string());
-    Problem { id, reason }
-}
-
-/// Why a task in the target is not the same as in the source.
+/// Returns why a task in the target is not the same as in the source.
 fn unlike(sent: &Exported, there: &Exported, what: &str) -> String {
     if sent.is_of_the_submit_of(there) {
         return format!("it was copied before, and has changed since (see its {what})");
     }
     format!("another task has its id in the target (see its {what})")
+}
+
+/// Returns the answer for one task. An error that a retry may fix ends the whole copy.
+fn settled(answer: Result<Exported, Error>) -> Result<Result<Exported, Error>, Error> {
+    match answer {
+        Err(error) if error.is_retryable() => Err(error),
+        answer => Ok(answer),
+    }
 }
 
 impl std::fmt::Debug for Copier<'_> {
@@ -128,7 +74,7 @@ impl std::fmt::Debug for Copier<'_> {
 }
 
 impl<'a> Copier<'a> {
-    /// A copy of `from` into `to`.
+    /// Prepares a copy of `from` into `to`.
     pub fn new(from: &'a Store, to: &'a Store) -> Self {
         Self {
             from,
@@ -138,29 +84,29 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// What is not the same in the target is replaced, also what was copied before and has gone on
-    /// there; otherwise it is left, and reported.
+    /// Replaces tasks that differ in the target, even those that were copied before and have changed
+    /// there since. By default such tasks are skipped and reported.
     #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self
     }
 
-    /// Nothing is written; the report says what would be.
+    /// Writes nothing; the report says what a copy would do. Off by default.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// Whether nobody works on either store: no node lives on the source unless it is frozen, none
-    /// lives on the target, and nothing is claimed.
+    /// Checks that no node works on either store: live nodes of the source are frozen or draining, the
+    /// target has no live node, and no task is claimed.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] (field `from` or `to`), naming the nodes; [`Error::Unavailable`].
     pub async fn check(&self) -> Result<(), Error> {
-        let names = |nodes: Vec<super::NodeRecord>| {
+        let names = |nodes: Vec<NodeRecord>| {
             let names: Vec<_> = nodes.iter().map(|n| n.spec.name.to_string()).collect();
             names.join(", ")
         };
@@ -180,14 +126,14 @@ impl<'a> Copier<'a> {
         }
         let mut claimed = self.claimed().await?;
         if claimed > 0 {
-            // Claims of lost nodes have expired by the time that the ids are reported.
+            // Listing the ids ends the claims of expired leases.
             self.from.transfer()?.ids().await?;
             claimed = self.claimed().await?;
         }
         if claimed > 0 {
             let nodes = names(self.from.registry().nodes().await?);
             let who = if nodes.is_empty() {
-                "nodes that are gone, whose leases are not over yet".to_owned()
+                "nodes that have ended, whose leases have not expired yet".to_owned()
             } else {
                 nodes
             };
@@ -197,7 +143,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// How many tasks of the source are still claimed.
+    /// Returns the number of claimed tasks in the source.
     ///
     /// # Errors
     ///
@@ -207,11 +153,11 @@ impl<'a> Copier<'a> {
         Ok(counts.iter().map(|count| count.claimed).sum())
     }
 
-    /// Copies; `progress` receives the number of tasks so far.
+    /// Copies the tasks. Calls `progress` at the start and after each call to the stores.
     ///
     /// # Errors
     ///
-    /// What either store answers for all; what is said of one task is in the report.
+    /// The errors of either store that concern all tasks. The report has the errors of single tasks.
     pub async fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
         let ids = self.from.transfer()?.ids().await?;
         let mut report = Report {
@@ -238,15 +184,14 @@ impl<'a> Copier<'a> {
         let there = self.to.transfer()?.export(ids).await;
         let (mut coming, mut replaced) = (Vec::new(), Vec::new());
         for (id, (sent, there)) in ids.iter().zip(sent.into_iter().zip(there)) {
-            let mut sent = match sent {
+            let mut sent = match settled(sent)? {
                 Ok(sent) => sent,
-                Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {
-                    report.left.push(left(id, error));
+                    report.left.push(Problem::new(id, error));
                     continue;
                 }
             };
-            let difference = match there {
+            let difference = match settled(there)? {
                 Err(Error::NotFound { .. }) => {
                     coming.push(sent);
                     continue;
@@ -257,13 +202,12 @@ impl<'a> Copier<'a> {
                     let what = sent.difference(&there);
                     what.map(|what| unlike(&sent, &there, what))
                 }
-                Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => Some(format!("its id is taken in the target: {error}")),
             };
             match difference {
                 None => {
                     report.same += 1;
-                    // An earlier run may have put it in the place of another one.
+                    // An earlier run may have replaced another task with it.
                     report.moved.insert(id.clone());
                 }
                 Some(_) if self.replace => {
@@ -273,7 +217,7 @@ impl<'a> Copier<'a> {
                     }
                     replaced.push(sent);
                 }
-                Some(reason) => report.left.push(left(id, reason)),
+                Some(reason) => report.left.push(Problem::new(id, reason)),
             }
         }
         report.copied += (coming.len() + replaced.len()) as u64;
@@ -283,7 +227,7 @@ impl<'a> Copier<'a> {
         if self.dry_run {
             return Ok(());
         }
-        // The import replaces: what it refuses leaves the target as it was.
+        // The import replaces the old task in one step: if it is refused, the target stays as it was.
         coming.extend(replaced);
         self.import(coming, report).await
     }
@@ -306,7 +250,7 @@ impl<'a> Copier<'a> {
                 ) => {
                     report.copied -= 1;
                     report.replaced -= u64::from(*replaces);
-                    report.left.push(left(id, error));
+                    report.left.push(Problem::new(id, error));
                 }
                 Err(error) => return Err(error),
             }
@@ -314,12 +258,12 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Reads every task that a run has copied, or found there, back from both and compares them, and
-    /// their order. `progress` as in [`run`](Self::run).
+    /// Reads every task that a run has copied or found in the target back from both stores, and compares
+    /// the tasks and their order. Calls `progress` after each call to the stores.
     ///
     /// # Errors
     ///
-    /// What either store answers for all.
+    /// As [`run`](Self::run).
     pub async fn verify(
         &self,
         report: &mut Report,
@@ -335,29 +279,29 @@ impl<'a> Copier<'a> {
                 self.to.transfer()?.export(chunk).await,
             );
             for (id, (sent, came)) in chunk.iter().zip(sent.into_iter().zip(came)) {
-                let sent = match sent {
+                let sent = match settled(sent)? {
                     Ok(sent) => sent,
-                    Err(error) if error.is_retryable() => return Err(error),
                     Err(error) => {
                         let reason = format!("it has changed in the source meanwhile: {error}");
-                        report.wrong.push(left(id, reason));
+                        report.wrong.push(Problem::new(id, reason));
                         continue;
                     }
                 };
                 let key = |e: &Exported| (e.task.kind.clone(), e.state.code());
                 counts.entry(key(&sent)).or_default().0 += 1;
-                match came {
+                match settled(came)? {
                     Ok(came) => {
                         counts.entry(key(&came)).or_default().1 += 1;
                         report.history += sent.len();
                         report.history_kept += came.len();
                         match sent.difference(&came) {
                             None => report.verified += 1,
-                            Some(what) => report.wrong.push(left(id, format!("{what} differs"))),
+                            Some(what) => report
+                                .wrong
+                                .push(Problem::new(id, format!("{what} differs"))),
                         }
                     }
-                    Err(error) if error.is_retryable() => return Err(error),
-                    Err(error) => report.wrong.push(left(id, error)),
+                    Err(error) => report.wrong.push(Problem::new(id, error)),
                 }
             }
             progress(Progress {
@@ -386,17 +330,8 @@ impl<'a> Copier<'a> {
         let out_of_place = sent.zip(&came).find(|(sent, came)| sent != came);
         if let Some((sent, came)) = out_of_place {
             let reason = format!("'{came}' is in its place in the order of submits");
-            report.wrong.push(left(sent, reason));
+            report.wrong.push(Problem::new(sent, reason));
         }
         Ok(())
     }
-}
-
-/// How far a copy is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// So many tasks are done.
-    pub done: u64,
-    /// Of so many.
-    pub tasks: u64,
 }

@@ -1,4 +1,4 @@
-//! [`Error`]: what a store answers when it does not do what it was asked.
+//! [`Error`]: why a store did not do what it was asked.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! [`Finding`]: what an examination of a store has found, and what to do about it.
+//! [`Finding`]: the result of one check of a store, with what to do.
 
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
 mod latency;
@@ -14,15 +14,15 @@ use super::Error;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Examination {
-    /// Mend what can be mended safely: what belongs to nothing is deleted, claims of nodes that
-    /// certainly are no more end, a log is written back. What is claimed or cannot be read stays.
+    /// Repair what can be repaired safely: delete records that belong to no task, end claims of nodes
+    /// that have certainly ended, write a log back. Claimed and unreadable records stay.
     pub repair: bool,
     /// Read the whole file of a SQLite store and compare each index with its table, instead of the
     /// quick check, which only counts the rows of an index. Takes as long as reading the file.
     pub full: bool,
-    /// Compact the history of an etcd up to now. Whoever shares it loses its history too.
+    /// Compact the history of an etcd up to now. Other programs on this etcd lose its history too.
     pub compact: bool,
-    /// The quota of the members of an etcd in bytes, where they do not tell it.
+    /// The quota of the members of an etcd in bytes, for members that do not report it.
     pub quota: Option<u64>,
 }
 
@@ -32,18 +32,18 @@ pub struct Examination {
 pub enum Verdict {
     /// As it should be.
     Ok,
-    /// It could not be found out.
+    /// The check could not be made.
     Unknown,
-    /// It works, but somebody should look at it.
+    /// It works, but an operator should look at it.
     Warning,
     /// Something is wrong.
     Error,
 }
 
-/// What one check has found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which check: a word that stays the same.
+    /// The name of the check: a word that never changes.
     pub check: &'static str,
     /// How bad it is.
     pub verdict: Verdict,
@@ -52,7 +52,7 @@ pub struct Finding {
     /// What to do; empty when there is nothing to do.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub advice: &'static str,
-    /// How many things were mended.
+    /// The number of repairs.
     #[serde(skip_serializing_if = "is_zero")]
     pub repaired: u64,
 }
@@ -63,12 +63,12 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Finding {
-    /// As it should be.
+    /// Returns a finding that all is as it should be.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self::new(check, Verdict::Ok, found, "")
     }
 
-    /// Of this verdict, with what to do.
+    /// Returns a finding with this verdict; `advice` says what to do.
     pub fn new(
         check: &'static str,
         verdict: Verdict,
@@ -84,13 +84,13 @@ impl Finding {
         }
     }
 
-    /// What could not be found out, and why.
+    /// Returns the finding of a check that could not be made, and why.
     pub fn unknown(check: &'static str, why: &Error, advice: &'static str) -> Self {
         Self::new(check, Verdict::Unknown, why.to_string(), advice)
     }
 
-    /// How things are that should not be there at all: fine when there are none. Those that were
-    /// mended are wrong no more.
+    /// Returns the finding about records that should not exist. The verdict is [`Verdict::Ok`] when there
+    /// are none, or all were repaired.
     pub fn none_of(
         check: &'static str,
         (verdict, what): (Verdict, &str),
@@ -121,19 +121,19 @@ impl Finding {
     }
 }
 
-/// Things that should not be there: how many, and the first of them by name.
+/// Records that should not exist: their number, and the names of the first ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Strays {
-    /// How many.
+    /// The number of records.
     pub count: u64,
-    /// The names of the first few.
+    /// The names of the first five.
     pub names: Vec<String>,
 }
 
 impl Strays {
     const NAMED: usize = 5;
 
-    /// One more.
+    /// Adds a record.
     pub fn add(&mut self, name: impl Into<String>) {
         self.count += 1;
         if self.names.len() < Self::NAMED {

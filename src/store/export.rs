@@ -1,4 +1,4 @@
-//! [`Exported`]: a task with everything that belongs to it, on its way from one store to another.
+//! [`Exported`]: a task with everything that belongs to it, for another store.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use windlass_statemachine::{Fence, Invalid, NodeName, Task, TaskId, TaskState, s
 
 use super::{Change, ChangeKind, CommandRecord, Error, TaskRecord, rules};
 
-/// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) tells
+/// A task with everything that belongs to it, as [`Transfer::export`](super::Transfer::export) returns
 /// it and [`Transfer::import`](super::Transfer::import) takes it.
 ///
 /// # Guarantees
 ///
-/// - Places (of the submit, of commands, of changes) are numbers of the store that assigned them. A store
-///   that takes the task gives new ones, in the same order.
-/// - The fence is not a place: it goes on growing. The next claim of the task has a greater one,
-///   wherever it is made, so that what guards itself with fences refuses whoever had the task before.
+/// - Places (of the submit, of commands, of changes) are numbers of the store that assigned them. The
+///   store that imports the task assigns new ones, in the same order.
+/// - The fence is not a place: it goes on growing. The next claim of the task has a greater fence in
+///   any store, so that a system that checks fences refuses the earlier owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exported {
     /// The task.
@@ -26,21 +26,20 @@ pub struct Exported {
     pub order: u64,
     /// When it was submitted.
     pub submitted_at: Timestamp,
-    /// The fence of its last claim; 0 if it never had one.
+    /// The fence of its last claim; 0 if it was never claimed.
     pub fence: Fence,
-    /// The node that lost the last claim, if nobody has claimed the task since: the next claim counts
-    /// it as an attempt.
+    /// The node that lost the last claim: the next claim counts it as an attempt.
     pub lost_by: Option<NodeName>,
-    /// Its commands, in order, those that have an outcome included.
+    /// Its commands in order, including those with an outcome.
     pub commands: Vec<CommandRecord>,
     /// Its history, oldest first, as far back as the store keeps it.
     pub history: Vec<Change>,
     /// For [`Transfer::import`](super::Transfer::import): the submit order of the task in the target
-    /// that this one takes the place of. `None`, as after an export, when the id has to be free.
+    /// that this one replaces. `None`, as after an export, when the id must be free.
     pub replaces: Option<u64>,
 }
 
-/// The task that has the id of one that is imported.
+/// The task of the target that has the id of an imported one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct There {
     pub(crate) order: u64,
@@ -48,19 +47,18 @@ pub(crate) struct There {
     pub(crate) is_claimed: bool,
 }
 
-/// As precise as every store keeps times.
+/// Returns a time in the precision that every store keeps.
 fn micros(time: Timestamp) -> i64 {
     time.as_microsecond()
 }
 
 impl Exported {
-    /// Puts one together, of what the other methods of a registry tell.
+    /// Makes an export from the records of a store.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] when the task is quarantined, or one of its commands cannot be read;
-    /// [`Error::Invalid`] (field `task`) when it is claimed: what is written while it is read would be
-    /// missed.
+    /// [`Error::Invalid`] (field `task`) when it is claimed: its owner could write while it is read.
     pub fn new(
         record: TaskRecord,
         lost_by: Option<NodeName>,
@@ -95,15 +93,15 @@ impl Exported {
         })
     }
 
-    /// Whether both come from one submit, whatever has happened to them since.
+    /// Returns whether both come from one submit.
     pub(super) fn is_of_the_submit_of(&self, other: &Self) -> bool {
         let (a, b) = (&self.task, &other.task);
         (&a.id, &a.kind, &a.props, micros(self.submitted_at))
             == (&b.id, &b.kind, &b.props, micros(other.submitted_at))
     }
 
-    /// The first thing in which this is another task than `other`; `None` when they are the same.
-    /// Places, fences and history do not count: they differ from store to store.
+    /// Returns the name of the first field that differs from `other`; `None` when the tasks are the same.
+    /// Places, fences and history are not compared: they differ from store to store.
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         let (a, b) = (&self.task, &other.task);
         let (s, t) = (&self.state, &other.state);
@@ -153,8 +151,8 @@ impl Exported {
             .map(|(what, _)| what)
     }
 
-    /// Everything of it that has a place, in order: what is known of the submit and of the commands
-    /// is there also where the history was pruned.
+    /// Returns the changes by their places. The submit and the commands are among them even when the
+    /// history was pruned.
     fn places(&self) -> BTreeMap<u64, (Timestamp, ChangeKind)> {
         let mut places = BTreeMap::new();
         for change in self.history.iter().filter(|c| c.seq >= self.order) {
@@ -177,18 +175,18 @@ impl Exported {
         places
     }
 
-    /// How many places it takes.
+    /// Returns the number of places that the task takes.
     pub fn len(&self) -> u64 {
         self.places().len() as u64
     }
 
-    /// Whether it takes no place at all; it never does.
+    /// Returns `false`: every task takes a place.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The same with new places: from `first` on without gaps, in the order of the old ones. What the
-    /// history was pruned of, but is known all the same (the submit, the commands), is in it again.
+    /// Assigns new places, from `first` on without gaps, in the order of the old ones. The submit and
+    /// the commands are in the history again even when it was pruned.
     #[must_use]
     pub fn renumbered(self, first: u64) -> Self {
         let places = self.places();
@@ -196,7 +194,7 @@ impl Exported {
         let new = |old: u64| numbers.get(&old).copied();
         let mut state = self.state;
         if let Some(last) = &mut state.last_command {
-            // A command that nobody knows any more was before those that are known.
+            // A command that is not kept any more came before the kept ones.
             let before = numbers.range(..=last.order).next_back();
             last.order = before.map_or(first, |(_, new)| *new);
         }
@@ -247,12 +245,12 @@ impl Exported {
         }
     }
 
-    /// Whether the task that has the id in the target makes room for this one.
+    /// Checks that this task may replace the one that has its id in the target.
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it is another one than this takes
-    /// the place of; [`Error::Invalid`] (field `task`) when it is claimed.
+    /// [`Error::AlreadyExists`] and [`Error::AlreadyFinished`] when it replaces another one;
+    /// [`Error::Invalid`] (field `task`) when the one in the target is claimed.
     pub(crate) fn check_room(&self, there: &There) -> Result<(), Error> {
         let id = &self.task.id;
         if self.replaces != Some(there.order) {
@@ -268,7 +266,7 @@ impl Exported {
         Ok(())
     }
 
-    /// Bytes of props, data and result together, which count against the limit of a store.
+    /// Checks the bytes of props, data and result against the limit of a store.
     pub(crate) fn check_size(&self, limit: usize) -> Result<(), Error> {
         rules::size::check_task(&self.task, limit)?;
         rules::size::check(Size::of(&self.state), self.task.props.len(), limit)
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_nobody_knows_any_more_stays_before_the_others() {
+    fn a_forgotten_command_stays_before_the_others() {
         let mut before = exported();
         before.commands.remove(0);
         let after = before.renumbered(1);

@@ -1,4 +1,4 @@
-//! Stores: what holds tasks and their states, and the duties of one.
+//! Stores: the traits and their duties, and the backends.
 //!
 //! | trait | who uses it | for what |
 //! |---|---|---|
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// The program lacks a store that was asked for. Not of a build that has them all, except in tests.
+/// Returns the error of a store that this build lacks.
 #[cfg(any(test, not(all(feature = "etcd", feature = "sqlite"))))]
 fn built_without(feature: &str) -> Error {
     Error::Unusable(format!(
@@ -89,16 +89,16 @@ impl Store {
     /// Opens the store that `url` names:
     ///
     /// - `memory:` for tests;
-    /// - `sqlite:PATH` for the file at `PATH`, which is made if it does not exist (its folder must);
+    /// - `sqlite:PATH` for the file at `PATH`, which is created if it does not exist (its folder must);
     /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
     ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
     ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
-    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`; what else there is, `etcd::Options` tells.
+    ///   `WINDLASS_ETCD_CERT`, `WINDLASS_ETCD_KEY`. `etcd::Options` has the other settings.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] (field `store`) for a name that is none of these; [`Error::Unusable`] for
-    /// a file that is not ours, is newer than this program, is damaged or cannot be written.
+    /// [`Error::Invalid`] (field `store`) for another URL; [`Error::Unusable`] for a file of another
+    /// program or a newer version, and for one that is damaged or cannot be written.
     pub async fn open(url: &str) -> Result<Self, Error> {
         Self::open_with_clock(url, SystemClock::shared()).await
     }
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// A store of your own making: a coordinator and a registry on the same data.
+    /// Makes a store from a coordinator and a registry on the same data.
     pub fn from_parts(
         coordinator: Arc<dyn Coordinator>,
         registry: Arc<dyn Registry>,
@@ -155,8 +155,7 @@ impl Store {
         }
     }
 
-    /// The same store, with the states (data, results, errors) kept in `states` and only what the
-    /// coordinator itself needs kept beside the tasks. See [`Split`].
+    /// Keeps data and results of tasks in `states`; the coordinator keeps the rest. See [`Split`].
     #[must_use]
     pub fn with_state_store(mut self, states: Arc<dyn StateStore>) -> Self {
         let split = Split::new(self.coordinator, self.registry, states);
@@ -166,12 +165,12 @@ impl Store {
         self
     }
 
-    /// What runners use.
+    /// Returns the part for runners.
     pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
         &self.coordinator
     }
 
-    /// What clients use.
+    /// Returns the part for clients.
     pub fn registry(&self) -> &Arc<dyn Registry> {
         &self.registry
     }
@@ -201,7 +200,7 @@ impl Store {
         })
     }
 
-    /// The clock that the store follows.
+    /// Returns the clock that the store follows.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
@@ -236,10 +235,10 @@ mod tests {
         );
     }
 
-    /// Of a build that lacks one, as with the default features; the suite with all has the one above.
+    /// Runs in a build that lacks a store, as with the default features.
     #[cfg(not(all(feature = "etcd", feature = "sqlite")))]
     #[tokio::test]
-    async fn what_is_not_built_in_is_named() {
+    async fn a_store_that_is_not_built_in_is_named() {
         for (url, feature, there) in [
             ("etcd://h:1/ns", "etcd", cfg!(feature = "etcd")),
             ("etcds://h:1/ns", "etcd", cfg!(feature = "etcd")),

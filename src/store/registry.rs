@@ -64,18 +64,18 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    its owner and queue. Counts agree with it. Limits are those of the coordinator.
 ///    Cases: `registry::unknown_tasks_are_not_found`, `registry::pages_are_in_submit_order`,
 ///    `registry::pages_of_a_filter_are_full`, `registry::a_page_of_no_size_is_refused`,
-///    `registry::filters_mean_what_they_say`, `registry::a_prefix_is_no_pattern`,
+///    `registry::filters_select_matching_tasks`, `registry::a_prefix_is_no_pattern`,
 ///    `registry::counts_are_by_kind_and_state`, `registry::a_record_shows_owner_and_queue`,
 ///    `registry::limits_are_the_same`.
 /// 8. **Deleted is gone.** A task is deleted with its claim and all that belongs to it, and no
 ///    other task is touched. A purge deletes the oldest tasks that ended in one of the states, and
 ///    no others.
 ///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
-///    `ends::a_deleted_id_is_free`, `ends::purge_takes_what_is_meant`.
+///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`.
 /// 9. **Retries.** A retry starts an ended task, or one whose record cannot be read, in a new
 ///    incarnation, and no live one. A quarantined task whose record can be read again goes on in its
 ///    incarnation. Every retry writes the next version.
-///    Cases: `ends::a_retry_starts_anew`, `ends::a_retry_forgets_the_result`,
+///    Cases: `ends::a_retry_starts_again`, `ends::a_retry_forgets_the_result`,
 ///    `ends::a_live_task_is_not_retried`, `quarantine::a_retry_starts_it_from_its_props`,
 ///    `quarantine::a_retry_starts_one_with_an_unreadable_envelope`,
 ///    `quarantine::a_retry_goes_on_counting`, `quarantine::one_that_can_be_read_again_goes_on`,

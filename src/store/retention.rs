@@ -1,7 +1,7 @@
-//! What is past its retention, though clocks may be wrong.
+//! Decides what is past its retention, even when clocks are wrong.
 //!
-//! Times are those of the clocks of many machines, and what is pruned is lost. So one clock alone
-//! deletes nothing ([`PruneClock`]), and one wrong time keeps nothing for ever ([`oldest`]).
+//! Records have times of many machines, and a pruned record is lost. So one clock alone deletes nothing
+//! ([`PruneClock`]), and one wrong time does not keep records for ever ([`oldest`]).
 
 use std::{
     sync::{
@@ -16,16 +16,16 @@ use tracing::warn;
 
 use crate::clock::Clock;
 
-/// How far clocks may be apart without anybody having to know.
+/// How far clocks may be apart without a warning.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Tells how late it is for what is pruned.
+/// The clock by which records are pruned.
 ///
-/// That is what the clock shows, but never later than the newest record that the store had when this
-/// process opened it, plus the time that has passed since by a clock that nobody can set. A process
-/// whose clock is ahead deletes nothing early, whatever it writes. (When it is started again with that
-/// clock, what it wrote before bears it out: until then there is the warning.) A process that opens a
-/// store which was idle prunes later by as long as the store was idle, until it is started again.
+/// It shows the time of the clock, but never a later time than the newest record at the opening of the
+/// store plus the time since then on the monotonic clock. So a process whose clock is ahead deletes
+/// nothing early, whatever it writes. (A restart with that clock believes the records that the process
+/// wrote before; the warning comes earlier.) A process that opens an idle store prunes later by the idle
+/// time, until it is restarted.
 #[derive(Debug)]
 pub(crate) struct PruneClock {
     clock: Arc<dyn Clock>,
@@ -36,7 +36,7 @@ pub(crate) struct PruneClock {
 }
 
 impl PruneClock {
-    /// `newest` is when the newest record was written, as the store says; `None` for an empty one.
+    /// `newest` is the time of the newest record; `None` for an empty store.
     pub(crate) fn new(clock: Arc<dyn Clock>, newest: Option<Timestamp>) -> Self {
         Self {
             newest: newest.unwrap_or_else(|| clock.now()),
@@ -46,7 +46,7 @@ impl PruneClock {
         }
     }
 
-    /// The time from which the age of records is counted.
+    /// Returns the time from which the age of records is counted.
     pub(crate) fn now(&self) -> Timestamp {
         let now = self.clock.now();
         let passed = self.clock.monotonic().saturating_sub(self.since);
@@ -73,7 +73,8 @@ impl PruneClock {
         }
     }
 
-    /// What was written before this time is past its retention.
+    /// Returns the time before which records are past their retention; `None` when there is no such
+    /// time.
     pub(crate) fn before(&self, retention: Duration) -> Option<Timestamp> {
         self.check(retention);
         let retention = SignedDuration::try_from(retention).ok()?;
@@ -82,12 +83,12 @@ impl PruneClock {
     }
 }
 
-/// How many of the oldest changes are past their retention, `limit` at most. `ats` are the times of all
-/// changes, oldest change first.
+/// Returns the number of the oldest changes that are past their retention, at most `limit`. `ats` are
+/// the times of all changes, oldest change first.
 ///
-/// History is pruned from its beginning, so that it has no gaps: up to the first change that is young.
-/// A time that is not over yet is that of a clock that was ahead, and says nothing: such a change was
-/// made before the next one with a time that can be true, and is as old.
+/// History is pruned from its beginning up to the first young change, so that it has no gaps. A time in
+/// the future comes from a clock that was ahead. Such a change is as old as the next one whose time is
+/// not in the future.
 pub(crate) fn oldest<E>(
     ats: impl IntoIterator<Item = Result<Timestamp, E>>,
     (before, now): (Timestamp, Timestamp),
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_is_found_from_the_beginning() {
+    fn old_changes_are_counted_from_the_beginning() {
         assert_eq!(count(&[]), 0);
         assert_eq!(count(&[10, 20, 150, 30]), 2, "no gap behind a young one");
         assert_eq!(
@@ -152,7 +153,26 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_believed_as_far_as_the_store_and_the_time_since_bear_it_out() {
+    fn a_clock_that_is_far_from_the_newest_record_is_warned_of() {
+        let warns = |now, newest, retention| {
+            let clock = Arc::new(Fixed(at(now), Duration::ZERO));
+            let clock = PruneClock::new(clock, Some(at(newest)));
+            clock.check(Duration::from_secs(retention));
+            clock.has_warned.load(Ordering::Relaxed)
+        };
+        // A minute beyond the newest record is believed.
+        let ahead_by = |seconds: i64, retention| warns(1_060 + seconds, 1_000, retention);
+        assert!(!ahead_by(500, 500) && ahead_by(501, 500));
+        assert!(
+            !ahead_by(60, 1) && ahead_by(61, 1),
+            "clocks differ a little"
+        );
+        let behind_by = |seconds: i64| warns(1_000, 1_000 + seconds, 500);
+        assert!(!behind_by(60) && behind_by(61));
+    }
+
+    #[test]
+    fn a_clock_is_not_believed_beyond_the_newest_record_and_the_time_since() {
         let fixed = |now, passed| Arc::new(Fixed(at(now), Duration::from_secs(passed)));
         let clock = |now, newest| PruneClock {
             since: Duration::from_secs(1000),

@@ -68,14 +68,14 @@ impl StateRemoval {
 ///    coordinator refused. (The incarnation is not compared: fences grow across retries and
 ///    replacements too, but a late write of a replaced task may have a greater incarnation.)
 ///    Cases: `states::a_smaller_fence_is_refused`, `states::a_smaller_version_is_refused`,
-///    `states::what_is_newer_is_taken`, `states::the_incarnation_does_not_matter`,
+///    `states::a_newer_state_is_stored`, `states::the_incarnation_does_not_matter`,
 ///    `states::the_same_write_again_succeeds`,
 ///    `states::another_write_of_the_same_version_is_stored`,
 ///    `states::writers_at_once_leave_the_greatest`.
 /// 2. **Removes only what was seen.** A removal compares the stored state with
 ///    [`StateRemoval::seen`] in one atomic step with the removal ([`StateRemoval::check`]), and is
 ///    refused with [`Error::Fenced`] when another state is stored.
-///    Cases: `states::what_is_removed_is_gone`, `states::only_what_was_seen_is_removed`,
+///    Cases: `states::a_removed_state_is_gone`, `states::only_the_state_that_was_seen_is_removed`,
 ///    `states::a_removal_does_not_take_a_write_along`.
 /// 3. **Durable.** What is acknowledged is durable.
 ///    Cases: `states::states_are_durable`.

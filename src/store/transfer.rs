@@ -42,20 +42,20 @@ pub trait Transfer: Send + Sync + 'static {
     ///    place. A task with [`replaces`](Exported::replaces) takes the place of the one of that
     ///    submit order in the same step: when the import is refused or interrupted, the old task is
     ///    there as it was. When the id is free, nothing is replaced.
-    ///    Cases: `moving::what_comes_from_elsewhere_is_whole`,
-    ///    `moving::what_goes_elsewhere_is_whole`, `moving::commands_that_waited_go_on_waiting`,
-    ///    `moving::nodes_see_what_has_come`, `moving::a_taken_id_takes_nothing`,
-    ///    `moving::a_claimed_task_is_not_told`, `moving::what_is_too_large_is_refused`,
-    ///    `moving::what_has_ended_can_be_retried_and_purged`,
+    ///    Cases: `moving::a_task_from_another_store_is_complete`,
+    ///    `moving::a_task_for_another_store_is_complete`, `moving::waiting_commands_go_on_waiting`,
+    ///    `moving::nodes_see_imported_tasks`, `moving::a_taken_id_takes_nothing`,
+    ///    `moving::a_claimed_task_is_not_exported`, `moving::a_task_that_is_too_large_is_refused`,
+    ///    `moving::imported_ended_tasks_can_be_retried_and_purged`,
     ///    `replacing::an_import_takes_the_place_of_the_task_it_names`,
-    ///    `replacing::a_refused_import_leaves_what_it_would_replace`.
+    ///    `replacing::a_refused_import_leaves_the_old_task`.
     /// 2. **Orders.** Tasks get submit orders in the order of the items, after those that are
     ///    there; commands and history keep their order ([`Exported::renumbered`]).
-    ///    Cases: `moving::what_came_is_before_what_is_submitted_later`.
+    ///    Cases: `moving::imported_tasks_come_before_later_submits`.
     /// 3. **Fences grow.** The next claim of the task has a greater fence than the one in the
     ///    import; the state's version is kept.
     ///    Cases: `moving::fences_go_on_growing`, `moving::fences_grow_past_a_delete`,
-    ///    `moving::a_lost_claim_counts_after_the_move`.
+    ///    `moving::a_lost_claim_counts_after_an_import`.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
-//! What the URL of a store must not show: URLs are printed and logged.
+//! Hides passwords in the URLs of stores, which are printed and logged.
 
-/// Whether the URL of a store may hold a password: user and password before the host. No store takes
-/// them there, but they can be written there by mistake.
+/// Returns whether the URL of a store may hold a password: user and password before the host. No store
+/// reads them there, but a user may write them there by mistake.
 pub fn has_password(url: &str) -> bool {
     split(url).is_some()
 }
 
-/// The URL as it can be printed: without the user and password that it holds by mistake.
+/// Returns the URL without user and password.
 pub fn without_password(url: &str) -> String {
     match split(url) {
         Some((scheme, rest)) => format!("{scheme}://***@{rest}"),
@@ -14,9 +14,9 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
-/// The scheme, and what follows user and password.
+/// Returns the scheme, and the part after user and password.
 fn split(url: &str) -> Option<(&str, &str)> {
-    // A slash may be forgotten, and a password may hold any character. So may a file's name.
+    // A slash may be missing, and a password may hold any character. So may the name of a file.
     let (scheme, rest) = url.split_once(':')?;
     let (_, rest) = rest.rsplit_once('@')?;
     (scheme != "sqlite").then_some((scheme, rest))

@@ -1,4 +1,4 @@
-//! [`AbortOnDrop`]: a handler that does not outlive its test.
+//! [`AbortOnDrop`]: ends a handler with its test.
 
 use futures::future::AbortHandle;
 

@@ -20,9 +20,9 @@ use crate::{
     runner::spawn::{self, Ended},
 };
 
-/// Runs a handler once, on these props and data, and returns its message. No store is involved.
+/// Runs a handler once with these props and data, without a store, and returns the result.
 ///
-/// `data` is what the last run left; `None` for the first run. [`Call`] sets everything else.
+/// `data` is the data of the last run; `None` for a first run. [`Call`] sets everything else.
 ///
 /// # Errors
 ///
@@ -62,15 +62,14 @@ pub async fn run(
     call.run(handler).await
 }
 
-/// What a handler finds when it runs.
+/// One run of a handler: its task, its data and the signals that it gets.
 ///
 /// # Flow
 ///
 /// 1. The handler starts as on a node: in a task of its own, with its panics caught.
 /// 2. Each checkpoint is recorded and acknowledged.
-/// 3. The signals of [`command`](Self::command) and [`stop`](Self::stop) are delivered when the
-///    handler has made the number of checkpoints of
-///    [`after_checkpoints`](Self::after_checkpoints).
+/// 3. After the number of checkpoints set by [`after_checkpoints`](Self::after_checkpoints), the
+///    handler gets the signals of [`command`](Self::command) and [`stop`](Self::stop).
 /// 4. [`run`](Self::run) returns the message.
 ///
 /// # Defaults
@@ -126,7 +125,7 @@ impl Default for Call {
 }
 
 impl Call {
-    /// A first run of a task without props.
+    /// Prepares the first run of a task without props.
     pub fn new() -> Self {
         Self {
             task: NewTask::new("test").id("test"),
@@ -153,7 +152,7 @@ impl Call {
         self
     }
 
-    /// Sets the data that the last run left.
+    /// Sets the data of the last run.
     pub fn data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = Json::new("data", data).map(Some);
         self
@@ -204,7 +203,7 @@ impl Call {
         self
     }
 
-    /// Sets how often the task was retried by an operator.
+    /// Sets the number of retries by an operator.
     pub fn incarnation(mut self, incarnation: u32) -> Self {
         self.incarnation = incarnation;
         self
@@ -222,13 +221,13 @@ impl Call {
         self
     }
 
-    /// Sends the handler a command, after those that were added before.
+    /// Adds a command to the signals of the handler.
     pub fn command(mut self, command: Command) -> Self {
         self.signals.push(Signal::Command(command));
         self
     }
 
-    /// Asks the handler to stop, as a node does that shuts down or loses its lease.
+    /// Adds a stop to the signals of the handler, as from a node that shuts down or loses its lease.
     pub fn stop(mut self, reason: StopReason) -> Self {
         self.signals.push(Signal::Stop(reason));
         self
@@ -255,7 +254,7 @@ impl Call {
         state.fence = Fence(self.fence);
         let before = state.data.clone();
         let (tx, mut rx) = mpsc::unbounded_channel();
-        let (signals, heard) = Signals::new();
+        let (signals, received) = Signals::new();
         let asks = tx.clone();
         let asks = AskRunner(Box::new(move |ask| asks.send(Event::Ask(ask)).is_ok()));
         let (_lease, lease_until) = watch::channel(Instant::now() + self.lease_left);
@@ -270,20 +269,20 @@ impl Call {
             lease_until,
             span,
         };
-        let parts = Arc::new(ContextParts::new(attempt, &state, heard, asks));
+        let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));
         let mut checkpoints = Vec::new();
         let mut pending = Some(self.signals);
         let mut deliver = |made: usize| {
             if made >= self.after_checkpoints {
                 for signal in pending.take().into_iter().flatten() {
-                    signals.tell(signal);
+                    signals.deliver(signal);
                 }
             }
         };
         deliver(0);
         let context = TaskContext::new(parts.clone());
         let abort = spawn::spawn(Arc::new(handler), context, move |ended| {
-            // The receiver is gone only when the call was dropped.
+            // Fails only when the call was dropped.
             let _ = tx.send(Event::Ended(ended));
         });
         let _abort = AbortOnDrop(abort);
@@ -292,7 +291,7 @@ impl Call {
                 Some(Event::Ask(Ask { data, answer })) => {
                     checkpoints.push(data);
                     deliver(checkpoints.len());
-                    // A handler that waits no longer needs no answer.
+                    // Fails when the handler has stopped waiting.
                     let _ = answer.send(Ok(()));
                 }
                 Some(Event::Ended(Ended::Returned(message))) => break message,
@@ -310,13 +309,13 @@ impl Call {
     }
 }
 
-/// What the running handler sends.
+/// A message of the running handler.
 enum Event {
     Ask(Ask),
     Ended(Ended),
 }
 
-/// A run that has returned.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Ran {
     before: Option<Json>,
@@ -326,17 +325,17 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The message that the handler returned.
+    /// Returns the message of the handler.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// The name of the message.
+    /// Returns the kind of the message.
     pub fn kind(&self) -> ActionKind {
         self.message.kind()
     }
 
-    /// The checkpoints, oldest first.
+    /// Returns the data of the checkpoints, oldest first.
     ///
     /// # Errors
     ///
@@ -345,8 +344,7 @@ impl Ran {
         self.checkpoints.iter().map(|c| c.get("data")).collect()
     }
 
-    /// The data that the next run starts with: of the message, else of the last checkpoint, else
-    /// of the call.
+    /// Returns the data for the next run: of the message, else of the last checkpoint, else of the call.
     ///
     /// # Errors
     ///
@@ -357,7 +355,7 @@ impl Ran {
         data.map(|json| json.get("data")).transpose()
     }
 
-    /// The result of a Complete message; `None` when it has none, or is another message.
+    /// Returns the result of a Complete message; `None` when it has none, and for other messages.
     ///
     /// # Errors
     ///
@@ -371,7 +369,7 @@ impl Ran {
         }
     }
 
-    /// The text of an Error message; `None` for every other message.
+    /// Returns the text of an Error message; `None` for other messages.
     pub fn error(&self) -> Option<&str> {
         match self.message.action() {
             Action::Error { error, .. } => Some(error),
@@ -379,7 +377,7 @@ impl Ran {
         }
     }
 
-    /// The last progress that the handler reported.
+    /// Returns the last progress that the handler reported.
     pub fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
     }

@@ -15,13 +15,13 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until a test moves it.
 ///
 /// # Caveats
 ///
 /// On a memory store, a move by more than the time of a lease (15 s by default) ends the lease of a
-/// [`Runner`](crate::Runner). The runner notices that with its next renewal, after a third of that
-/// time, and joins again: such a move costs about 5 s. `testing::Simulation` moves the time without
+/// [`Runner`](crate::Runner). The runner learns of this with its next renewal, after a third of the
+/// lease, and joins again: such a move costs about 5 s. `testing::Simulation` moves the time without
 /// ending leases.
 ///
 /// # Example
@@ -39,7 +39,7 @@ fn after(at: Timestamp, wait: Duration) -> Timestamp {
 pub struct ManualClock(Mutex<(Timestamp, Duration)>);
 
 impl ManualClock {
-    /// A clock that stands at `start`.
+    /// Makes a clock that stands at `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(Mutex::new((start, Duration::ZERO)))
     }
@@ -70,8 +70,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A clock that follows tokio's time from a given start: under paused time it moves exactly when
-/// the timers do.
+/// A clock that follows tokio's time from a given start. Under paused time it moves with the timers.
 ///
 /// # Example
 ///
@@ -94,7 +93,7 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// A clock that shows `start` now.
+    /// Makes a clock that shows `start` now.
     pub fn new(start: Timestamp) -> Self {
         Self {
             start,

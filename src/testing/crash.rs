@@ -1,4 +1,4 @@
-//! [`crash_everywhere`]: a task resumes wherever its node is lost.
+//! [`crash_everywhere`]: tests that a task resumes wherever its node is lost.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -14,7 +14,7 @@ pub enum CrashError {
     /// The task cannot be submitted.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The task does not end, though no node is lost.
+    /// The task does not end even without a lost node.
     #[error("the task does not end without a crash: {0}")]
     Undisturbed(#[source] simulation::Error),
     /// The task does not end after the crash.
@@ -22,9 +22,9 @@ pub enum CrashError {
     Lost {
         /// Where the node was lost.
         point: CrashPoint,
-        /// How many writes the task takes without a crash.
+        /// The number of writes without a crash.
         writes: u64,
-        /// Why it does not end.
+        /// Why the task does not end.
         source: simulation::Error,
     },
     /// The check panicked.
@@ -32,24 +32,24 @@ pub enum CrashError {
     Check {
         /// Where the node was lost.
         point: CrashPoint,
-        /// How many writes the task takes without a crash.
+        /// The number of writes without a crash.
         writes: u64,
         /// The text of the panic.
         text: String,
     },
 }
 
-/// Loses the node at every write of a task, and requires each time that the task ends.
+/// Runs a task once for each of its writes, loses the node there, and requires that the task ends.
 ///
-/// Every run of the task is on a fresh store with the same handler.
+/// Each run has a new store and the same handler.
 ///
 /// # Flow
 ///
 /// 1. Runs the task to its end in a [`Simulation`], and counts its writes.
-/// 2. For each write, runs it twice more: one node is lost right before the write, one right after
-///    it. A second node goes on.
-/// 3. Calls `check` with the end of each run. It fails by panicking, as `assert!` does. Without a
-///    crash the panic is the caller's; after a crash it becomes [`CrashError::Check`].
+/// 2. For each write, runs it twice more: the node is lost right before the write, then right after it.
+///    A second node takes over.
+/// 3. Calls `check` with the end of each run. A check fails by panicking, as `assert!` does. A panic
+///    after a crash becomes [`CrashError::Check`]; a panic without a crash is not caught.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub enum CrashError {
 /// # Caveats
 ///
 /// - A lost node counts as an attempt: a task with [`Retry::Never`](crate::Retry::Never) fails.
-/// - A handler value that holds state of its own keeps it from run to run.
+/// - A handler that has state of its own keeps it from run to run.
 ///
 /// # Example
 ///
@@ -94,14 +94,14 @@ pub async fn crash_everywhere(
     builder.crash_everywhere(task, check).await
 }
 
-/// What [`crash_everywhere`] did.
+/// The result of [`crash_everywhere`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crashes {
-    /// How many writes the task takes without a crash.
+    /// The number of writes without a crash.
     pub writes: u64,
     /// Where a node was lost, in order.
     pub points: Vec<CrashPoint>,
-    /// The state in which the task ended, without a crash and then for each of the points.
+    /// The state in which the task ended: without a crash, then for each of the points.
     pub ends: Vec<StateKind>,
 }
 
@@ -117,7 +117,7 @@ impl Builder {
         task: NewTask,
         check: impl Fn(&Done),
     ) -> Result<Crashes, CrashError> {
-        // A task that is wrong is no matter of crashes.
+        // An invalid task is reported before any crash.
         task.clone().build()?;
         let undisturbed = self.clone().run_once(&task, None).await;
         let (done, writes) = undisturbed.map_err(CrashError::Undisturbed)?;

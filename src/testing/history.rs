@@ -1,4 +1,4 @@
-//! [`History`]: assertions on what happened to a task.
+//! [`History`]: assertions on the history of a task.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::{
     store::{Change, ChangeKind, Error},
 };
 
-/// The history of one task, oldest change first, as long as the store keeps it.
+/// The history of one task, oldest change first, as far back as the store keeps it.
 ///
 /// # Example
 ///
@@ -43,12 +43,12 @@ impl History {
         client.history(task, u32::MAX).await.map(Self)
     }
 
-    /// Every change.
+    /// Returns every change.
     pub fn changes(&self) -> &[Change] {
         &self.0
     }
 
-    /// The state that the task was submitted in, then the state after each transition.
+    /// Returns the state in which the task was submitted, then the state after each transition.
     pub fn states(&self) -> Vec<StateKind> {
         let states = self.0.iter().filter_map(|change| match change.what {
             ChangeKind::Submitted { state } => Some(state),
@@ -58,7 +58,7 @@ impl History {
         states.collect()
     }
 
-    /// The message of each transition.
+    /// Returns the message of each transition.
     pub fn messages(&self) -> Vec<ActionKind> {
         let messages = self.0.iter().filter_map(|change| match change.what {
             ChangeKind::Moved { message, .. } => Some(message),
@@ -67,17 +67,17 @@ impl History {
         messages.collect()
     }
 
-    /// How often a node claimed the task.
+    /// Returns the number of claims.
     pub fn claims(&self) -> usize {
         self.count(|what| matches!(what, ChangeKind::Claimed { .. }))
     }
 
-    /// How many checkpoints running handlers made.
+    /// Returns the number of checkpoints of running handlers.
     pub fn checkpoints(&self) -> usize {
         self.count(|what| matches!(what, ChangeKind::Checkpointed { .. }))
     }
 
-    /// How many claims were lost with their node.
+    /// Returns the number of claims that were lost with their node.
     pub fn lost(&self) -> usize {
         self.count(|what| matches!(what, ChangeKind::Lost { .. }))
     }
@@ -108,7 +108,7 @@ impl History {
     }
 }
 
-/// One line for each change: its time, and what happened.
+/// One line for each change: its time and its kind.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.0 {

@@ -5,10 +5,10 @@
 //! | [`run`], [`Call`] | `testing` | one run of a handler, without a store |
 //! | [`Simulation`] | `testing` | handlers in virtual time: a year of hourly wakes takes about a second |
 //! | [`crash_everywhere`] | `testing` | losing the node at every write of a task |
-//! | [`History`] | `testing` | assertions on what happened to a task |
+//! | [`History`] | `testing` | assertions on the history of a task |
 //! | [`FaultyStore`] | `testing` | a store that fails on demand |
 //! | [`ManualClock`], [`TokioClock`] | `conformance` | moving the time |
-//! | [`conformance`] | `conformance` | holding a store of your own to the duties of the traits |
+//! | [`conformance`] | `conformance` | testing a store of your own against the duties of the traits |
 
 #[cfg(feature = "testing")]
 mod abort;

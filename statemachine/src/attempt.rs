@@ -37,7 +37,7 @@ pub struct FailedAttempt {
     pub at: Timestamp,
     /// The state of the task after it; `None` when another error has followed.
     pub status: Option<TaskStatus>,
-    /// How many more attempts the retry policy allows, if it has such a number.
+    /// How many more attempts the retry policy allows; `None` when the policy has no such number.
     pub left: Option<u32>,
 }
 
@@ -55,8 +55,8 @@ impl FailedAttempt {
         })
     }
 
-    /// Returns the failed attempts after the first `seen` errors of the task, oldest first. Errors that
-    /// the task does not keep any more are left out.
+    /// Returns the failed attempts after the first `seen` errors of the task, oldest first. Leaves out
+    /// errors that the task no longer keeps.
     pub fn since(state: &TaskState, seen: u64) -> Vec<Self> {
         let entries = state.errors.entries();
         let new = state.errors.total().saturating_sub(seen);

@@ -1,4 +1,4 @@
-//! [`Command`]: what an operator or a program sends to one task, and the [`Outcome`] of it.
+//! [`Command`]: what an operator or a program sends to one task, and its [`Outcome`].
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,15 +25,15 @@ pub enum Command {
         /// When to wake.
         until: Timestamp,
     },
-    /// Pause until a command says otherwise.
+    /// Pause until the next command.
     Pause,
-    /// Give the claim back.
+    /// Release the claim.
     Release,
     /// Persist now. It never stops the handler.
     Checkpoint,
     /// End the task as completed.
     Complete {
-        /// What came of it.
+        /// The result of the task.
         result: Option<Json>,
     },
     /// End the task for good.
@@ -54,8 +54,7 @@ impl Command {
         }
     }
 
-    /// The message that carries the command out. A handler that was sent the command may return
-    /// it as it is.
+    /// The message that carries the command out. A handler may return it unchanged.
     pub fn to_message(&self) -> Message {
         match self {
             Self::Run => Action::Run,
@@ -73,13 +72,13 @@ impl Command {
         .into()
     }
 
-    /// Whether a handler that does not answer it in time is aborted for it. Run and Checkpoint ask
-    /// for nothing that a running handler would have to stop for.
+    /// Returns whether a handler that ignores the command is aborted at the end of its grace. Run and
+    /// Checkpoint never abort: a running handler need not stop for them.
     pub fn aborts(&self) -> bool {
         !matches!(self, Self::Run | Self::Checkpoint)
     }
 
-    /// Checks what can be checked when the command is sent.
+    /// Checks the command when it is sent.
     ///
     /// # Errors
     ///
@@ -106,11 +105,11 @@ pub struct QueuedCommand {
     pub order: u64,
     /// Its id.
     pub id: CommandId,
-    /// What is asked.
+    /// The command.
     pub command: Command,
 }
 
-/// What became of a command. Every acknowledged command ends in exactly one.
+/// The outcome of a command. Every acknowledged command gets exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "outcome")]
 pub enum Outcome {
@@ -121,12 +120,12 @@ pub enum Outcome {
         /// The state after.
         to: StateKind,
     },
-    /// The handler, which was told of it, returned another message.
+    /// The command was delivered to the handler, which returned another message.
     Overridden {
         /// What the handler returned instead.
         by: ActionKind,
     },
-    /// The task could not take it.
+    /// The task does not take the command.
     Rejected {
         /// Why.
         reason: String,
@@ -242,5 +241,16 @@ mod tests {
         for command in [Command::Run, Command::Pause, Command::Kill] {
             assert_eq!(command.check(now), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_result_that_is_nested_too_deep_is_refused() {
+        let complete = |levels| {
+            let text = "[".repeat(levels) + &"]".repeat(levels);
+            let result = Some(crate::Json::parse("result", &text).unwrap());
+            Command::Complete { result }.check(Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(complete(100), Ok(()));
+        assert_eq!(complete(101).unwrap_err().field(), "result");
     }
 }

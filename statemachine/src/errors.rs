@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// How many of the last errors a task keeps, unless its retry policy needs more.
 pub const DEFAULT_KEPT: usize = 8;
 
-/// How many a task keeps at the most, whatever its retry policy asks for.
+/// How many errors a task keeps at most, whatever its retry policy asks for.
 pub const MAX_KEPT: usize = 64;
 
-/// The longest error text that is kept, in bytes; what is over is cut at a character.
+/// The longest error text that is kept, in bytes. A longer text is cut at a character.
 pub const MAX_ERROR_BYTES: usize = 4096;
 
 /// Cuts a text at a character to [`MAX_ERROR_BYTES`].
@@ -75,7 +75,7 @@ impl ErrorEntry {
     }
 }
 
-/// The last errors of a task, oldest first, and how many there have been in all.
+/// The last errors of a task, oldest first, and their total number.
 ///
 /// # Example
 ///
@@ -132,7 +132,7 @@ impl ErrorLog {
         self.entries.last()
     }
 
-    /// How many errors there have been, those that are forgotten included.
+    /// The number of errors so far, forgotten ones included.
     pub fn total(&self) -> u64 {
         self.total
     }

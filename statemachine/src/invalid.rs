@@ -1,4 +1,4 @@
-//! [`Invalid`]: bad input, told with the field and what would be right.
+//! [`Invalid`]: an error about bad input that names the field and what would be right.
 
 use std::{borrow::Cow, convert::Infallible};
 

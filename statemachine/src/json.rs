@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use crate::Invalid;
 
-/// A JSON document, kept as its text: cheap to clone and to store, and no number in it is rounded
-/// on the way (a 64-bit or larger integer comes out as it went in).
+/// A JSON document, kept as its text: cheap to clone and to store. No number in it is rounded: a
+/// 64-bit or larger integer comes out as it went in.
 ///
 /// # Example
 ///
@@ -46,7 +46,7 @@ impl Hash for Json {
 }
 
 /// The deepest nesting of arrays and objects in the props, the data and the result of a task. Most
-/// readers of JSON refuse more than 128 levels, and the records that a task stands in add some.
+/// JSON parsers refuse more than 128 levels, and the records that contain a task add some.
 pub const MAX_DEPTH: usize = 100;
 
 impl Json {
@@ -82,7 +82,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] when the document is not of that type, saying where and why.
+    /// [`Invalid`] when the document is not of that type, with the place and the reason.
     pub fn get<T: DeserializeOwned>(&self, field: &'static str) -> Result<T, Invalid> {
         serde_json::from_str(self.as_str()).map_err(|e| {
             let name = std::any::type_name::<T>();
@@ -155,8 +155,8 @@ impl Json {
 
     /// How deep arrays and objects are nested; 0 when there is none.
     fn depth(&self) -> usize {
-        // Each level opens and closes.
-        if self.len() <= 2 * MAX_DEPTH {
+        // Each level is at least a byte.
+        if self.len() <= MAX_DEPTH {
             return 0;
         }
         let (mut depth, mut deepest) = (0_usize, 0);
@@ -164,7 +164,8 @@ impl Json {
         for byte in self.as_str().bytes() {
             match byte {
                 _ if escaped => escaped = false,
-                b'\\' if in_text => escaped = true,
+                // It stands only in texts.
+                b'\\' => escaped = true,
                 b'"' => in_text = !in_text,
                 _ if in_text => {}
                 b'[' | b'{' => {

@@ -1,14 +1,14 @@
 //! The pure state machine of windlass.
 //!
 //! Nothing in this crate reads a clock, does I/O, draws a random number, logs, or knows of an
-//! async runtime: time and jitter come in as arguments, and what should be done comes out as
-//! data. Its own `clippy.toml` bans the rest. The library `windlass` carries the effects out.
+//! async runtime. Time and jitter are arguments; effects are returned as data, which the library
+//! `windlass` carries out. `clippy.toml` of this crate bans the rest.
 //!
 //! The map:
 //!
 //! | module | what |
 //! |---|---|
-//! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`Fence`]: names that cannot hold what would hurt later |
+//! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`Fence`]: names that are checked when they are made |
 //! | [`json`] | [`Json`]: a JSON document kept as its text, so that no number is rounded |
 //! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
 //! | [`state`] | [`TaskState`], [`TaskStatus`], [`StateKind`]: where a task is |
@@ -16,7 +16,7 @@
 //! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
 //! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
 //! | [`time`] | reading times, with errors that name the field |
-//! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and what became of it |
+//! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and its outcome |
 //! | [`mod@transition`] | [`transition()`]: the table |
 //! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
 //! | [`machine`] | [`Machine`]: one claimed task, as inputs in and effects out |
@@ -35,7 +35,7 @@
 //! // Terminal states take nothing.
 //! let killed = transition(&paused, &Message::kill(), now).unwrap();
 //! let refused = transition(&killed, &Message::run(), now).unwrap_err();
-//! assert_eq!(refused.to_string(), "a killed task does not take `run`: killed is final (retry starts it anew)");
+//! assert_eq!(refused.to_string(), "a killed task does not take `run`: killed is final (retry starts it again)");
 //! ```
 
 pub mod attempt;

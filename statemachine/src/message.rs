@@ -21,7 +21,7 @@ pub enum Wake {
 }
 
 impl Wake {
-    /// The time of the wake-up, if it is applied at `now`.
+    /// Returns the time of the wake-up of a message that is applied at `now`.
     ///
     /// # Errors
     ///
@@ -47,9 +47,9 @@ pub enum ActionKind {
     Run,
     /// Sleep until a time.
     Sleep,
-    /// Wait until somebody sends a command.
+    /// Wait for a command.
     Pause,
-    /// Give the claim back; another node (or this one) goes on.
+    /// Release the claim; another node (or this one) goes on.
     Release,
     /// Persist and go on.
     Checkpoint,
@@ -62,7 +62,7 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
-    /// Every message there is, in the order of the transition table.
+    /// Every message, in the order of the transition table.
     pub const ALL: [Self; 8] = [
         Self::Run,
         Self::Sleep,
@@ -121,9 +121,9 @@ pub enum Action {
         /// When to wake.
         until: Wake,
     },
-    /// Wait until somebody sends a command.
+    /// Wait for a command.
     Pause,
-    /// Give the claim back; another node (or this one) goes on.
+    /// Release the claim; another node (or this one) goes on.
     Release,
     /// Persist and go on.
     Checkpoint,
@@ -136,7 +136,7 @@ pub enum Action {
     },
     /// The task is done.
     Complete {
-        /// What came of it.
+        /// The result of the task.
         result: Option<Json>,
     },
     /// The task is ended for good.
@@ -178,9 +178,10 @@ pub struct Message {
     /// The version of the data: the machine sets it to the one that the kind writes.
     pub(crate) data_version: u32,
     pub(crate) effects: Effects,
-    /// The places of submitted tasks that start a while after the message is applied.
+    /// The submitted tasks that start a while after the message is applied, by their index, with that
+    /// while.
     starts: Vec<(usize, Duration)>,
-    /// An effect had an invalid name: the message takes no other.
+    /// Whether an effect had an invalid name. The message then takes no further effects.
     refused: bool,
 }
 
@@ -220,12 +221,12 @@ impl Message {
         .into()
     }
 
-    /// Wait until somebody sends a command.
+    /// Wait for a command.
     pub fn pause() -> Self {
         Action::Pause.into()
     }
 
-    /// Give the claim back, so that another node (or this one, later) goes on.
+    /// Release the claim, so that another node (or this one, later) goes on.
     pub fn release() -> Self {
         Action::Release.into()
     }
@@ -345,12 +346,12 @@ impl Message {
         *retryable
     }
 
-    /// The new data, if it brings any.
+    /// The new data; `None` keeps the data of the task.
     pub fn data(&self) -> Option<&Json> {
         self.data.as_ref()
     }
 
-    /// What else is to be done in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
+    /// The effects that happen in the same write. A task with a [`start_in`](SubmitTask::start_in) gets
     /// its `start_at` when the message is applied.
     pub fn effects(&self) -> &Effects {
         &self.effects

@@ -10,12 +10,12 @@ use crate::{ErrorEntry, Invalid, Wake, errors::DEFAULT_KEPT};
 /// The longest wait between two attempts: a week.
 pub const MAX_WAIT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What a policy is told of a failure.
+/// A failed attempt, as a retry policy sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Failure<'a> {
-    /// The last errors, oldest first; the newest is the one to decide on.
+    /// The last errors, oldest first. The policy decides on the newest.
     pub errors: &'a [ErrorEntry],
-    /// How many attempts in a row have failed or been abandoned, this one included: 1 or more.
+    /// The number of attempts in a row that have failed or been abandoned, this one included: 1 or more.
     pub attempts: u32,
     /// When it failed.
     pub now: Timestamp,
@@ -23,7 +23,7 @@ pub struct Failure<'a> {
     pub jitter: f64,
 }
 
-/// What a policy answers.
+/// The decision of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Try again at once.
@@ -38,10 +38,10 @@ pub enum Decision {
 ///
 /// # Duties of an implementation
 ///
-/// - It is asked again for the same failure after a crash, and by another node: it must keep
-///   nothing of its own between two calls.
-/// - It is called on the runner's own thread: it must not block.
-/// - One that panics counts as the default policy.
+/// - It keeps no state between two calls: after a crash, or on another node, it is asked again about the
+///   same failure.
+/// - It does not block: it runs on the runner's own thread.
+/// - A policy that panics counts as the default policy.
 ///
 /// # Example
 ///
@@ -66,19 +66,19 @@ pub trait RetryPolicy: Send + Sync + Debug {
     /// What follows this failure.
     fn decide(&self, failure: &Failure<'_>) -> Decision;
 
-    /// How many of the last errors the policy looks at, and so the task keeps (at most 64).
+    /// Returns how many of the last errors the policy reads, which the task then keeps (at most 64).
     fn keeps(&self) -> usize {
         DEFAULT_KEPT
     }
 
-    /// Returns how many more attempts the policy allows after this failure, for logs and clients; it
-    /// decides nothing. `None`, the default, when the policy has no such number.
+    /// Returns how many more attempts the policy allows after this failure, for logs and clients only.
+    /// `None`, the default, when the policy has no such number.
     fn left(&self, _failure: &Failure<'_>) -> Option<u32> {
         None
     }
 }
 
-/// The policies that ship with windlass; a task may carry one, which then stands above its kind's.
+/// The policies that ship with windlass. A task may carry one, which then replaces that of its kind.
 ///
 /// # Example
 ///
@@ -95,12 +95,12 @@ pub trait RetryPolicy: Send + Sync + Debug {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Retry {
-    /// So many errors within a window fail the task; before that it sleeps.
+    /// A number of errors within a window fails the task. Before that it sleeps.
     Strikes {
         /// The error that fails the task: 8 by default.
         #[serde(default = "default_strikes")]
         errors: u32,
-        /// The window they are counted in: 4 h by default.
+        /// The window in which errors are counted: 4 h by default.
         #[serde(default = "default_window", with = "friendly")]
         window: Duration,
         /// How long the task sleeps after each: 10 min by default.
@@ -119,7 +119,7 @@ pub enum Retry {
         /// The greatest bound: 5 min by default, at most a week.
         #[serde(default = "default_cap", with = "friendly")]
         cap: Duration,
-        /// How many attempts there are in all, the first included: 8 by default.
+        /// The number of attempts, the first included: 8 by default.
         #[serde(default = "default_attempts")]
         attempts: u32,
     },
@@ -130,8 +130,8 @@ pub enum Retry {
     Abandoned,
 }
 
-/// How many attempts in a row may be abandoned before [`Retry::Abandoned`] gives up: the task may be
-/// what its nodes are lost by.
+/// How many attempts in a row may be abandoned before [`Retry::Abandoned`] gives up: the task itself may
+/// be what kills its nodes.
 const MAX_ABANDONED: u32 = 20;
 
 fn default_strikes() -> u32 {
@@ -194,7 +194,7 @@ impl Retry {
         }
     }
 
-    /// Waits of up to 1 s, 2 s, 4 s … and at most `cap`, for so many attempts in all.
+    /// Waits of up to 1 s, 2 s, 4 s … and at most `cap` between `attempts` attempts.
     pub fn exponential(attempts: u32, cap: Duration) -> Self {
         Self::Exponential {
             base: default_base(),

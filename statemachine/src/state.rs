@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT};
 
-/// The seven states, without what belongs to them.
+/// The seven states, without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StateKind {
@@ -19,7 +19,7 @@ pub enum StateKind {
     Fault,
     /// It is done. Final.
     Completed,
-    /// It failed for good. Final, until somebody asks for a retry.
+    /// It failed for good. Final, until an explicit retry.
     Failed,
     /// It was ended by a command or its handler. Final.
     Killed,
@@ -37,7 +37,7 @@ impl StateKind {
         Self::Killed,
     ];
 
-    /// Whether nothing can follow.
+    /// Returns whether the state is final.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Killed)
     }
@@ -75,7 +75,7 @@ impl std::str::FromStr for StateKind {
     }
 }
 
-/// A state with what belongs to it.
+/// A state with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskStatus {
     /// The handler runs, or will as soon as a node has room.
@@ -91,7 +91,7 @@ pub enum TaskStatus {
     Fault,
     /// It is done.
     Completed {
-        /// What came of it.
+        /// The result.
         result: Option<Json>,
     },
     /// It failed for good; the error log says why.
@@ -101,7 +101,7 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// The state without what belongs to it.
+    /// Returns the state without its data.
     pub fn code(&self) -> StateKind {
         match self {
             Self::Runnable => StateKind::Runnable,
@@ -126,18 +126,18 @@ pub struct Progress {
     pub text: String,
 }
 
-/// JSON has no form for a fraction that is not a number: it is left out.
+/// Leaves out a fraction that is not a number: JSON has no form for it.
 fn is_unknown(fraction: &Option<f64>) -> bool {
     !fraction.is_some_and(f64::is_finite)
 }
 
-/// The last command that was applied to a task: with it a state store alone can tell whether a
-/// command has had its effect.
+/// The last command that was applied to a task. By it a state store alone shows whether a command has
+/// had its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastCommand {
     /// Its place in the queue.
     pub order: u64,
-    /// What became of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -147,8 +147,7 @@ pub const FIRST_DATA_VERSION: u32 = 1;
 
 /// Where a task is: its status, its data, and its counters.
 ///
-/// Its JSON form is what stores keep (`docs/storage.md`); reading bytes that are not such a form
-/// gives a typed error.
+/// Stores keep its JSON form (`docs/storage.md`). Reading other bytes returns a typed error.
 ///
 /// # Example
 ///
@@ -164,9 +163,9 @@ pub const FIRST_DATA_VERSION: u32 = 1;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskState {
-    /// The state with what belongs to it.
+    /// The state with its data.
     pub status: TaskStatus,
-    /// Since when the task has had this code.
+    /// Since when the task has been in this state.
     pub since: Timestamp,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
@@ -177,20 +176,20 @@ pub struct TaskState {
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
     pub attempts: u32,
-    /// How many more attempts the retry policy allowed after the last failure, if it has such a
+    /// How many more attempts the retry policy allowed after the last failure; `None` when it has no such
     /// number. For people and clients only: the policy decides again after each failure.
     pub attempts_left: Option<u32>,
     /// How often the task has been claimed.
     pub claims: u64,
-    /// How often it was started anew by a retry.
+    /// How often a retry has started the task again.
     pub incarnation: u32,
-    /// How often this state has been written; it tells one write from the next.
+    /// The number of writes so far, which distinguishes one write from the next.
     pub version: u64,
     /// The claim that wrote it.
     pub fence: Fence,
     /// The last command that had an effect on it.
     pub last_command: Option<LastCommand>,
-    /// How far it was at the last write.
+    /// The progress at the last write.
     pub progress: Option<Progress>,
 }
 
@@ -223,7 +222,7 @@ impl TaskState {
         state
     }
 
-    /// The state without what belongs to it.
+    /// Returns the state without its data.
     pub fn code(&self) -> StateKind {
         self.status.code()
     }
@@ -263,8 +262,8 @@ impl TaskState {
         }
     }
 
-    /// What a claim does to the state, in the same write: it counts; an abandoned earlier claim
-    /// counts as an attempt and is kept in the error log; a sleeper that is due wakes.
+    /// Applies a claim to the state, in the same write: counts the claim, counts an abandoned earlier
+    /// claim as an attempt and records it in the error log, and wakes a sleeper that is due.
     #[must_use]
     pub fn claimed(mut self, fence: Fence, abandoned: Option<&str>, now: Timestamp) -> Self {
         self.claims = self.claims.saturating_add(1);

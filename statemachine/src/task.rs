@@ -15,8 +15,7 @@ pub const MAX_LABELS: usize = 32;
 /// The longest name or value of a label, in bytes.
 pub const MAX_LABEL_BYTES: usize = 128;
 
-/// A unit of work as it was submitted. Nothing of it changes later; what does is its
-/// [`TaskState`](crate::TaskState).
+/// A unit of work as it was submitted. It never changes; its [`TaskState`](crate::TaskState) does.
 ///
 /// # Example
 ///
@@ -39,10 +38,10 @@ pub struct Task {
     pub id: TaskId,
     /// Which handler runs it.
     pub kind: Kind,
-    /// What the handler is to work on; `null` by default.
+    /// The input of the handler; `null` by default.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub props: Json,
-    /// Not before this time; at once by default.
+    /// When the task starts at the earliest; at once by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -97,12 +96,11 @@ impl Task {
         self.kind == other.kind && self.props.same_value(&other.props)
     }
 
-    /// Checks what the types alone do not: sizes, nesting, labels, the retry policy's numbers.
+    /// Checks what the types do not: sizes, nesting, labels, the numbers of the retry policy.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field and its range. Props that are too large are told with both
-    /// sizes.
+    /// [`Invalid`] naming the field and its range; for props that are too large, both sizes.
     pub fn check(&self, max_bytes: usize) -> Result<(), Invalid> {
         if self.props.len() > max_bytes {
             return Err(Invalid::new(
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn props_that_are_too_large_are_told_with_both_sizes() {
+    fn the_error_of_too_large_props_names_both_sizes() {
         let mut task = task();
         task.props = Json::new("props", &"x".repeat(100)).unwrap();
         let error = task.check(50).unwrap_err();

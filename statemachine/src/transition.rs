@@ -35,7 +35,7 @@ pub const TABLE: [[Option<StateKind>; 8]; 7] = {
     ]
 };
 
-/// Why a message had no effect. The state stays as it was.
+/// Why a message had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransitionError {
@@ -64,15 +64,15 @@ fn explain(from: StateKind, message: ActionKind) -> String {
         " task"
     };
     let why = match from {
-        _ if from.is_terminal() => format!("{from} is final (retry starts it anew)"),
+        _ if from.is_terminal() => format!("{from} is final (retry starts it again)"),
         StateKind::Fault => "its retry policy decides first".to_owned(),
         _ => "only a running handler returns it".to_owned(),
     };
     format!("{article} {from}{noun} does not take `{message}`: {why}")
 }
 
-/// The state that follows from `state` and `message` at `now`. The message's data, if it brings
-/// any, replaces the state's.
+/// Returns the state that follows from `state` and `message` at `now`. Data in the message replaces the
+/// data of the state.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn transition(
         (StateKind::Sleeping, Action::Sleep { until }) => TaskStatus::Sleeping {
             until: until.resolve(now)?,
         },
-        // A sleep goes on until its time, whatever else is said to it.
+        // A sleep goes on until its time, whatever the message is.
         (StateKind::Sleeping, _) => state.status.clone(),
         (StateKind::Completed, Action::Complete { result }) => TaskStatus::Completed {
             result: result.clone(),
@@ -127,7 +127,7 @@ pub fn transition(
             } else {
                 error
             };
-            // The machine cuts the log to what the task's retry policy looks back at.
+            // The machine cuts the log to the errors that the task's retry policy reads.
             next.errors.push(now, text, MAX_KEPT);
         }
         _ => {}

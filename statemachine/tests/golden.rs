@@ -264,7 +264,7 @@ fn states_by_metafora() {
 }
 
 #[test]
-fn states_that_nobody_should_have_written() {
+fn states_that_no_writer_should_have_written() {
     for (text, says) in [
         ("", "EOF"),
         ("null", "invalid type: null"),

@@ -112,7 +112,7 @@ fn refusal(from: StateKind, kind: ActionKind) -> String {
             "a task in fault does not take `complete`: its retry policy decides first".into()
         }
         _ => {
-            format!("a {from} task does not take `{kind}`: {from} is final (retry starts it anew)")
+            format!("a {from} task does not take `{kind}`: {from} is final (retry starts it again)")
         }
     }
 }

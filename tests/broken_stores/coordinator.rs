@@ -70,6 +70,7 @@ impl Coordinator for PlantedStore {
         tasks: Vec<TaskId>,
     ) -> Vec<Result<Option<Claimed>, Error>> {
         let (tasks, places) = self.taken(tasks, TaskId::clone);
+        self.take_long().await;
         self.write(Call::Claim(lease.clone(), tasks.clone()));
         let mut answers = self.inner.claim(lease, tasks).await;
         for claimed in answers.iter_mut().flatten().flatten() {
@@ -116,6 +117,7 @@ impl Coordinator for PlantedStore {
                 _ => {}
             }
         }
+        self.take_long().await;
         self.write(Call::Commit(commits.clone()));
         let mut answers = self.inner.commit(commits).await;
         for (answer, refused) in answers.iter_mut().zip(refused) {

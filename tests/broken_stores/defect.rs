@@ -27,6 +27,8 @@ pub(crate) enum Defect {
     EffectsAreDropped,
     RepeatedItemsAreSkipped,
     LossesAreNotCounted,
+    /// Not a defect: a sound store may be slow.
+    CallsTakeLong,
     // Commands.
     OutcomesAreOverwritten,
     OutcomesAreForgotten,

@@ -15,6 +15,7 @@ mod journal;
 mod lacking;
 mod registry;
 mod repeated;
+mod slow;
 mod store;
 mod watch;
 
@@ -87,15 +88,15 @@ planted! {
     outcomes_that_are_forgotten: OutcomesAreForgotten is found by commands::outcomes_are_recorded;
     commands_that_replace_each_other: CommandsReplaceEachOther is found by commands::commands_queue_in_order;
     repeated_commands_that_are_new: RepeatedCommandsAreNew is found by commands::the_same_id_is_the_same_command;
-    a_second_watch_that_misses_tasks: ASecondWatchMissesTasks is found by watch::a_second_watch_lists_what_came_between;
-    a_stale_view_that_comes_last: AStaleViewComesLast is found by watch::the_last_state_is_told;
-    ends_that_are_not_delivered: EndsAreNotDelivered is found by watch::it_tells_of_the_end;
-    a_quarantine_that_is_not_delivered: EndsAreNotDelivered is found by quarantine::watches_are_told;
-    kinds_that_were_not_asked_for: EveryKindIsDelivered is found by watch::it_tells_only_its_kinds;
-    watches_that_outlive_their_lease: WatchesOutliveTheirLease is found by watch::it_ends_with_the_lease;
+    a_second_watch_that_misses_tasks: ASecondWatchMissesTasks is found by watch::a_second_watch_lists_tasks_submitted_between;
+    a_stale_view_that_comes_last: AStaleViewComesLast is found by watch::the_last_state_is_reported;
+    ends_that_are_not_delivered: EndsAreNotDelivered is found by watch_ends::ends_are_reported;
+    a_quarantine_that_is_not_delivered: EndsAreNotDelivered is found by quarantine::watches_report_a_quarantine;
+    kinds_that_were_not_asked_for: EveryKindIsDelivered is found by watch::only_watched_kinds_are_reported;
+    watches_that_outlive_their_lease: WatchesOutliveTheirLease is found by watch::a_watch_ends_with_the_lease;
     losses_that_are_delivered_late: LossesAreDeliveredLate is found by leases::a_lost_node_abandons_its_tasks;
-    commands_that_are_not_delivered: CommandsAreNotDelivered is found by watch::it_tells_of_commands;
-    node_commands_that_are_not_delivered: NodeCommandsAreNotDelivered is found by watch::it_tells_of_node_commands;
+    commands_that_are_not_delivered: CommandsAreNotDelivered is found by watch::commands_are_reported;
+    node_commands_that_are_not_delivered: NodeCommandsAreNotDelivered is found by watch::node_commands_are_reported;
     data_versions_that_are_not_delivered: DataVersionsAreNotDelivered is found by data_versions::watches_report_them;
     data_versions_that_a_lost_claim_loses: DataVersionsAreNotDelivered is found by data_versions::a_lost_claim_leaves_them;
     data_versions_that_a_retry_loses: DataVersionsAreNotDelivered is found by data_versions::a_retry_keeps_them;
@@ -104,7 +105,7 @@ planted! {
     peers_that_are_never_forgotten: PeersAreNeverForgotten is found by leases::peers_are_live_nodes;
     names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;
     ended_leases_that_are_renewed: EndedLeasesAreRenewed is found by leases::an_ended_lease_is_gone;
-    leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_gives_the_tasks_back;
+    leaving_that_is_forgotten: LeavingIsForgotten is found by leases::leaving_releases_the_tasks;
     taken_ids_that_are_accepted: TakenIdsAreAccepted is found by submit::a_live_id_is_refused;
     tasks_that_are_all_the_same: EveryTaskIsTheSame is found by submit::another_task_is_not_the_same;
     integers_that_become_floats: IntegersBecomeFloats is found by submit::large_integers_survive;
@@ -114,7 +115,7 @@ planted! {
     counts_that_omit_the_quarantined: CountsOmitTheQuarantined is found by quarantine::counts_include_it;
     deleting_that_takes_the_prefix: DeletingTakesThePrefix is found by ends::deleting_one_leaves_its_neighbours;
     live_tasks_that_are_retried: LiveTasksAreRetried is found by ends::a_live_task_is_not_retried;
-    purges_that_take_every_state: PurgesTakeEveryState is found by ends::purge_takes_what_is_meant;
+    purges_that_take_every_state: PurgesTakeEveryState is found by ends::purge_deletes_only_matching_tasks;
     age_that_counts_from_the_submit: AgeCountsFromTheSubmit is found by ends::retention_counts_from_the_end;
     a_limit_that_takes_the_oldest: ALimitTakesTheOldest is found by changes::a_limit_means_the_last;
     changes_that_repeat_the_last: ChangesRepeatTheLast is found by changes::changes_go_on_after_one;
@@ -138,5 +139,5 @@ planted! {
     examinations_that_miss_a_state: ExaminationsFindNothing is found by examine::an_unreadable_state_is_reported;
     examinations_that_miss_an_envelope: ExaminationsFindNothing is found by examine::an_unreadable_envelope_is_reported;
     examinations_that_blame_the_sound: ExaminationsBlameTheSound is found by examine::a_store_in_order_has_nothing_wrong;
-    a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::what_is_too_large_is_refused;
+    a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::a_task_that_is_too_large_is_refused;
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use windlass::{
@@ -48,6 +49,13 @@ pub(crate) struct PlantedStore {
 impl PlantedStore {
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
+    }
+
+    /// Waits where a slow store does.
+    pub(crate) async fn take_long(&self) {
+        if self.has(Defect::CallsTakeLong) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     pub(crate) fn write(&self, call: Call) {

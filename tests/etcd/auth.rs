@@ -125,7 +125,7 @@ async fn a_token_that_expires_is_renewed() {
     .await;
 }
 
-/// The watch is opened anew with a token that the restarted server does not know.
+/// The watch opens again with a token that the restarted server does not know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_forgot_the_tokens_is_asked_for_new_ones() {
     let mut server = Server::start();
@@ -154,7 +154,7 @@ async fn a_token_that_is_older_than_a_change_of_roles_is_renewed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_that_is_wrong_for_a_while_is_waited_out() {
+async fn a_node_waits_while_its_password_is_rejected() {
     let mut server = Server::start();
     let mut root = with_users(&server).await;
     goes_on(&mut server, async |server| {
@@ -173,7 +173,7 @@ async fn a_password_that_is_wrong_for_a_while_is_waited_out() {
 
 /// A role that is taken away and given back, the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_is_gone_for_a_while_is_waited_out() {
+async fn a_node_waits_while_its_role_is_gone() {
     let mut server = Server::start();
     let mut root = with_users(&server).await;
     goes_on(&mut server, async |server| {

@@ -1,4 +1,4 @@
-//! What others write wrongly: set aside or rejected, and nothing else suffers.
+//! Invalid records of other programs: quarantined or rejected, while everything else runs.
 
 use windlass::{KindConfig, Message, NewTask, Runner, StateKind, TaskContext, store::Error};
 
@@ -44,8 +44,8 @@ async fn malformed_records_do_not_stop_a_node() {
         let reason = client.get(&id).await.unwrap().state.unwrap_err();
         assert!(reason.to_string().contains("cannot be read"), "{reason}");
     }
-    // A task that is set aside is set aside once, and can be deleted.
-    until("they are set aside", async || {
+    // A task is quarantined once, and can be deleted.
+    until("they are quarantined", async || {
         let options = etcd_client::GetOptions::new()
             .with_prefix()
             .with_count_only();

@@ -69,7 +69,7 @@ async fn large_tasks_are_combined_within_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_beyond_a_thousand_hang_on_further_leases() {
+async fn claims_beyond_a_thousand_are_attached_to_further_leases() {
     let server = Server::start();
     let store = connect(&server.url("ns")).await;
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that compact the history of their etcd, and nodes that were not told to.
+//! Nodes that compact the history of their etcd, and nodes that are not configured to.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn revision(etcd: &mut etcd_client::Client) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_older_than_was_asked_for_is_compacted() {
+async fn history_older_than_configured_is_compacted() {
     let server = Server::start();
     let after = Some(Duration::from_millis(1200));
     let nodes = [
@@ -68,7 +68,7 @@ async fn what_is_older_than_was_asked_for_is_compacted() {
         is_compacted(&mut etcd, old).await
     })
     .await;
-    // The tasks are there, and a feed from back then says that it has to begin anew.
+    // The tasks exist, and a feed from before the compaction reports that it must start again.
     assert_eq!(store.ids().await.unwrap().len(), 2);
     let after = u64::try_from(old).unwrap() * 4096;
     let error = store.changes(Some(after)).await.map(|_| ()).unwrap_err();
@@ -85,7 +85,7 @@ async fn what_is_older_than_was_asked_for_is_compacted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_compacted_that_is_younger_or_was_not_asked_for() {
+async fn younger_history_is_kept_and_all_of_it_without_the_option() {
     let server = Server::start();
     let (off, on) = (None, Some(secs(3600)));
     let nodes = [

@@ -19,7 +19,7 @@ use windlass::{
 
 use crate::server::Server;
 
-/// The server that the cases share: it goes with the last of them.
+/// The server that the cases share. It stops after the last of them.
 fn shared() -> Arc<Server> {
     static SERVER: Mutex<Weak<Server>> = Mutex::new(Weak::new());
     let mut server = SERVER.lock().unwrap();

@@ -57,7 +57,7 @@ async fn a_namespace_in_order_has_nothing_wrong() {
 
 /// Each planted key is found by its check, and gone after a repair, where it may be.
 #[tokio::test]
-async fn planted_keys_are_found_and_mended() {
+async fn planted_keys_are_found_and_repaired() {
     let server = Server::start();
     let store = connect(&server.url("ns")).await;
     store.submit(vec![task("live"), task("held")]).await;
@@ -112,14 +112,14 @@ async fn planted_keys_are_found_and_mended() {
         assert!(!finding.advice.is_empty(), "{finding:?}");
         assert_eq!(finding.repaired, 0);
     }
-    let mended = examine(&store, &repair()).await;
+    let repaired = examine(&store, &repair()).await;
     let after = examine(&store, &Examination::default()).await;
     for (check, verdict, key, _, goes) in plants {
         let left = etcd.get(format!("/ns/{key}"), None).await.unwrap().count();
         assert_eq!(left, i64::from(!goes), "{key}");
         let expected = if goes { Verdict::Ok } else { verdict };
-        assert_eq!(of(&mended, check).verdict, expected, "{check}");
-        assert_eq!(of(&mended, check).repaired, u64::from(goes), "{check}");
+        assert_eq!(of(&repaired, check).verdict, expected, "{check}");
+        assert_eq!(of(&repaired, check).repaired, u64::from(goes), "{check}");
         assert_eq!(of(&after, check).verdict, expected, "{check}");
     }
     assert_eq!(store.ids().await.unwrap().len(), 2);
@@ -127,7 +127,7 @@ async fn planted_keys_are_found_and_mended() {
 
 /// What a node has claimed is left alone, also when the node has lost its name.
 #[tokio::test]
-async fn what_is_claimed_is_not_touched() {
+async fn a_claimed_task_is_not_repaired() {
     let server = Server::start();
     let store = connect(&server.url("ns")).await;
     store.submit(vec![task("a")]).await;
@@ -143,7 +143,7 @@ async fn what_is_claimed_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_quota_that_fills_is_told_before_it_is_full() {
+async fn a_quota_that_fills_is_reported_before_it_is_full() {
     let quota = "--quota-backend-bytes=2097152".to_owned();
     let server = Server::start_with("http", &[quota]);
     let store = connect(&server.url("ns")).await;
@@ -156,9 +156,12 @@ async fn a_quota_that_fills_is_told_before_it_is_full() {
     let value = vec![b'x'; 100_000];
     until("four fifths of the quota", async || {
         let _ = etcd.put("/other/large", value.clone(), None).await;
-        let told = size().await;
-        assert!(told.found.contains("of the quota of 2.0 MiB"), "{told:?}");
-        told.verdict == Verdict::Warning
+        let filled = size().await;
+        assert!(
+            filled.found.contains("of the quota of 2.0 MiB"),
+            "{filled:?}"
+        );
+        filled.verdict == Verdict::Warning
     })
     .await;
     // A quota that is given is the one that counts.
@@ -224,7 +227,7 @@ impl Clock for Behind {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_behind_is_told() {
+async fn a_clock_that_is_behind_is_reported() {
     let server = Server::start();
     let url = server.url("ns");
     let right = connect(&url).await;
@@ -232,13 +235,13 @@ async fn a_clock_that_is_behind_is_told() {
     let options = Options::parse(&url).unwrap();
     let store = EtcdStore::connect(options, Arc::new(Behind)).await.unwrap();
     let findings = examine(&store, &Examination::default()).await;
-    let told: Vec<&Finding> = findings.iter().filter(|f| f.check == "clock").collect();
+    let clocks: Vec<&Finding> = findings.iter().filter(|f| f.check == "clock").collect();
     assert!(
-        told.iter().all(|f| f.verdict == Verdict::Warning),
+        clocks.iter().all(|f| f.verdict == Verdict::Warning),
         "{findings:#?}"
     );
     let away = |what: &str| {
-        let finding = told.iter().find(|f| f.found.starts_with(what));
+        let finding = clocks.iter().find(|f| f.found.starts_with(what));
         let found = &finding
             .unwrap_or_else(|| panic!("{what}: {findings:#?}"))
             .found;
@@ -252,7 +255,7 @@ async fn a_clock_that_is_behind_is_told() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_silent_does_not_put_the_clocks_of_the_others_wrong() {
+async fn a_silent_member_does_not_change_the_clocks_of_the_others() {
     let server = Server::start();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let store = connect(&server.url("ns")).await;

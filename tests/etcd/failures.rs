@@ -200,7 +200,7 @@ async fn a_broken_watch_goes_on_where_it_was() {
         let name = format!("t{n}");
         near.submit(vec![task(&name)]).await;
         proxy.mend();
-        let told = async {
+        let reported = async {
             loop {
                 for event in events.next().await.unwrap() {
                     assert!(!matches!(event, Event::Reset), "nothing was compacted");
@@ -210,7 +210,7 @@ async fn a_broken_watch_goes_on_where_it_was() {
                 }
             }
         };
-        tokio::time::timeout(secs(30), told).await.unwrap();
+        tokio::time::timeout(secs(30), reported).await.unwrap();
     }
 }
 
@@ -261,7 +261,7 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_quota_is_said_and_overcome() {
+async fn a_full_quota_is_reported_and_overcome() {
     let quota = ["--quota-backend-bytes".to_owned(), (16 << 20).to_string()];
     let server = Server::start_with("http", &quota);
     let (store, client) = open(&server.url("ns")).await;

@@ -30,7 +30,7 @@ pub(crate) async fn counters(server: &Server, name: &str) -> BTreeMap<String, u6
         let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
         *counters.entry(method).or_default() += count as u64;
     }
-    assert!(!counters.is_empty(), "etcd tells what it was asked");
+    assert!(!counters.is_empty(), "etcd reports its requests");
     counters
 }
 
@@ -65,7 +65,7 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
         "grpc_server_started_total",
         "grpc_server_msg_received_total",
     );
-    // What begins may take a moment longer than to be told; a node that never rests fails here.
+    // The start may take a moment. A node that never rests fails here.
     until("they rest", async || {
         let before = counters(&server, calls).await;
         tokio::time::sleep(secs(2)).await;
@@ -105,9 +105,9 @@ async fn an_idle_node_with_parked_tasks_asks_for_nothing() {
     nodes.remove(0).shutdown().await;
 }
 
-/// A node that shuts down is nobody's to wait for: the others hear of it from the watch.
+/// The others learn from the watch that a node shuts down, and do not wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_node_tells_of_itself_is_heard_by_the_others_at_once() {
+async fn the_status_of_a_node_reaches_the_others_at_once() {
     let server = Server::start();
     let (store, _) = open(&server.url("ns")).await;
     let handler = |_: TaskContext| async { Message::complete() };
@@ -120,7 +120,7 @@ async fn what_a_node_tells_of_itself_is_heard_by_the_others_at_once() {
     spec.slots = 0;
     let lease = store.coordinator().join(&spec, secs(30)).await.unwrap();
     let mut events = store.coordinator().watch(&lease, None).await.unwrap();
-    let mut heard = async || loop {
+    let mut peers_seen = async || loop {
         let batch = tokio::time::timeout(secs(30), events.next()).await;
         let batch = batch.unwrap().unwrap();
         if batch.iter().any(|event| matches!(event, Event::Peers)) {
@@ -128,10 +128,10 @@ async fn what_a_node_tells_of_itself_is_heard_by_the_others_at_once() {
         }
     };
     let other = node("other").await;
-    while heard().await.len() < 2 {}
+    while peers_seen().await.len() < 2 {}
     other.freeze();
-    while !heard().await.iter().any(|peer| peer.status.frozen) {}
+    while !peers_seen().await.iter().any(|peer| peer.status.frozen) {}
     other.shutdown().await;
-    while heard().await.len() > 1 {}
+    while peers_seen().await.len() > 1 {}
     store.coordinator().leave(&lease).await.unwrap();
 }

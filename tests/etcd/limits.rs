@@ -1,4 +1,4 @@
-//! Servers that take less in one request than is usual: told by the URL, or found out.
+//! Servers that take less in one request than usual: configured by the URL, or learned.
 
 use jiff::{SignedDuration, Timestamp};
 use windlass::{
@@ -54,7 +54,7 @@ async fn work(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_limits_of_the_servers_are_found_out() {
+async fn small_limits_of_the_servers_are_learned() {
     let server = small(24, 16_384);
     work(&server.url("ns")).await;
 }
@@ -127,7 +127,7 @@ async fn data_that_are_too_large_for_the_server_are_an_error_of_their_task() {
     node.shutdown().await;
 }
 
-/// Sends so many commands to a task that nobody has yet, then lets a node take it.
+/// Sends `count` commands to a task that has no owner yet, then lets a node claim it.
 async fn settle_many(server: &Server, count: usize) {
     let (store, client) = open(&server.url("ns")).await;
     let later = Timestamp::now() + SignedDuration::from_hours(24);
@@ -156,7 +156,7 @@ async fn settle_many(server: &Server, count: usize) {
     node.shutdown().await;
 }
 
-/// They were put into one write, which no server took; nobody could run the task any more.
+/// One write held all of them, and every server refused it: no node could run the task.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_commands_that_waited_are_settled() {
     let server = Server::start();

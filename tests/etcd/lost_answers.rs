@@ -108,7 +108,7 @@ async fn a_retry_without_an_answer_runs_once_though_it_has_ended_meanwhile() {
 /// A task with more commands than go with it in one write: what is known of them is known as long
 /// as it is there, so that no id is applied twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_without_an_answer_forgets_no_command_of_a_task_that_lives() {
+async fn a_delete_without_an_answer_forgets_no_command_of_a_live_task() {
     let server = Server::start();
     let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;

@@ -217,9 +217,9 @@ async fn every_message_of_a_commander_is_obeyed() {
 }
 
 /// A node of Metafora that died between its last state and the deletion of the task; and a client
-/// that submits an id anew which has ended. Both are taken from the live ones, as Metafora does.
+/// that submits an ended id again. A node removes both from the live ones, as Metafora does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
+async fn a_task_that_has_ended_is_removed_from_the_live_ones() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
     let metafora = Metafora::new(&server).await;
@@ -238,8 +238,8 @@ async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
     assert_eq!(done.task.props.as_str(), r#"{"id":"m"}"#);
     let commands = client.commands(&id).await.unwrap();
     assert!(commands[0].outcome.is_some(), "{commands:?}");
-    let told = futures::StreamExt::next(&mut changes).await.unwrap();
-    assert_eq!(told.unwrap()[0].task, id, "who follows the changes is told");
+    let reported = futures::StreamExt::next(&mut changes).await.unwrap();
+    assert_eq!(reported.unwrap()[0].task, id, "the feed reports it");
 
     metafora.submit("m").await;
     until("nor is it after a second submit", async || {
@@ -248,7 +248,7 @@ async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
     .await;
     assert_eq!(client.get(&id).await.unwrap().state.unwrap().claims, 0);
     assert!(metafora.get("tasks/m/props").await.is_none());
-    // An operator's word starts it anew.
+    // A retry by an operator starts it again.
     client.retry(&id).await.unwrap();
     runs_on(&client, "m", "n").await;
     node.shutdown().await;
@@ -256,7 +256,7 @@ async fn a_task_that_has_ended_already_is_taken_from_the_live_ones() {
 
 /// States that Metafora stores and that ours never are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn states_of_metafora_are_gone_on_from() {
+async fn states_of_metafora_are_continued() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
     let metafora = Metafora::new(&server).await;
@@ -295,7 +295,7 @@ async fn states_of_metafora_are_gone_on_from() {
 
 /// A task was paused here, run on a node of Metafora while no node of ours lived, and given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mark_that_metafora_has_outdated_parks_nothing() {
+async fn an_outdated_mark_parks_no_task() {
     let server = Server::start();
     let (store, client) = open(&server.url("ns")).await;
     let metafora = Metafora::new(&server).await;
@@ -343,21 +343,21 @@ async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
     assert!(metafora.get("state/later").await.is_none());
 }
 
-/// A node of Metafora is shown, and obeys node commands, but nobody balances with it: it tells
+/// A node of Metafora is listed and obeys node commands, but no node balances with it: it reports
 /// neither what it has nor what it could take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_metafora_are_listed_and_not_balanced_with() {
     let server = Server::start();
     let (_, client) = open(&server.url("ns")).await;
     let metafora = Metafora::new(&server).await;
-    let told = r#"{"host":"h","created":"2026-01-21 14:38:52 +0000 UTC m=+31.7","node":"go"}"#;
+    let record = r#"{"host":"h","created":"2026-01-21 14:38:52 +0000 UTC m=+31.7","node":"go"}"#;
     let mut leases = metafora.etcd.lease_client();
     let lease = leases.grant(60, None).await.unwrap().id();
     for key in ["", "nodes/go/", "nodes/go/commands/", "tasks/"] {
         let options = etcd_client::PutOptions::new().with_lease(lease);
         let key = format!("/ns/{key}_metafora");
         let mut etcd = metafora.etcd.kv_client();
-        etcd.put(key, told, Some(options)).await.unwrap();
+        etcd.put(key, record, Some(options)).await.unwrap();
     }
     let store = connect(&server.url("ns")).await;
     let lease = store.join(&spec("ours"), Duration::from_secs(15)).await;

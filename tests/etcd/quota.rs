@@ -49,7 +49,7 @@ async fn looks(server: &Server) -> u64 {
 
 /// On one thread: what the store does by itself is in this test's log, too.
 #[tokio::test]
-async fn a_node_says_once_that_the_quota_fills() {
+async fn a_node_reports_once_that_the_quota_fills() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

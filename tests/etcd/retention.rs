@@ -144,8 +144,7 @@ async fn retention_takes_what_is_old_and_nothing_else() {
     assert_eq!(world.left().await, Vec::<String>::new());
 }
 
-/// A list of what is to be purged is kept from one step to the next. What has begun anew meanwhile
-/// is not what was meant.
+/// One list of the tasks to purge serves several steps. A task that was retried meanwhile stays.
 #[tokio::test]
 async fn what_is_retried_while_it_is_purged_lives() {
     let server = Server::start();
@@ -156,7 +155,7 @@ async fn what_is_retried_while_it_is_purged_lives() {
     let before = world.clock.now();
     assert_eq!(registry.purge(&ENDED, before, 1).await.unwrap(), 1);
     assert_eq!(world.left().await, ["b", "c"]);
-    // It ends again, at once: later than what is meant.
+    // It ends again at once, after the time of the purge.
     registry.retry(vec![ids[1].clone()]).await[0]
         .as_ref()
         .unwrap();
@@ -211,7 +210,7 @@ async fn a_clock_that_is_ahead_prunes_nothing_early() {
     assert_eq!(world.maintain().await, 0);
 }
 
-/// Without a mark, the end of a task tells how late it is.
+/// Without a mark, the end of a task bounds the time.
 #[tokio::test]
 async fn a_first_look_with_a_clock_that_is_ahead_prunes_nothing() {
     let server = Server::start();

@@ -17,7 +17,7 @@ use crate::{
 const TASKS: u32 = 90;
 const STEPS: u32 = 12;
 
-/// Works in short steps, each durable, and gives way when it is told to.
+/// Works in short steps, each durable, and releases the task when asked to.
 async fn gives_way(task: TaskContext) -> Result<Message, BoxError> {
     let done: u32 = task.data()?.unwrap_or(0);
     for step in done..STEPS {

@@ -119,7 +119,7 @@ async fn tls_with_client_certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_has_expired_is_said() {
+async fn a_certificate_that_has_expired_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let server = server(folder.path(), &authority, &authority.sign(true));
@@ -130,7 +130,7 @@ async fn a_certificate_that_has_expired_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_tls_is_said() {
+async fn a_server_without_tls_is_reported() {
     let server = Server::start();
     let url = server.url("ns").replace("etcd://", "etcds://");
     let said = refused(Options::parse(&url).unwrap()).await;
@@ -190,7 +190,7 @@ async fn a_role_that_allows_the_namespace_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_where_there_are_none_is_said() {
+async fn a_user_where_there_are_none_is_reported() {
     let server = Server::start();
     let mut options = Options::parse(&server.url("ns")).unwrap();
     options.user = Some(("w".into(), "secret".into()));
@@ -199,7 +199,7 @@ async fn a_user_where_there_are_none_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_etcd_is_said() {
+async fn a_server_that_is_no_etcd_is_reported() {
     use tokio::io::AsyncWriteExt;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

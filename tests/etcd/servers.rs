@@ -39,7 +39,7 @@ async fn refused(options: Options) -> Error {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_too_old_is_said() {
+async fn a_server_that_is_too_old_is_reported() {
     let server = Server::start();
     let version = raw(&server.endpoint()).await.status().await.unwrap();
     let version = version.version().to_owned();
@@ -73,10 +73,10 @@ async fn members_that_are_not_there_are_passed_over() {
     // A socket that is bound and does not listen keeps the port, and refuses connections.
     let bound = TcpSocket::new_v4().unwrap();
     bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let nobody = bound.local_addr().unwrap();
+    let unused = bound.local_addr().unwrap();
     // Whichever of them is tried first.
     for _ in 0..6 {
-        let url = format!("etcd://{nobody},{},{nobody}/ns", server.endpoint());
+        let url = format!("etcd://{unused},{},{unused}/ns", server.endpoint());
         let (_, client) = open(&url).await;
         let id = client.submit(NewTask::new("k")).await.unwrap();
         client.delete(&id).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_server_without_a_quorum_is_unavailable() {
 /// Connections that begin with a TLS hello are reset before a word is said; the others are let
 /// through: what a plain server looks like that is quick to close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_resets_a_tls_hello_is_said_to_be_without_tls() {
+async fn a_server_that_resets_a_tls_hello_is_reported_as_without_tls() {
     let server = Server::start();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let front = listener.local_addr().unwrap();
@@ -151,7 +151,7 @@ async fn a_name_that_is_taken_is_refused_until_its_node_is_gone() {
     again().start().await.unwrap().shutdown().await;
 }
 
-/// Goes on as the real one does, so many hours off.
+/// Runs as the real clock, some hours off.
 #[derive(Debug, Default)]
 struct Jumping(AtomicI64);
 

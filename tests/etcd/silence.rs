@@ -20,22 +20,22 @@ async fn listed(events: &mut EventStream) {
     }
 }
 
-/// Waits until the watch has told of these tasks, each once, and not by a list.
-async fn told(events: &mut EventStream, names: &[&str]) {
-    let mut told = Vec::new();
-    let telling = async {
-        while told.len() < names.len() {
+/// Waits until the watch has reported these tasks, each once, and not by a list.
+async fn reported(events: &mut EventStream, names: &[&str]) {
+    let mut names_seen = Vec::new();
+    let reading = async {
+        while names_seen.len() < names.len() {
             for event in events.next().await.unwrap() {
                 match event {
                     Event::Reset => panic!("nothing was compacted"),
-                    Event::Task(view) => told.push(view.id.to_string()),
+                    Event::Task(view) => names_seen.push(view.id.to_string()),
                     _ => {}
                 }
             }
         }
     };
-    tokio::time::timeout(secs(50), telling).await.unwrap();
-    assert_eq!(told, names);
+    tokio::time::timeout(secs(50), reading).await.unwrap();
+    assert_eq!(names_seen, names);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn a_watch_that_went_silent_goes_on_where_it_was() {
     near.submit(vec![task("a"), task("b")]).await;
     proxy.mend();
     near.submit(vec![task("c")]).await;
-    told(&mut events, &["a", "b", "c"]).await;
+    reported(&mut events, &["a", "b", "c"]).await;
     // So does the clients' feed.
     let mut fed = Vec::new();
     let feeding = async {
@@ -84,7 +84,7 @@ async fn a_path_that_went_silent_is_left_for_another() {
         silent.lose();
         let name = format!("t{n}");
         near.submit(vec![task(&name)]).await;
-        told(&mut events, &[&name]).await;
+        reported(&mut events, &[&name]).await;
         far.renew(&lease, &Default::default()).await.unwrap();
         // What is open there stays silent; a new connection would work.
         silent.mend();
@@ -111,7 +111,7 @@ async fn a_node_keeps_its_claims_when_its_connection_goes_silent() {
     .await;
     let far = Client::new(&store);
     proxy.lose();
-    // Nobody is told: the first call finds out, and what comes after it gets through.
+    // The first call finds out. The calls after it get through.
     proxy.mend();
     for id in &ids {
         let done = far.wait(id).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the two streams tell, whatever the history that they go on from looks like.
+//! What the two streams report after faults and compactions.
 
 use std::{
     sync::{
@@ -20,9 +20,10 @@ use crate::{
     support::{connect, raw, secs, spec, task, until},
 };
 
-/// Two wait when the watch begins, and the names of their keys are not in the order of their sending.
+/// The commands wait when the watch begins. The names of their keys are not in the order of their
+/// sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_commands_that_wait_are_told_in_the_order_of_their_sending() {
+async fn waiting_node_commands_are_reported_in_the_order_of_their_sending() {
     let server = Server::start();
     let store = connect(&server.url("ns")).await;
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
@@ -33,23 +34,23 @@ async fn node_commands_that_wait_are_told_in_the_order_of_their_sending() {
         etcd.put(key, value, None).await.unwrap();
     }
     let mut events = store.watch(&lease, None).await.unwrap();
-    let mut told = Vec::new();
-    let telling = async {
-        while !told.contains(&NodeCommand::Unfreeze) {
+    let mut reported = Vec::new();
+    let reading = async {
+        while !reported.contains(&NodeCommand::Unfreeze) {
             for event in events.next().await.unwrap() {
                 if let Event::Node(command) = event {
-                    told.push(command.command);
+                    reported.push(command.command);
                 }
             }
         }
     };
-    tokio::time::timeout(secs(30), telling).await.unwrap();
+    tokio::time::timeout(secs(30), reading).await.unwrap();
     let sent = [
         NodeCommand::Freeze,
         NodeCommand::Balance,
         NodeCommand::Unfreeze,
     ];
-    assert_eq!(told, sent);
+    assert_eq!(reported, sent);
 }
 
 /// Others write on the same servers, whose history is compacted; here nothing happens.
@@ -66,10 +67,13 @@ async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing(
     for _ in 0..5 {
         etcd.put("/other/x", "", None).await.unwrap();
     }
-    // The server tells how far it is when nothing happens.
+    // An idle server reports its progress.
     let sent = async || counters(&server, "grpc_server_msg_sent_total").await["Watch"];
     let before = sent().await;
-    until("it was told so", async || sent().await >= before + 5).await;
+    until("the server reported its progress", async || {
+        sent().await >= before + 5
+    })
+    .await;
     proxy.cut();
     let now = etcd.get("x", None).await.unwrap();
     let revision = now.header().unwrap().revision();
@@ -83,7 +87,7 @@ async fn an_idle_feed_whose_stream_breaks_after_a_compaction_has_missed_nothing(
 /// Tasks of this node are deleted and submitted again while the watch is broken, and the history of
 /// it is compacted: the list that follows has their ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_replaced_in_compacted_history_is_gone_for_who_had_claimed_it() {
+async fn a_task_replaced_in_compacted_history_is_gone_for_its_node() {
     let server = Server::start();
     let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;
@@ -133,7 +137,7 @@ async fn what_was_replaced_in_compacted_history_is_gone_for_who_had_claimed_it()
 
 /// A task of this node is deleted while the watch is broken, and the history of it is compacted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
+async fn a_task_deleted_in_compacted_history_is_gone_for_its_node() {
     let server = Server::start();
     let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
     let near = connect(&server.url("ns")).await;
@@ -178,7 +182,7 @@ async fn what_was_deleted_in_compacted_history_is_told_to_who_had_claimed_it() {
 /// Claims are released all the time; other tasks come meanwhile, and are reported as soon as etcd
 /// reports them to anybody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releases_do_not_delay_what_is_told_of_other_tasks() {
+async fn releases_do_not_delay_the_events_of_other_tasks() {
     const RELEASED: usize = 16;
     const SUBMITS: usize = 101;
     let server = Server::start();
@@ -188,7 +192,7 @@ async fn releases_do_not_delay_what_is_told_of_other_tasks() {
     for answer in store.submit(released.collect()).await {
         answer.unwrap();
     }
-    let (told, mut from_told) = tokio::sync::mpsc::unbounded_channel();
+    let (to_test, mut from_watch) = tokio::sync::mpsc::unbounded_channel();
     let mut events = store.watch(&lease, None).await.unwrap();
     let is_other = |id: &str| id.starts_with("other");
     tokio::spawn(async move {
@@ -198,7 +202,7 @@ async fn releases_do_not_delay_what_is_told_of_other_tasks() {
                 if let Event::Task(view) = event
                     && is_other(view.id.as_str())
                 {
-                    let _ = told.send(at);
+                    let _ = to_test.send(at);
                 }
             }
         }
@@ -206,14 +210,14 @@ async fn releases_do_not_delay_what_is_told_of_other_tasks() {
     let mut etcd = raw(&server.endpoint()).await;
     let options = WatchOptions::new().with_prefix();
     let mut stream = etcd.watch("/ns/tasks/other", Some(options)).await.unwrap();
-    let (raw_told, mut from_raw) = tokio::sync::mpsc::unbounded_channel();
+    let (to_raw, mut from_raw) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(Some(response)) = stream.message().await {
             let at = Instant::now();
             let puts = response.events().iter().filter_map(|event| event.kv());
             for kv in puts {
                 if !kv.key_str().unwrap()["/ns/tasks/".len()..].contains('/') {
-                    let _ = raw_told.send(at);
+                    let _ = to_raw.send(at);
                 }
             }
         }
@@ -236,7 +240,7 @@ async fn releases_do_not_delay_what_is_told_of_other_tasks() {
         let one = store.submit(vec![task(&format!("other{n}"))]);
         one.await.remove(0).unwrap();
         let soon = secs(30);
-        let ours = tokio::time::timeout(soon, from_told.recv()).await;
+        let ours = tokio::time::timeout(soon, from_watch.recv()).await;
         let etcds = tokio::time::timeout(soon, from_raw.recv()).await;
         let (ours, etcds) = (ours.unwrap().unwrap(), etcds.unwrap().unwrap());
         late.push(ours.saturating_duration_since(etcds));

@@ -1,4 +1,4 @@
-//! Several nodes: who takes a free task, and who gives what back.
+//! Several nodes: which node takes a free task, and which tasks a node releases for others.
 
 use std::sync::{
     Arc,
@@ -177,7 +177,7 @@ async fn fair_nodes_share_with_one_that_comes_later_and_come_to_rest() {
     assert_eq!(claims(&nodes).await, shared);
 }
 
-/// A node that has too much gave it back again and again, though nobody else could take it.
+/// A node with too many tasks released them again and again, though no other node could take them.
 #[tokio::test(start_paused = true)]
 async fn fair_nodes_keep_what_no_other_can_take() {
     for same_kind in [false, true] {
@@ -273,7 +273,7 @@ async fn fair_nodes_share_each_kind_with_the_nodes_that_run_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
+async fn a_node_balances_on_command_and_moves_no_parked_task() {
     let world = World::new().await;
     let asked = Arc::new(AtomicU32::new(0));
     #[derive(Debug)]
@@ -315,7 +315,7 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
     world
         .until("it answers", || async {
             world.client.node_outcome(order).await.unwrap().as_deref()
-                == Some("balanced: 0 tasks given back")
+                == Some("balanced: 0 tasks released")
         })
         .await;
     world
@@ -332,7 +332,7 @@ async fn a_node_balances_when_it_is_told_to_and_moves_nothing_that_is_parked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_node_balances_when_it_is_told_to_and_takes_nothing_back() {
+async fn a_frozen_node_balances_on_command_and_takes_nothing_back() {
     #[derive(Debug)]
     struct All;
     impl Balancer for All {
@@ -361,12 +361,12 @@ async fn a_frozen_node_balances_when_it_is_told_to_and_takes_nothing_back() {
         .await
         .unwrap();
     world
-        .until("it is given back", || async {
+        .until("it is released", || async {
             world.client.get(&id).await.unwrap().node.is_none()
         })
         .await;
     let answer = world.client.node_outcome(order).await.unwrap();
-    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks given back"));
+    assert_eq!(answer.as_deref(), Some("balanced: 1 tasks released"));
     tokio::time::sleep(secs(60)).await;
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 }

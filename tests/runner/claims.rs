@@ -19,7 +19,7 @@ async fn listed(world: &World, node: &Runner) {
 }
 
 /// What the node answers to a command.
-async fn told(world: &World, order: NodeCommandId) -> String {
+async fn outcome_of(world: &World, order: NodeCommandId) -> String {
     let look = || async { world.client.node_outcome(order).await.unwrap() };
     world
         .until("it answers", || async { look().await.is_some() })
@@ -27,9 +27,9 @@ async fn told(world: &World, order: NodeCommandId) -> String {
     look().await.unwrap()
 }
 
-/// A task is deleted and submitted anew as something else while the node's watch is behind.
+/// A task is deleted and submitted again as another kind while the node's watch is behind.
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_what_the_node_does_not_run_is_given_back() {
+async fn a_claim_of_a_task_that_the_node_does_not_run_is_released() {
     let labelled = NewTask::new("a").label("zone", "x");
     let other_kind = NewTask::new("b").label("zone", "x");
     for then in [other_kind, NewTask::new("a")] {
@@ -61,14 +61,14 @@ async fn a_claim_of_what_the_node_does_not_run_is_given_back() {
         let done = tokio::time::timeout(secs(60), world.client.wait(&id)).await;
         assert!(done.expect("it is stuck").unwrap().is_completed());
         let last = world.client.get(&id).await.unwrap().state.unwrap();
-        assert_eq!(last.claims, 2, "one of them to give it back");
+        assert_eq!(last.claims, 2, "one of them to release it");
         assert_eq!(world.faults.calls(Operation::Claim), 2);
         two.shutdown().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_it() {
+async fn a_claim_whose_answer_was_lost_is_released_when_the_node_does_not_run_it() {
     let world = World::new().await;
     let one = world.node("one").handler("a", completes);
     let one = one.start().await.unwrap();
@@ -94,7 +94,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_when_the_node_does_not_run_
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
-/// The answer to the claim comes late: the node is told to stop a task of which it does not know yet
+/// The answer to the claim comes late: a node command stops a task that the node does not know yet
 /// that it has it.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
@@ -107,11 +107,11 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     assert!(node.snapshot().await.unwrap().tasks.is_empty());
     let stop = NodeCommand::StopTask { task: id.clone() };
     let sent = world.client.command_node(node.node(), stop.clone()).await;
-    let released = told(&world, sent.unwrap()).await;
+    let released = outcome_of(&world, sent.unwrap()).await;
     assert_eq!(released, "released");
     assert!(world.client.get(&id).await.unwrap().node.is_none());
 
-    // One that comes to nothing is told as what it is.
+    // A stop of a task that is not here gets that outcome.
     let lost = Fault::LostLate(secs(2));
     world.faults.fail(Operation::Claim, lost, 1);
     let other = world.running("k").await;
@@ -120,6 +120,6 @@ async fn a_task_that_is_stopped_while_it_is_claimed_is_released() {
     };
     let sent = world.client.command_node(node.node(), stop).await;
     world.client.delete(&other).await.unwrap();
-    let answer = told(&world, sent.unwrap()).await;
+    let answer = outcome_of(&world, sent.unwrap()).await;
     assert_eq!(answer, "the task is not on this node");
 }

@@ -335,7 +335,7 @@ async fn a_retry_runs_a_failed_task_again_with_its_data() {
                     task.checkpoint("found").await?;
                     return Err("no".into());
                 }
-                assert_eq!(task.attempt(), 1, "attempts begin anew");
+                assert_eq!(task.attempt(), 1, "attempts begin again");
                 let data: Option<String> = task.data()?;
                 Ok::<_, BoxError>(Message::complete_with(&data))
             },
@@ -356,7 +356,7 @@ async fn a_retry_runs_a_failed_task_again_with_its_data() {
     world.client.retry(&id).await.unwrap();
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.result::<String>().unwrap(), "found");
-    assert_eq!(done.state.errors.total(), 1, "the error is still told");
+    assert_eq!(done.state.errors.total(), 1, "the error is kept");
     let refused = world.client.retry(&id).await;
     assert!(
         refused.is_ok(),

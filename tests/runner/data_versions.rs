@@ -243,7 +243,7 @@ async fn a_claim_of_data_that_became_newer_is_given_back() {
     let mut state = claimed.state;
     state.version += 1;
     (state.data, state.data_version) = (Some(Json::new("data", &7).unwrap()), 2);
-    let write = Write::giving_back(state);
+    let write = Write::releasing(state);
     let claim = claimed.claim;
     let written = coordinator.commit(vec![Commit { claim, write }]).await;
     assert!(written[0].is_ok());

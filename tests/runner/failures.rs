@@ -204,8 +204,8 @@ async fn a_wait_reports_why_no_node_runs_the_task() {
         let report = |waiting: Waiting| seen.lock().unwrap().push(waiting.to_string());
         client.wait_with(&id, report).await.unwrap()
     });
-    let told = || async { !reports.lock().unwrap().is_empty() };
-    world.until("the wait reports", told).await;
+    let reported = || async { !reports.lock().unwrap().is_empty() };
+    world.until("the wait reports", reported).await;
     // It looks again, and has nothing new to report.
     tokio::time::sleep(secs(30)).await;
     let node = world.node("n");

@@ -1,67 +1,18 @@
-//! A store that fails: nothing is lost, nothing is done twice, and the node neither panics nor
-//! exits.
+//! A store that fails: nothing is lost, nothing is done twice, and the node neither panics nor exits.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
+use std::time::Duration;
 
-use tokio::time::Instant;
 use windlass::{
-    BoxError, Command, Message, NewTask, StateKind, Stop, StopReason, TaskContext,
-    runner::StartError,
+    BoxError, Command, Message, NewTask, StateKind, TaskContext,
     store::{ChangeKind, Error, Filter, Lease},
     testing::{Fault, Operation},
 };
 
-use crate::support::{RunEnds, World, applied, secs};
-
-#[tokio::test(start_paused = true)]
-async fn handlers_are_stopped_before_the_lease_can_have_ended() {
-    let world = World::new().await;
-    let ends = RunEnds::default();
-    let guards = ends.clone();
-    let ttl = secs(15);
-    let node = world
-        .node("n")
-        .lease_ttl(ttl)
-        .handler("k", move |task| guards.clone().hold(task))
-        .start()
-        .await
-        .unwrap();
-    let id = world.running("k").await;
-    let renewals = world.faults.calls(Operation::Renew);
-    world
-        .until("a renewal", || async {
-            world.faults.calls(Operation::Renew) > renewals
-        })
-        .await;
-    // From the last renewal that succeeded on, the store answers none.
-    let renewed = Instant::now();
-    world.faults.fail(Operation::Renew, Fault::Before, 100_000);
-    world
-        .until("the handler is gone", || async { !ends.all().is_empty() })
-        .await;
-    let after = ends.all()[0].at - renewed;
-    assert!(
-        after.as_millis() < 12_100,
-        "with a margin before {ttl:?}: {after:?}"
-    );
-    // The store is well again: the node comes back by itself and goes on with the task.
-    world.faults.heal();
-    world
-        .until("it runs again", || async {
-            world.client.get(&id).await.unwrap().state.unwrap().claims == 2
-        })
-        .await;
-    assert!(!node.is_stopped());
-    let ends = ends.all();
-    assert_eq!(ends.len(), 1, "the second run goes on: {ends:?}");
-    assert_eq!(ends[0].stop, Some(Stop::Node(StopReason::LeaseLost)));
-}
+use crate::support::{World, applied, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_once() {
@@ -109,7 +60,7 @@ async fn a_write_that_fails_is_tried_again_and_one_whose_answer_is_lost_happens_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
+async fn a_claim_whose_answer_was_lost_is_made_again_after_a_list() {
     let world = World::new().await;
     let node = world
         .node("n")
@@ -144,9 +95,9 @@ async fn a_claim_whose_answer_was_lost_is_made_anew_after_a_list() {
     assert!(done.expect("it is stuck").unwrap().is_completed());
 }
 
-/// The list tells of the claim before its answer is known to be lost.
+/// The list names the claim before its answer is known to be lost.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_the_list_tells_before_its_answer_is_lost_is_made_anew() {
+async fn a_claim_that_the_list_names_before_its_answer_is_lost_is_made_again() {
     let world = World::new().await;
     let node = world
         .node("n")
@@ -322,172 +273,4 @@ async fn waiting_outlives_a_store_that_is_down_for_a_moment() {
         matches!(missing, Err(Error::NotFound { .. })),
         "{missing:?}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_is_told_to_waits_for_a_store_that_is_not_there_yet() {
-    let world = World::new().await;
-    let handler = |_: TaskContext| async { Message::complete() };
-    let node = |name: &str| world.node(name).lease_ttl(secs(15)).handler("k", handler);
-    // It fails at once, unless it is told to wait.
-    world.faults.fail(Operation::Join, Fault::Before, 1);
-    let refused = node("n").start().await.unwrap_err();
-    assert!(matches!(
-        refused,
-        StartError::Store(Error::Unavailable { .. })
-    ));
-    world.faults.fail(Operation::Join, Fault::Before, 100);
-    let refused = node("n").wait_for_store(secs(5)).start().await;
-    assert!(matches!(refused, Err(StartError::Store(_))));
-    world.faults.heal();
-
-    // The answer to one that joined is lost: the name is its own then.
-    world.faults.fail(Operation::Join, Fault::After, 1);
-    let patient = node("n").wait_for_store(secs(60)).wait_for_name(secs(20));
-    let running = patient.start().await.unwrap();
-    let id = world
-        .client
-        .submit(NewTask::new("k"))
-        .await
-        .unwrap()
-        .into_id();
-    world.rest(&id, StateKind::Completed).await;
-    running.shutdown().await;
-}
-
-/// The answer to a join took so long that the lease would count as lost when it begins.
-#[tokio::test(start_paused = true)]
-async fn a_join_that_was_answered_late_is_renewed_before_it_is_used() {
-    let world = World::new().await;
-    let late = Fault::Late(secs(13));
-    world.faults.fail(Operation::Join, late, 1);
-    let node = world.node("n").lease_ttl(secs(15));
-    let node = node.handler("k", |_: TaskContext| async { Message::complete() });
-    let node = node.start().await.unwrap();
-    let began = world.now();
-    let id = world
-        .client
-        .submit(NewTask::new("k"))
-        .await
-        .unwrap()
-        .into_id();
-    world.rest(&id, StateKind::Completed).await;
-    assert!(world.now().duration_since(began).as_secs() < 1);
-    assert_eq!(world.faults.calls(Operation::Join), 1);
-    node.shutdown().await;
-
-    // Longer than the lease: that one is over, and the next is taken.
-    world.faults.fail(Operation::Join, Fault::Late(secs(20)), 1);
-    let node = world.node("m").lease_ttl(secs(15)).wait_for_store(secs(60));
-    let node = node.handler("k", |_: TaskContext| async { Message::complete() });
-    let node = node.start().await.unwrap();
-    let id = world
-        .client
-        .submit(NewTask::new("k"))
-        .await
-        .unwrap()
-        .into_id();
-    world.rest(&id, StateKind::Completed).await;
-    assert_eq!(world.faults.calls(Operation::Join), 3);
-    node.shutdown().await;
-}
-
-/// The engine had stopped the handlers, while the lease was renewed on and on: no node could have
-/// the tasks any more.
-#[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_seen_after_its_time_counts_as_lost_for_all() {
-    let world = World::new().await;
-    let obeys = |task: TaskContext| async move { task.stop_requested().await.message() };
-    let node = world.node("n").lease_ttl(secs(15)).handler("k", obeys);
-    let node = node.start().await.unwrap();
-    let id = world.running("k").await;
-    let before = node.snapshot().await.unwrap().lease.unwrap();
-    let renewals = world.faults.calls(Operation::Renew);
-    // It is under way when the process stands still for longer than what is left of the lease.
-    world.faults.fail(Operation::Renew, Fault::Late(secs(6)), 1);
-    world
-        .until("it is being renewed", || async {
-            world.faults.calls(Operation::Renew) > renewals
-        })
-        .await;
-    tokio::time::advance(secs(9)).await;
-    let stood_still = Instant::now();
-    world
-        .until("it has a new lease and the task", || async {
-            let lease = node.snapshot().await.and_then(|now| now.lease);
-            let state = world.client.get(&id).await.unwrap().state.unwrap();
-            lease.is_some_and(|lease| lease != before) && state.claims == 2
-        })
-        .await;
-    assert!(stood_still.elapsed() < secs(30));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fault_of_the_machine_costs_no_attempt_and_slows_only_its_kind() {
-    let world = World::new().await;
-    let broken = Arc::new(AtomicBool::new(true));
-    let runs = Arc::new(AtomicU32::new(0));
-    let (is_broken, counted) = (broken.clone(), runs.clone());
-    let _node = world
-        .node("n")
-        .handler("k", move |task: TaskContext| {
-            let (is_broken, counted) = (is_broken.clone(), counted.clone());
-            async move {
-                counted.fetch_add(1, Ordering::SeqCst);
-                match is_broken.load(Ordering::SeqCst) {
-                    true => task.node_fault("no file descriptors left"),
-                    false => Message::complete(),
-                }
-            }
-        })
-        .handler("other", |_: TaskContext| async { Message::complete() })
-        .start()
-        .await
-        .unwrap();
-    let ids = [(); 20].map(|()| NewTask::new("k"));
-    let mut tasks = Vec::new();
-    for task in ids {
-        tasks.push(world.client.submit(task).await.unwrap());
-    }
-    tokio::time::sleep(secs(600)).await;
-    // All twenty at first at most, then single trials after 1, 2, 4 … 60 s, each with jitter.
-    let tried = runs.load(Ordering::SeqCst);
-    assert!(
-        (10..=20 + 26).contains(&tried),
-        "{tried} runs in 10 minutes"
-    );
-    let other = world.client.submit(NewTask::new("other")).await.unwrap();
-    world.rest(other.id(), StateKind::Completed).await;
-    for id in &tasks {
-        let state = world.client.get(id).await.unwrap().state.unwrap();
-        assert_eq!(state.code(), StateKind::Runnable);
-        assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
-    }
-    broken.store(false, Ordering::SeqCst);
-    let fixed = Instant::now();
-    for id in &tasks {
-        world.rest(id.id(), StateKind::Completed).await;
-        let state = world.client.get(id).await.unwrap().state.unwrap();
-        assert_eq!((state.attempts, state.errors.total()), (0, 0), "{id}");
-    }
-    assert!(fixed.elapsed() < secs(63), "{:?}", fixed.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn another_node_takes_what_a_machine_with_a_fault_cannot_run() {
-    let world = World::new().await;
-    let faulty = |task: TaskContext| async move { task.node_fault("no memory left") };
-    let _faulty = world.node("faulty").handler("k", faulty).start().await;
-    let id = world.client.submit(NewTask::new("k")).await.unwrap();
-    world
-        .until("it was released", || async {
-            let record = world.client.get(&id).await.unwrap();
-            record.node.is_none() && record.state.unwrap().claims > 0
-        })
-        .await;
-    let well = |_: TaskContext| async { Message::complete() };
-    let _well = world.node("well").handler("k", well).start().await.unwrap();
-    let began = Instant::now();
-    world.rest(id.id(), StateKind::Completed).await;
-    assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
 }

@@ -1,4 +1,4 @@
-//! What handlers are given, and what becomes of what they return.
+//! What handlers are given, and what follows from what they return.
 
 use std::sync::{
     Arc, Mutex,
@@ -8,8 +8,7 @@ use std::sync::{
 use serde_json::json;
 use windlass::{
     BoxError, Command, Json, KindConfig, Message, NewTask, Retry, StateKind, TaskContext,
-    TaskStatus,
-    store::{ChangeKind, Error},
+    store::ChangeKind,
 };
 
 use crate::support::{World, secs};
@@ -38,7 +37,7 @@ async fn a_result_comes_back_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
+async fn data_goes_from_run_to_run_and_a_long_sleep_releases_the_claim() {
     let world = World::new().await;
     let _node = world
         .node("n")
@@ -65,7 +64,7 @@ async fn data_goes_from_run_to_run_and_a_long_sleep_gives_the_claim_back() {
         .into_id();
     world.rest(&id, StateKind::Sleeping).await;
     let record = world.client.get(&id).await.unwrap();
-    assert!(record.node.is_none(), "a parked task belongs to nobody");
+    assert!(record.node.is_none(), "no node has a parked task");
     let done = world.client.wait(&id).await.unwrap();
     assert_eq!(done.result::<u32>().unwrap(), 4);
     let took = world.now().duration_since(began).as_secs();
@@ -236,85 +235,6 @@ async fn data_that_is_too_large_is_refused_and_nothing_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn effects_are_done_with_the_transition_or_not_at_all() {
-    let world = World::new().await;
-    let _node = world
-        .node("n")
-        .handler_with(
-            "parent",
-            KindConfig::default().retry(Retry::Never),
-            |task: TaskContext| async move {
-                let child: String = task.props()?;
-                let child = NewTask::new("child").id(child);
-                let other = NewTask::new("child").id(format!("{}-other", task.id()));
-                Ok::<_, BoxError>(Message::complete().and_submit(other).and_submit(child))
-            },
-        )
-        .start()
-        .await
-        .unwrap();
-    let id = world
-        .client
-        .submit(NewTask::new("parent").id("p1").props("c1"))
-        .await
-        .unwrap()
-        .into_id();
-    assert!(world.client.wait(&id).await.unwrap().is_completed());
-    assert_eq!(
-        world.code(&"c1".parse().unwrap()).await,
-        StateKind::Runnable
-    );
-    // The second parent's child exists already: it fails as a whole, and says why.
-    let id = world
-        .client
-        .submit(NewTask::new("parent").id("p2").props("c1"))
-        .await
-        .unwrap()
-        .into_id();
-    let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), StateKind::Failed);
-    assert!(
-        done.error().unwrap().contains("task 'c1' exists already"),
-        "{:?}",
-        done.error()
-    );
-    let other = world.client.get("p2-other").await;
-    assert!(matches!(other, Err(Error::NotFound { .. })), "{other:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_command_that_a_handler_sends_reaches_the_other_task() {
-    let world = World::new().await;
-    let _node = world
-        .node("n")
-        .handler("waits", |_: TaskContext| async { Message::pause() })
-        .handler("frees", |_: TaskContext| async {
-            let command = Command::Complete {
-                result: Some(json!(7).into()),
-            };
-            Ok::<_, BoxError>(Message::complete().and_send("other", "free-1", command))
-        })
-        .start()
-        .await
-        .unwrap();
-    let other = world
-        .client
-        .submit(NewTask::new("waits").id("other"))
-        .await
-        .unwrap()
-        .into_id();
-    world.rest(&other, StateKind::Paused).await;
-    world.client.submit(NewTask::new("frees")).await.unwrap();
-    let done = world.client.wait(&other).await.unwrap();
-    assert_eq!(
-        done.state.status,
-        TaskStatus::Completed {
-            result: Some(json!(7).into())
-        }
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn progress_is_seen_live_and_kept_with_the_next_write() {
     let world = World::new().await;
     let node = world
@@ -356,6 +276,7 @@ async fn progress_is_seen_live_and_kept_with_the_next_write() {
 }
 
 // In real time: paused time does not pass while a thread of the blocking pool works.
+
 #[tokio::test]
 async fn a_blocking_handler_sees_that_it_should_stop() {
     let world = World::new().await;

@@ -7,16 +7,20 @@
     reason = "a test fails by panicking"
 )]
 
+mod abandoned;
 mod balancing;
 mod claims;
 mod clock;
 mod commands;
 mod data_versions;
+mod effects;
 mod failures;
 mod faults;
 mod handlers;
 mod jobs;
+mod leases;
 mod limits;
+mod node_faults;
 mod nodes;
 mod replaced;
 mod support;

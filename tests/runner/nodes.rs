@@ -1,28 +1,22 @@
-//! Nodes that stop, freeze, drain, die, lose their lease, and share the work.
+//! Nodes that stop, freeze, drain, share the work and prune.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 use windlass::{
-    BoxError, KindConfig, Message, NewTask, Retry, StateKind, Stop, StopReason, TaskContext,
-    store::{ChangeKind, Error, NodeCommand, NodeStatus},
+    BoxError, KindConfig, Message, NewTask, StateKind, TaskContext,
+    store::{ChangeKind, NodeCommand},
     testing::Operation,
 };
 
-use crate::support::{RunEnds, World, secs};
+use crate::support::{World, secs};
 
 async fn obeys(task: TaskContext) -> Message {
     task.stop_requested().await.message()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_gives_everything_back_and_costs_no_attempt() {
+async fn a_shutdown_releases_every_task_and_costs_no_attempt() {
     let world = World::new().await;
     let first = world
         .node("first")
@@ -216,135 +210,6 @@ async fn a_drain_that_is_called_off_is_answered() {
             answer.as_deref() == Some("unfrozen before it was empty")
         })
         .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_abandoned_claim_counts_as_an_attempt_and_another_node_goes_on_at_once() {
-    let world = World::new().await;
-    let id = world
-        .client
-        .submit(NewTask::new("k"))
-        .await
-        .unwrap()
-        .into_id();
-    // A node that claims and is never heard of again.
-    let mut spec = windlass::store::NodeSpec::new("dead".parse().unwrap());
-    spec.slots = 1;
-    let coordinator = world.store.coordinator();
-    let lease = coordinator.join(&spec, secs(15)).await.unwrap();
-    let claims = coordinator.claim(&lease, vec![id.clone()]).await;
-    let first = claims[0].as_ref().unwrap().as_ref().unwrap().claim.fence;
-    let _node = world
-        .node("n")
-        .handler("k", |task: TaskContext| async move {
-            let seen = (
-                task.attempt(),
-                task.fence(),
-                task.last_error().map(|e| e.error.clone()),
-            );
-            Ok::<_, BoxError>(Message::complete_with(&seen))
-        })
-        .start()
-        .await
-        .unwrap();
-    let before = world.now();
-    let done = world.client.wait(&id).await.unwrap();
-    let took = world.now().duration_since(before).as_secs();
-    assert!(
-        (13..=17).contains(&took),
-        "within the lease and two seconds, not {took} s"
-    );
-    let (attempt, fence, error): (u32, u64, Option<String>) = done.result().unwrap();
-    assert_eq!(attempt, 2);
-    assert!(fence > first.0);
-    assert!(
-        error.unwrap().contains("abandoned: node dead"),
-        "the log says who lost it"
-    );
-    let gone = coordinator.renew(&lease, &NodeStatus::default()).await;
-    assert!(matches!(gone, Err(Error::Fenced(_))), "{gone:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_takes_its_node_along_each_time_fails_in_the_end() {
-    let world = World::new().await;
-    let task = NewTask::new("k").retry(Retry::exponential(3, secs(1)));
-    let id = world.client.submit(task).await.unwrap().into_id();
-    let coordinator = world.store.coordinator();
-    for n in 0..3 {
-        let mut spec = windlass::store::NodeSpec::new(format!("dead-{n}").parse().unwrap());
-        spec.slots = 1;
-        let lease = coordinator.join(&spec, secs(5)).await.unwrap();
-        assert!(
-            coordinator.claim(&lease, vec![id.clone()]).await[0]
-                .as_ref()
-                .unwrap()
-                .is_some()
-        );
-        tokio::time::sleep(secs(7)).await;
-    }
-    let ran = Arc::new(AtomicU32::new(0));
-    let counted = ran.clone();
-    let _node = world
-        .node("n")
-        .handler("k", move |_: TaskContext| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            async { Message::complete() }
-        })
-        .start()
-        .await
-        .unwrap();
-    let done = world.client.wait(&id).await.unwrap();
-    assert_eq!(done.code(), StateKind::Failed);
-    assert_eq!(
-        ran.load(Ordering::SeqCst),
-        0,
-        "it is not started a fourth time"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_that_loses_its_lease_stops_its_handlers_and_comes_back() {
-    let world = World::new().await;
-    let ends = RunEnds::default();
-    let guards = ends.clone();
-    let node = world
-        .node("n")
-        .handler("ignores", move |task: TaskContext| {
-            let guards = guards.clone();
-            async move {
-                assert!(task.lease_left() > Duration::ZERO);
-                if guards.all().is_empty() {
-                    guards.hold(task).await
-                } else {
-                    Message::complete()
-                }
-            }
-        })
-        .start()
-        .await
-        .unwrap();
-    let id = world.running("ignores").await;
-    // Somebody ends the lease behind the node's back.
-    let before = node.snapshot().await.unwrap().lease.unwrap();
-    let lease = windlass::store::Lease {
-        id: before,
-        node: node.node().clone(),
-        ttl: secs(15),
-    };
-    world.store.coordinator().leave(&lease).await.unwrap();
-    world
-        .until("it has a new lease", || async {
-            let now = node.snapshot().await.unwrap().lease;
-            now.is_some_and(|lease| lease != before)
-        })
-        .await;
-    let done = tokio::time::timeout(secs(60), world.client.wait(&id)).await;
-    let done = done.expect("the first run goes on").unwrap();
-    assert_eq!(done.state.claims, 2);
-    let ends = ends.all();
-    assert_eq!(ends.len(), 1, "{ends:?}");
-    assert_eq!(ends[0].stop, Some(Stop::Node(StopReason::LeaseLost)));
 }
 
 #[tokio::test(start_paused = true)]

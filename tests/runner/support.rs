@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::{
     sync::{Arc, Mutex},
@@ -82,7 +82,7 @@ impl World {
         self.client.get(id).await.unwrap().state.unwrap().code()
     }
 
-    /// Waits until the task is in this state and nobody has it.
+    /// Waits until the task is in this state and no node has it.
     pub(crate) async fn rest(&self, id: &TaskId, code: StateKind) {
         self.until(&format!("{id} rests {code}"), || async {
             let record = self.client.get(id).await.unwrap();
@@ -117,7 +117,7 @@ impl World {
             .await;
     }
 
-    /// Waits for something that no signal tells, in virtual time.
+    /// Waits, in virtual time, for something that no signal reports.
     pub(crate) async fn until<F: Future<Output = bool>>(
         &self,
         what: &str,
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Sends a command and waits for what becomes of it.
+    /// Sends a command and waits for its outcome.
     pub(crate) async fn command(&self, id: &TaskId, command: Command) -> Outcome {
         let sent = self.client.command(id, command).await.unwrap();
         self.client.wait_outcome(&sent).await.unwrap()

@@ -7,7 +7,7 @@ use windlass::{Message, NewTask, StateKind, TaskContext, store::Filter, testing:
 
 use crate::support::{World, secs};
 
-/// A node with a handler that runs until it is told to end, and one that ends at once.
+/// A node with a handler that runs until a stop, and one that ends at once.
 async fn world() -> (World, Arc<Notify>, windlass::Runner) {
     let world = World::new().await;
     let ends = Arc::new(Notify::new());

@@ -113,7 +113,7 @@ async fn a_check_that_fails_names_the_write() {
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_end_undisturbed_is_told_apart() {
+async fn a_task_that_does_not_end_undisturbed_is_an_error() {
     let pauses = |_: TaskContext| async { Message::pause() };
     let error = testing::crash_everywhere(pauses, NewTask::new("p"), |_| ()).await;
     assert!(

@@ -73,7 +73,7 @@ async fn a_wake_up_is_on_time_and_not_before() {
     assert_eq!(simulation.now().duration_since(start).as_hours(), 1);
 }
 
-/// A sleep that is too short to give the claim back for.
+/// A sleep that is too short to release the claim.
 #[tokio::test]
 async fn a_short_sleep_keeps_its_claim() {
     let naps = |task: TaskContext| async move {

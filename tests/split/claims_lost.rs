@@ -94,7 +94,7 @@ async fn a_late_delete_leaves_the_next_tasks_state() {
     assert_eq!(data.as_str(), r#""kept""#);
 }
 
-/// A write that comes after its task was deleted brings a state back, which nobody reads.
+/// A write after the delete of its task brings a state back, which no task reads.
 #[tokio::test]
 async fn a_write_after_the_delete_is_not_read_by_the_next_task() {
     let kit = Kit::new().await;

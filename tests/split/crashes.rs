@@ -65,7 +65,7 @@ async fn an_end_is_not_lost() {
     assert_eq!(
         kit.state("a").await.code(),
         StateKind::Runnable,
-        "nobody was told of it"
+        "no caller has its answer"
     );
     let node = kit.node("second").await;
     let claimed = kit.claim(&node, "a").await.unwrap();

@@ -101,7 +101,7 @@ async fn what_goes_takes_its_state_along() {
     assert!(kit.stored("kept").await.is_some());
 }
 
-/// A replaced task's state is not told, though it is removed only by the first claim.
+/// The state of a replaced task is not returned, although only the first claim removes it.
 #[tokio::test]
 async fn a_replacement_does_not_show_the_old_data() {
     let kit = Kit::new().await;

@@ -16,9 +16,9 @@ async fn a_claim_waits_for_a_short_outage() {
     assert!(kit.claim(&node, "a").await.unwrap().is_some());
 }
 
-/// A long one gives the claim back as if it had never been.
+/// A long outage releases the claim as if it had never been made.
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_given_back() {
+async fn a_claim_is_released() {
     let kit = Kit::new().await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     kit.submit("a").await;
@@ -37,7 +37,7 @@ async fn a_claim_is_given_back() {
 
 /// An outage during a claim must not hide that the state store is ahead.
 #[tokio::test(start_paused = true)]
-async fn giving_back_does_not_hide_what_is_ahead() {
+async fn a_release_does_not_hide_a_newer_state() {
     let kit = Kit::new().await;
     let node = kit.node("n").await;
     kit.submit("a").await;

@@ -67,7 +67,7 @@ async fn a_record_with_deep_json_is_readable() {
 }
 
 #[tokio::test]
-async fn planted_rows_are_found_and_mended() {
+async fn planted_rows_are_found_and_repaired() {
     let file = file();
     let store = file.open().await;
     for name in ["queue", "held", "unreadable"] {
@@ -128,13 +128,13 @@ async fn planted_rows_are_found_and_mended() {
         assert!(!of(&findings, check).advice.is_empty(), "{check}");
     }
     assert!(of(&findings, "claims").found.contains("held"));
-    let mended = examine(&store, true).await;
+    let repaired = examine(&store, true).await;
     let after = examine(&store, false).await;
     for (check, _, verdict, goes) in plants {
         let expected = if goes { Verdict::Ok } else { verdict };
-        assert_eq!(of(&mended, check).verdict, expected, "{check}");
+        assert_eq!(of(&repaired, check).verdict, expected, "{check}");
         assert_eq!(of(&after, check).verdict, expected, "{check}");
-        assert_eq!(of(&mended, check).repaired, u64::from(goes), "{check}");
+        assert_eq!(of(&repaired, check).repaired, u64::from(goes), "{check}");
     }
     let record = store.get(&id("held")).await.unwrap();
     assert_eq!(record.node, None);
@@ -144,7 +144,7 @@ async fn planted_rows_are_found_and_mended() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone_without_leaving_is_told() {
+async fn a_node_that_ended_without_leaving_is_reported() {
     let file = file();
     let store = file.open().await;
     submit(&store, "a").await;
@@ -177,7 +177,7 @@ async fn a_store_that_takes_no_writes_is_examined() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told() {
+async fn a_damaged_file_is_reported() {
     let file = file();
     let store = file.open().await;
     for n in 0..2000 {
@@ -227,7 +227,7 @@ async fn a_repair_writes_the_log_back() {
 
 /// Nothing is behind the end of a log but what was there before: only its size is of interest.
 #[tokio::test]
-async fn a_log_that_has_grown_is_told_and_written_back() {
+async fn a_grown_log_is_reported_and_written_back() {
     let file = file();
     let store = file.open().await;
     submit(&store, "a").await;
@@ -240,8 +240,8 @@ async fn a_log_that_has_grown_is_told_and_written_back() {
     grown.set_len(300 << 20).unwrap();
     let findings = examine(&store, false).await;
     let finding = of(&findings, "log");
-    let told = (finding.verdict, &*finding.found);
-    assert_eq!(told, (Verdict::Warning, "300.0 MiB"), "{findings:#?}");
+    let reported = (finding.verdict, &*finding.found);
+    assert_eq!(reported, (Verdict::Warning, "300.0 MiB"), "{findings:#?}");
     reader.execute_batch("COMMIT").unwrap();
     let findings = examine(&store, true).await;
     let finding = of(&findings, "log");
@@ -251,7 +251,7 @@ async fn a_log_that_has_grown_is_told_and_written_back() {
 
 /// What was written under a clock that was ahead is in the future of one that is right.
 #[tokio::test]
-async fn a_clock_that_was_ahead_is_told() {
+async fn a_clock_that_was_ahead_is_reported() {
     let file = file();
     let store = file.open().await;
     submit(&store, "a").await;

@@ -1,4 +1,4 @@
-//! Full disks, locked files: told as such, nothing lost, and it goes on.
+//! Full disks and locked files: an error with the cause, nothing lost, and the store goes on.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn a_full_disk_loses_nothing_and_it_goes_on_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_does_not_fit_does_not_touch_what_does() {
+async fn an_item_that_is_too_large_does_not_touch_the_others() {
     let mut file = file();
     file.options.max_file_bytes = Some(1 << 20);
     let store = file.open().await;
@@ -90,7 +90,7 @@ async fn what_does_not_fit_does_not_touch_what_does() {
 }
 
 #[tokio::test]
-async fn a_lock_that_lasts_is_told_and_a_short_one_waited_for() {
+async fn a_long_lock_is_an_error_and_a_short_one_is_waited_for() {
     let mut file = file();
     file.options.busy_timeout = Duration::from_millis(300);
     let store = file.open().await;
@@ -111,7 +111,7 @@ async fn a_lock_that_lasts_is_told_and_a_short_one_waited_for() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_fails_at_its_end_is_told_to_all_of_it() {
+async fn a_transaction_that_fails_at_its_end_fails_all_its_items() {
     let file = file();
     let store = file.open().await;
     submit(&store, "t").await;

@@ -1,4 +1,4 @@
-//! Leases end by the machine's own clock, whoever looks.
+//! Leases end by the monotonic clock of the machine.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_zombie_is_fenced() {
     let late = try_claim(&a, &zombie, "t").await;
     assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");
 
-    // Its name is free again, and its task goes to another, who is told of the loss.
+    // Its name is free again, and the next claim of its task reports the loss.
     join(&a, "a").await;
     let other = join(&b, "b").await;
     let taken = claim(&b, &other, "t").await;
@@ -52,13 +52,13 @@ async fn a_zombie_is_fenced() {
 }
 
 #[tokio::test]
-async fn another_node_is_told_of_the_loss_though_nobody_writes() {
+async fn another_node_learns_of_the_loss_without_a_write() {
     let file = file();
     let b = file.open().await;
     let other = join(&b, "b").await;
     let a = file.open().await;
     submit(&a, "t").await;
-    // Long enough for what follows on a busy machine; then nobody writes until it ends.
+    // Long enough for the next lines on a busy machine. No process writes until it ends.
     let dead = join_for(&a, "a", Duration::from_secs(3)).await;
     let held = claim(&a, &dead, "t").await;
     let mut watch = b.watch(&other, None).await.unwrap();

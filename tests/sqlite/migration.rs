@@ -1,5 +1,7 @@
 //! Files of earlier versions. `v1.sql` makes one as the first version did; it is never changed.
 
+use std::time::Duration;
+
 use windlass::{
     StateKind,
     store::{Filter, Page, Registry},
@@ -59,7 +61,9 @@ async fn two_processes_may_bring_it_up_to_date_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_processes_may_make_it_at_once() {
     for _ in 0..10 {
-        let file = file();
+        let mut file = file();
+        // The others may hold the file for longer than a store waits by default, on a slow disk.
+        file.options.busy_timeout = Duration::from_secs(60);
         let opened = futures::future::join_all((0..8).map(|_| file.try_open())).await;
         for (n, store) in opened.into_iter().enumerate() {
             submit(&store.unwrap(), &format!("t{n}")).await;

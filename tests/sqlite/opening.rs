@@ -107,7 +107,7 @@ async fn a_folder_is_refused() {
 async fn a_missing_folder_is_refused() {
     let path = file().folder().join("no/such/tasks.db");
     let text = refused(&path).await;
-    assert!(text.contains("make it first"), "{text}");
+    assert!(text.contains("create it first"), "{text}");
     assert!(!path.exists());
 }
 
@@ -155,7 +155,7 @@ async fn a_newer_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told_with_what_to_do() {
+async fn a_damaged_file_is_reported_with_advice() {
     let file = file();
     {
         let store = file.open().await;
@@ -180,7 +180,7 @@ async fn a_damaged_file_is_told_with_what_to_do() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_told_with_what_to_do() {
+async fn a_read_only_folder_is_reported_with_advice() {
     let text = refused("/proc/tasks.db").await;
     assert!(text.contains("folder can be written"), "{text}");
 }
@@ -188,7 +188,7 @@ async fn a_folder_that_cannot_be_written_is_told_with_what_to_do() {
 /// The administrator may write everything, so for him the file is not read-only: then the store
 /// opens. `errors.rs` has the text for everybody else.
 #[tokio::test]
-async fn a_read_only_file_is_told_with_what_to_do() {
+async fn a_read_only_file_is_reported_with_advice() {
     let file = file();
     drop(file.open().await);
     let mut permissions = fs::metadata(file.path()).unwrap().permissions();

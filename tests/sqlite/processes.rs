@@ -29,8 +29,8 @@ async fn each_sees_what_the_other_does() {
         command: Command::Pause,
     };
     let order = b.send(vec![send]).await.remove(0).unwrap();
-    let told = until(&mut watch, |e| matches!(e, Event::Commands { .. })).await;
-    let commands = told.iter().find_map(|e| match e {
+    let reported = until(&mut watch, |e| matches!(e, Event::Commands { .. })).await;
+    let commands = reported.iter().find_map(|e| match e {
         Event::Commands { id, commands, .. } if id.as_str() == "t" => Some(commands),
         _ => None,
     });
@@ -38,9 +38,10 @@ async fn each_sees_what_the_other_does() {
 
     let node = lease.node.clone();
     let order = b.send_node(&node, NodeCommand::Freeze).await.unwrap();
-    let told = until(&mut watch, |e| matches!(e, Event::Node(_))).await;
+    let reported = until(&mut watch, |e| matches!(e, Event::Node(_))).await;
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|e| matches!(e, Event::Node(c) if c.id == order))
     );
     assert_eq!(b.node_outcome(order).await.unwrap(), None);
@@ -121,7 +122,7 @@ async fn many_writers_of_both_lose_nothing_and_the_feed_has_no_gap() {
 }
 
 #[tokio::test]
-async fn a_replaced_task_is_told_as_it_is_now() {
+async fn a_replaced_task_is_reported_as_it_is_now() {
     let file = file();
     let (a, b) = (file.open().await, file.open().await);
     let lease = join(&a, "a").await;
@@ -135,10 +136,10 @@ async fn a_replaced_task_is_told_as_it_is_now() {
         if_exists: windlass::store::IfExists::ReplaceFinished,
     };
     b.submit(vec![replace]).await.remove(0).unwrap();
-    let told = until(&mut watch, |e| is_task(e, "t")).await;
+    let reported = until(&mut watch, |e| is_task(e, "t")).await;
     assert!(
-        !told.iter().any(|e| matches!(e, Event::Gone { .. })),
-        "{told:?}"
+        !reported.iter().any(|e| matches!(e, Event::Gone { .. })),
+        "{reported:?}"
     );
     let late = commit(&a, &claimed, Message::complete()).await;
     assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");

@@ -1,4 +1,4 @@
-//! History is pruned from its beginning; who was behind is told, and lists again.
+//! History is pruned from its beginning. A watch that was behind lists again, and a feed is refused.
 
 use std::{
     collections::BTreeSet,
@@ -33,9 +33,9 @@ async fn a_watch_that_was_behind_lists_again() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     store.maintain(Some(Duration::ZERO)).await.unwrap();
-    let told = until(&mut watch, |e| matches!(e, Event::Listed)).await;
-    assert!(told.iter().any(|e| matches!(e, Event::Reset)));
-    let names: BTreeSet<_> = told
+    let reported = until(&mut watch, |e| matches!(e, Event::Listed)).await;
+    assert!(reported.iter().any(|e| matches!(e, Event::Reset)));
+    let names: BTreeSet<_> = reported
         .iter()
         .filter_map(|e| match e {
             Event::Task(view) => Some(view.id.to_string()),
@@ -81,7 +81,7 @@ async fn fences_and_orders_go_on_growing_after_everything_was_pruned() {
 }
 
 #[tokio::test]
-async fn a_feed_that_was_behind_is_told_so() {
+async fn a_feed_behind_pruned_history_is_refused() {
     let file = file();
     let store = file.open().await;
     submit(&store, "first").await;

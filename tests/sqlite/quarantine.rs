@@ -1,4 +1,4 @@
-//! Records that were damaged in the file: set aside, told, and brought back by a retry.
+//! Damaged records of the file: quarantined, reported, and started again by a retry.
 
 use windlass::{
     Command, StateKind,
@@ -8,7 +8,7 @@ use windlass::{
 use crate::support::*;
 
 #[tokio::test]
-async fn what_cannot_be_read_is_set_aside_and_retried() {
+async fn an_unreadable_record_is_quarantined_and_retried() {
     let file = file();
     let store = file.open().await;
     let lease = join(&store, "a").await;

@@ -71,7 +71,7 @@ async fn they_share_a_file_with_a_store() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_cannot_be_read_is_told() {
+async fn states_too_large_or_unreadable_are_reported() {
     let file = file();
     let mut options = Options::default();
     options.limits.max_bytes = 100;

@@ -145,16 +145,13 @@ pub(crate) async fn code(store: &SqliteStore, text: &str) -> StateKind {
 
 /// The next events of a watch, until `last` is among them.
 pub(crate) async fn until(stream: &mut EventStream, last: impl Fn(&Event) -> bool) -> Vec<Event> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let wait = Duration::from_secs(20);
-    while !told.iter().any(&last) {
+    while !reported.iter().any(&last) {
         let next = tokio::time::timeout(wait, stream.next()).await;
-        told.extend(
-            next.expect("nothing more is told")
-                .expect("the stream has ended"),
-        );
+        reported.extend(next.expect("no more events").expect("the stream has ended"));
     }
-    told
+    reported
 }
 
 pub(crate) fn is_task(event: &Event, text: &str) -> bool {

@@ -34,7 +34,8 @@ The chores of the windlass workspace:
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
                             mutation tests of the pure code (docs/mutation-testing.md), which need
-                            cargo-mutants; ARGS go to it, after `statemachine` or `library` for one of both
+                            cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
+                            one pass
   cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
                             shows commands that are run for it
 ";

@@ -130,6 +130,6 @@ mod tests {
         assert!(is_done("drain", "drained") && is_done("stop-task", "released"));
         assert!(!is_done("drain", "unfrozen before it was empty"));
         assert!(!is_done("stop-task", "the task is not on this node"));
-        assert!(is_done("balance", "balanced: 0 tasks given back"));
+        assert!(is_done("balance", "balanced: 0 tasks released"));
     }
 }

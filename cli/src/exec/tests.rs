@@ -124,7 +124,7 @@ async fn success_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_failure_tells_the_code_and_the_last_lines() {
+async fn a_failure_reports_the_code_and_the_last_lines() {
     let node = Node::start().await;
     let done = node
         .run(json!({"shell": "echo out; echo early >&2; echo 'no such thing' >&2; exit 7"}))
@@ -149,7 +149,7 @@ async fn a_signal_is_named() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_told() {
+async fn a_command_that_cannot_be_run_is_reported() {
     let node = Node::start().await;
     for (props, says) in [
         (

@@ -123,7 +123,7 @@ fn a_dry_run_shows_and_touches_nothing() {
 }
 
 #[test]
-fn yes_acts_on_what_is_meant() {
+fn yes_acts_on_matching_tasks() {
     let env = Env::new();
     some(&env);
     let report = env.json(&["pause", "--label", "team", "--yes"]);

@@ -86,7 +86,7 @@ impl Env {
     }
 
     /// A node with handlers for the kinds of these tests: `double` completes with twice its props,
-    /// `stay` runs until it is told otherwise, `stubborn` completes when it is told anything,
+    /// `stay` runs until it gets a stop, `stubborn` completes when it gets any signal,
     /// `fail` fails for good, `flaky` completes at its second attempt, `print` completes with captured output.
     pub(crate) async fn node(&self, name: &str) -> Runner {
         let store = Store::open(&self.url()).await.unwrap();

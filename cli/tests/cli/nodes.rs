@@ -24,19 +24,19 @@ async fn nodes_are_listed_and_steered() {
         (vec!["unfreeze", "n1"], "unfrozen"),
         (vec!["stop-task", "n1", "a"], "released"),
         (vec!["drain", "n1"], "drained"),
-        (vec!["balance", "n1"], "balanced: 0 tasks given back"),
+        (vec!["balance", "n1"], "balanced: 0 tasks released"),
     ] {
         let words = [&["node"], &command[..], &["--wait", "--timeout", "30s"]].concat();
-        let told = env.json(&words);
+        let answered = env.json(&words);
         assert_eq!(
-            (&told["action"], &told["answer"]),
+            (&answered["action"], &answered["answer"]),
             (&json!(command[0]), &json!(answer))
         );
     }
-    let told = env
+    let ran = env
         .run(&["node", "stop-task", "n1", "zzz", "--wait"])
         .code(1);
-    assert_eq!(told.out, "n1: stop-task: the task is not on this node\n");
+    assert_eq!(ran.out, "n1: stop-task: the task is not on this node\n");
     assert_eq!(
         env.run(&["node", "unfreeze", "n1"]).ok().out,
         "n1: unfreeze: sent\n"
@@ -47,10 +47,10 @@ async fn nodes_are_listed_and_steered() {
     assert_eq!(env.json(&["nodes"]), json!([]));
 }
 
-/// Whether somebody is there to do it is only noted: what was done is told, though the nodes cannot be
-/// read. A script that loses the ids would submit again.
+/// A missing node is only a warning: the results are printed even when the nodes cannot be read. A script
+/// without the ids would submit again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_done_is_told_though_the_nodes_cannot_be_read() {
+async fn results_are_printed_though_the_nodes_cannot_be_read() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.sql("UPDATE leases SET spec = 'spoiled'");

@@ -68,7 +68,7 @@ async fn filters_say_which_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_tells_everything() {
+async fn get_prints_everything() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.run(&[
@@ -137,7 +137,7 @@ async fn logs_print_what_a_task_has_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watch_tells_what_happens() {
+async fn watch_prints_changes() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.run(&["submit", "double", "--id", "a", "--props", "1", "--wait"])

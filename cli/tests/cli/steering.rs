@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::env::Env;
 
 #[test]
-fn a_command_waits_where_nobody_is_and_it_is_said() {
+fn a_command_waits_without_a_node_and_a_warning_says_so() {
     let env = Env::new();
     env.run(&["submit", "stay", "--id", "a"]).ok();
     let ran = env.run(&["pause", "a"]).ok();
@@ -138,7 +138,7 @@ async fn many_ids_are_answered_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retry_starts_anew_and_delete_ends_everything() {
+async fn retry_starts_again_and_delete_ends_everything() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.run(&["submit", "fail", "--id", "f", "--wait"]).code(1);

@@ -109,7 +109,7 @@ async fn wait_prints_the_result_and_its_exit_code_says_whether_it_completed() {
 }
 
 #[test]
-fn a_bad_line_is_told_by_its_number_and_nothing_after_it_is_submitted() {
+fn a_bad_line_is_reported_by_number_and_nothing_after_it_is_submitted() {
     let env = Env::new();
     let file = env.write(
         "tasks.jsonl",
@@ -242,16 +242,16 @@ async fn a_wait_for_lines_reports_attempts_that_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wait_tells_of_attempts_that_fail() {
+async fn wait_reports_failed_attempts() {
     let env = Env::new();
     let node = env.node("n1").await;
     let retry = r#"{"policy":"exponential","attempts":3,"base":"10ms"}"#;
     let ran = env
         .run(&["submit", "fail", "--retry", retry, "--wait"])
         .code(1);
-    let told: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
-    // The end is told on standard output.
-    let [first, second] = told.as_slice() else {
+    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
+    // Standard output has the end.
+    let [first, second] = lines.as_slice() else {
         panic!("{ran:?}")
     };
     assert!(
@@ -267,16 +267,16 @@ async fn wait_tells_of_attempts_that_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wait_tells_when_the_next_attempt_is_and_how_many_are_left() {
+async fn wait_reports_when_the_next_attempt_is_and_how_many_are_left() {
     let env = Env::new();
     let node = env.node("n1").await;
     let retry = r#"{"policy":"strikes","sleep":"100ms"}"#;
     let ran = env
         .run(&["submit", "flaky", "--id", "f", "--retry", retry, "--wait"])
         .ok();
-    let told: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
+    let lines: Vec<&str> = ran.err.lines().filter(|l| l.contains("attempt")).collect();
     let expected = ["attempt 1 failed: timed out; next in 0.1 s (7 left)"];
-    assert_eq!(told, expected, "{ran:?}");
+    assert_eq!(lines, expected, "{ran:?}");
     assert_eq!(ran.out, "f\ncompleted\n");
     node.shutdown().await;
 }

@@ -108,6 +108,17 @@ impl Place {
         Running(command.process_group(0).spawn().unwrap())
     }
 
+    /// Asserts that a worker has released this task and left, without an attempt.
+    pub(crate) fn assert_released(&self, id: &str) {
+        let task = self.get(id);
+        let released = ("runnable".into(), 0.into());
+        assert_eq!(
+            (&task["state"], &task["attempts"]),
+            (&released.0, &released.1)
+        );
+        assert_eq!(self.run(&["nodes", "-o", "json"]).1, "[]\n");
+    }
+
     /// What `get` says of a task.
     pub(crate) fn get(&self, id: &str) -> Value {
         let (code, out, err) = self.run(&["get", id, "-o", "json"]);
@@ -125,7 +136,7 @@ impl Place {
             .collect()
     }
 
-    /// Waits until the file has so many lines.
+    /// Waits until the file has this many lines.
     pub(crate) fn until_lines(&self, name: &str, lines: usize) {
         until(name, || self.read(name).lines().count() >= lines);
     }

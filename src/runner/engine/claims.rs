@@ -1,240 +1,156 @@
-//! Claiming: which tasks, how many at a time, and what the answers mean.
+//! Claiming: which tasks, how many at a time, and what follows from the answers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use windlass_statemachine::{
-    Kind, Machine, TaskId, TaskState,
+    Machine, TaskId, TaskState,
     machine::{Input, StopReason, Write},
 };
 
 use super::{
-    CLAIM_BATCH, CLAIMS_IN_FLIGHT, COMMANDED_EXTRA, Engine, Heard, In, Mode, PendingClaim, SlotId,
-    Unlisted, slot::Slot,
+    Engine,
+    claiming::PendingClaim,
+    courtesy::Load,
+    reported::Reported,
+    slot::{Asks, Slot},
+    standing::Mode,
+    timers,
 };
 use crate::{
-    balancer::{self, Cluster, Requirements},
-    store::{Claim, Claimed, Commit, Error, TaskView},
+    balancer::Requirements,
+    runner::{
+        due::Moment,
+        input::{ClaimAnswers, In},
+        kinds::KindEntry,
+    },
+    store::{Claim, Claimed, Commit, Error, Lease, TaskView},
 };
 
-/// How long a task is left to each node that ranks before this one, and to all of them at the most.
-const STEP: Duration = Duration::from_millis(50);
-const LONGEST_STEP: Duration = Duration::from_secs(2);
-/// Nothing is left to others for so long.
-const LONGEST_KEPT: Duration = Duration::from_secs(10);
-/// How long a claim is not looked at again that was given back since it was not for this node.
-const LEFT_ALONE: Duration = Duration::from_secs(30);
-/// When a task that the balancer did not take is looked at again, about.
-const NOT_TAKEN: Duration = Duration::from_secs(1);
-/// How many tasks that were given back are remembered before those of the past are forgotten.
-pub(super) const IGNORED_AT_LEAST: usize = 1024;
-/// How many tasks that were left to others are remembered before those of the past are forgotten.
-pub(super) const WAITED_AT_LEAST: usize = 100_000;
+/// How many tasks one claim call asks for.
+const CLAIM_BATCH: usize = 512;
+/// How long a claim is deferred that was released because the task is not for this node.
+const NOT_FOR_THIS_NODE: Duration = Duration::from_secs(30);
 
 impl Engine {
-    fn kind_limit(&self, kind: &Kind) -> u32 {
-        let entry = self.parts.kinds.get(kind).or(self.parts.default.as_ref());
-        entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX)
-    }
-
-    fn active_of(&self, kind: &Kind) -> u32 {
-        self.active_by_kind.get(kind).copied().unwrap_or(0)
-    }
-
-    fn has_room(&self, kind: &Kind) -> bool {
-        self.active < self.parts.config.slots && self.active_of(kind) < self.kind_limit(kind)
-    }
-
-    /// Whether an idle slot may become active.
-    pub(super) fn has_room_for(&self, id: SlotId) -> bool {
-        self.slots
-            .get(&id)
-            .is_some_and(|slot| self.has_room(&slot.task.kind))
-    }
-
-    /// Whether a slot that counts already is one too many.
-    pub(super) fn over_limit(&self, id: SlotId) -> bool {
-        let Some(slot) = self.slots.get(&id) else {
-            return false;
-        };
-        let kind = &slot.task.kind;
-        let own = u32::from(!slot.active);
-        self.active + own > self.parts.config.slots
-            || self.active_of(kind) + own > self.kind_limit(kind)
-    }
-
-    pub(super) fn take_room(&mut self, kind: &Kind) {
-        self.active += 1;
-        *self.active_by_kind.entry(kind.clone()).or_default() += 1;
-    }
-
-    pub(super) fn release_room(&mut self, kind: &Kind) {
-        self.active = self.active.saturating_sub(1);
-        if let Some(of_kind) = self.active_by_kind.get_mut(kind) {
-            *of_kind = of_kind.saturating_sub(1);
-            if *of_kind == 0 {
-                self.active_by_kind.remove(kind);
-            }
-        }
-    }
-
-    /// Claims what is due and what there is room for.
+    /// Claims the tasks that are due and that there is room for.
     pub(super) fn claim_pass(&mut self) {
         let now = self.moment();
         self.due.advance(now);
-        if self.ignored.len() >= self.forget_ignored_at {
-            self.ignored.retain(|_, (_, until)| *until > now.at);
-            // Looked through again when as many have come, and not for each.
-            self.forget_ignored_at = (self.ignored.len() * 2).max(IGNORED_AT_LEAST);
-        }
-        if self.mode != Mode::Normal || !self.listed {
+        self.courtesy.forget_past(now.at);
+        if self.standing.mode() != Mode::Normal || !self.watch.is_listed() {
             return;
         }
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        while self.claims_since.len() < CLAIMS_IN_FLIGHT {
-            let mut views: Vec<TaskView> = Vec::new();
-            while views.len() < CLAIM_BATCH {
-                let (slots, active, by_kind) =
-                    (self.parts.config.slots, self.active, &self.active_by_kind);
-                let (kinds, default) = (&self.parts.kinds, self.parts.default.as_ref());
-                let faults = &self.node_faults;
-                let taken = self.due.take(|kind, commanded| {
-                    let entry = kinds.get(kind).or(default);
-                    let limit = entry.and_then(|e| e.config.slots).unwrap_or(u32::MAX);
-                    let of_kind = by_kind.get(kind).copied().unwrap_or(0);
-                    (active < slots && of_kind < limit && faults.may_claim(kind, now.at))
-                        || (commanded && active < slots.saturating_add(COMMANDED_EXTRA))
-                });
-                let Some(view) = taken else { break };
-                if let Some(until) = self.left_to_others(&view, now.at) {
-                    self.due.put_off(view, until, now);
-                    continue;
-                }
-                self.take_room(&view.kind);
-                self.node_faults.claims(&view.kind, now.at);
-                let claim = PendingClaim {
-                    kind: Some(view.kind.clone()),
-                    ..PendingClaim::default()
-                };
-                self.pending.insert(view.id.clone(), claim);
-                views.push(view);
-            }
+        while self.claiming.has_room() {
+            let views = self.next_claims(now);
             if views.is_empty() {
                 return;
             }
-            let number = self.next_claim;
-            self.next_claim += 1;
-            self.claims_since.insert(number, Instant::now());
-            let coordinator = self.parts.coordinator.clone();
-            let tx = self.parts.tx.clone();
-            let lease = lease.clone();
-            tokio::spawn(async move {
-                let ids = views.iter().map(|v| v.id.clone()).collect();
-                let answers = coordinator.claim(&lease, ids).await;
-                let answers = views.into_iter().zip(answers).collect();
-                let _ = tx.send(In::Claimed(lease.id, number, answers));
+            self.send_claims(&lease, views);
+        }
+    }
+
+    /// Takes the tasks of the next claim call out of the due index.
+    fn next_claims(&mut self, now: Moment) -> Vec<TaskView> {
+        let mut views: Vec<TaskView> = Vec::new();
+        while views.len() < CLAIM_BATCH {
+            let (capacity, faults) = (&self.capacity, &self.node_faults);
+            let taken = self.due.take(|kind, commanded| {
+                (capacity.has_room(kind) && faults.may_claim(kind, now.at))
+                    || (commanded && capacity.has_room_for_command())
             });
-        }
-    }
-
-    /// Until when this task is left to other nodes, if it is: to those that rank before this one,
-    /// a moment each, and for a while when the balancer does not take it.
-    fn left_to_others(&mut self, view: &TaskView, now: Instant) -> Option<Instant> {
-        self.me.claims = u64::from(self.active);
-        let cluster = Cluster {
-            me: &self.me,
-            others: &self.others,
-        };
-        if !self.parts.balancer.takes(&cluster, view) {
-            self.waited.remove(&view.id);
-            return Some(now + NOT_TAKEN.mul_f64(0.5 + fastrand::f64()));
-        }
-        if self.others.is_empty() {
-            self.waited.remove(&view.id);
-            return None;
-        }
-        let before = balancer::rank(&cluster, &view.id, view.into());
-        if before == 0 {
-            self.waited.remove(&view.id);
-            return None;
-        }
-        let since = self.waited.get(&view.id).copied().unwrap_or(now);
-        // While the store is slow the others are too: trying what they are at makes it slower. So
-        // what has waited is looked at anew, with what a claim takes by now.
-        let step = STEP.max(self.claim_takes() * 2);
-        let wait = (step * before as u32).min(LONGEST_STEP);
-        let until = since + wait;
-        if until <= now {
-            self.waited.remove(&view.id);
-            return None;
-        }
-        self.waited.insert(view.id.clone(), since);
-        if self.waited.len() >= self.forget_waited_at {
-            self.waited
-                .retain(|_, since| now.duration_since(*since) < LONGEST_KEPT);
-            self.forget_waited_at = (self.waited.len() * 2).max(WAITED_AT_LEAST);
-        }
-        Some(until)
-    }
-
-    /// How long a claim takes at present, about: as the last ones took, or as one that is under way
-    /// has taken already.
-    fn claim_takes(&self) -> Duration {
-        let under_way = self.claims_since.values().min();
-        let so_far = under_way.map_or(Duration::ZERO, Instant::elapsed);
-        self.claim_takes.max(so_far)
-    }
-
-    pub(super) fn claimed(
-        &mut self,
-        lease: u64,
-        number: u64,
-        answers: Vec<(TaskView, Result<Option<Claimed>, Error>)>,
-    ) {
-        if let Some(since) = self.claims_since.remove(&number) {
-            self.claim_takes = (self.claim_takes * 3 + since.elapsed()) / 4;
-        }
-        let current = self.lease.as_ref().is_some_and(|l| l.id == lease);
-        for (view, answer) in answers {
-            let mut pending = self.pending.remove(&view.id).unwrap_or_default();
-            if let Some(kind) = &pending.kind {
-                self.release_room(kind);
-            }
-            if !current {
-                // The lease is lost, and every claim on it.
-                self.pending_heard(&view.id, pending.latest);
+            let Some(view) = taken else { break };
+            let load = self.load(now.at);
+            if let Some(until) = self.courtesy.deferred_until(&view, load) {
+                self.due.put_off(view, until, now);
                 continue;
             }
-            if !matches!(answer, Ok(Some(_))) {
-                self.not_here(std::mem::take(&mut pending.stop_orders));
+            self.capacity.take(&view.kind);
+            self.node_faults.claims(&view.kind, now.at);
+            self.claiming.add(view.id.clone(), view.kind.clone());
+            views.push(view);
+        }
+        views
+    }
+
+    pub(super) fn load(&self, now: Instant) -> Load {
+        Load {
+            active: self.capacity.active(),
+            claim_takes: self.claiming.takes(now),
+            now,
+            jitter: fastrand::f64(),
+        }
+    }
+
+    fn send_claims(&mut self, lease: &Lease, views: Vec<TaskView>) {
+        let call = self.claiming.send(Instant::now());
+        let coordinator = self.parts.coordinator.clone();
+        let tx = self.parts.tx.clone();
+        let lease = lease.clone();
+        tokio::spawn(async move {
+            let ids = views.iter().map(|v| v.id.clone()).collect();
+            let answers = coordinator.claim(&lease, ids).await;
+            let _ = tx.send(In::Claimed(ClaimAnswers {
+                lease: lease.id,
+                call,
+                answers: views.into_iter().zip(answers).collect(),
+            }));
+        });
+    }
+
+    pub(super) fn claimed(&mut self, claimed: ClaimAnswers) {
+        self.claiming.answered(claimed.call, Instant::now());
+        let is_current = (self.lease.as_ref()).is_some_and(|lease| lease.id == claimed.lease);
+        for (view, answer) in claimed.answers {
+            let pending = self.claiming.take(&view.id);
+            if let Some(kind) = &pending.kind {
+                self.capacity.release(kind);
             }
-            match answer {
-                Ok(Some(claimed)) => self.begin(claimed, pending),
-                Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
-                    self.still_sleeping(view);
-                }
-                // Somebody else has it, or it can be claimed no more.
-                Ok(None) => self.pending_heard(&view.id, pending.latest),
-                Err(Error::Unavailable { reason, .. }) => {
-                    warn!(task = %view.id, %reason, "could not be claimed; trying again");
-                    self.later(view, pending);
-                }
-                Err(Error::Corrupt { reason, .. }) => {
-                    error!(task = %view.id, kind = %view.kind, %reason,
-                        "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
-                    self.pending_heard(&view.id, pending.latest);
-                }
-                Err(Error::Fenced(_)) => {
-                    debug!(task = %view.id, "not claimed: the lease is gone");
-                }
-                Err(error @ Error::StoreGone(_)) => self.store_gone(error),
-                Err(e) => {
-                    error!(task = %view.id, error = %e, "could not be claimed; trying again");
-                    self.later(view, pending);
-                }
+            if is_current {
+                self.claim_answered(view, pending, answer);
+            } else {
+                // The lease is lost, and every claim on it.
+                self.not_claimed(&view.id, pending.latest);
+            }
+        }
+    }
+
+    fn claim_answered(
+        &mut self,
+        view: TaskView,
+        mut pending: PendingClaim,
+        answer: Result<Option<Claimed>, Error>,
+    ) {
+        if !matches!(answer, Ok(Some(_))) {
+            self.not_here(pending.take_stop_orders());
+        }
+        match answer {
+            Ok(Some(claimed)) => self.begin(claimed, pending),
+            Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
+                self.still_sleeping(view);
+            }
+            // Another node has it, or it can no longer be claimed.
+            Ok(None) => self.not_claimed(&view.id, pending.latest),
+            Err(Error::Unavailable { reason, .. }) => {
+                warn!(task = %view.id, %reason, "could not be claimed; trying again");
+                self.later(view, pending);
+            }
+            Err(Error::Corrupt { reason, .. }) => {
+                error!(task = %view.id, kind = %view.kind, %reason,
+                    "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
+                self.not_claimed(&view.id, pending.latest);
+            }
+            Err(Error::Fenced(_)) => {
+                debug!(task = %view.id, "not claimed: the lease is gone");
+            }
+            Err(error @ Error::StoreGone(_)) => self.store_gone(error),
+            Err(e) => {
+                error!(task = %view.id, error = %e, "could not be claimed; trying again");
+                self.later(view, pending);
             }
         }
     }
@@ -247,57 +163,80 @@ impl Engine {
         if view.due.is_some_and(|due| due > now.clock) {
             self.due.upsert(view, now);
         } else {
-            self.put_back(view);
+            self.put_off(view);
         }
     }
 
-    /// Puts a task that could not be claimed back, for a moment later.
+    /// Tries a claim that has failed again after a moment.
     fn later(&mut self, view: TaskView, pending: PendingClaim) {
         match pending.latest {
-            None => self.put_back(view),
-            latest => self.pending_heard(&view.id, latest),
+            None => self.put_off(view),
+            latest => self.not_claimed(&view.id, latest),
         }
     }
 
-    /// What was heard of a task while its claim was under way counts when that came to nothing.
-    /// That this node has the task means then that it was claimed and the answer is lost.
-    fn pending_heard(&mut self, task: &TaskId, latest: Option<Heard>) {
+    /// Applies the last event about a task whose claim has failed. When the event names this node, the
+    /// task was claimed, and the answer is lost.
+    fn not_claimed(&mut self, task: &TaskId, latest: Option<Reported>) {
         match latest {
-            Some(Heard::View(view)) if self.is_own(&view) => {
-                let anew = self.to_claim_anew(view);
-                self.put_back(anew);
+            Some(Reported::View(view)) if self.is_own(&view) => {
+                let view = self.to_claim_again(view);
+                self.put_off(view);
             }
-            Some(Heard::View(view)) if view.claimed_by.is_none() => self.view(view),
-            Some(Heard::Gone { .. }) => {
-                self.ignored.remove(task);
-            }
-            Some(Heard::View(_)) | None => {}
+            Some(Reported::View(view)) if view.claimed_by.is_none() => self.view(view),
+            Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
+            Some(Reported::View(_)) | None => {}
         }
     }
 
     /// Lets a task wait for a moment before it is claimed. The watch may report it again before, if
     /// anything about it changes.
-    fn put_back(&mut self, view: TaskView) {
+    fn put_off(&mut self, view: TaskView) {
         let now = self.moment();
         let wait = Duration::from_millis(200 + fastrand::u64(0..800));
         self.due.put_off(view, now.at + wait, now);
     }
 
-    /// Gives a claim back that no handler here is for: no store compares kinds, labels or data versions
-    /// when it claims, and a task may have been deleted and submitted again as another one, or have data
-    /// of a newer version since.
-    fn give_back(&mut self, claim: Claim, order: u64, mut state: TaskState) {
-        // The watch may yet tell of this claim; it is none whose answer was lost.
-        let until = Instant::now() + LEFT_ALONE;
-        self.ignored.insert(claim.task.clone(), (order, until));
+    /// Releases a claim that no handler here is for: no store compares kinds or labels when it
+    /// claims, and a task may have been deleted and submitted again as another one.
+    fn release_claim(&mut self, claim: Claim, order: u64, mut state: TaskState) {
+        // The watch may still report this claim; its answer is not lost.
+        let until = Instant::now() + NOT_FOR_THIS_NODE;
+        self.courtesy.release(&claim.task, order, until);
         state.version = state.version.saturating_add(1);
-        let write = Write::giving_back(state);
-        let nobody = self.next_slot;
-        self.next_slot += 1;
-        self.batch.push((nobody, Commit { claim, write }));
+        let write = Write::releasing(state);
+        let slot = self.slots.reserve();
+        self.outbox.push(slot, Commit { claim, write });
     }
 
     fn begin(&mut self, claimed: Claimed, mut pending: PendingClaim) {
+        let (task, order, fence) = (&claimed.task, claimed.order, claimed.claim.fence);
+        if let Some(latest) = &pending.latest {
+            if latest.ends(order, fence) {
+                info!(task = %task.id, order, fence = fence.0,
+                    "claimed, but it was deleted meanwhile: it is not started");
+                self.not_here(pending.take_stop_orders());
+                return self.not_claimed(&task.id, pending.latest);
+            }
+            if latest.is_before(order, fence) {
+                pending.latest = None;
+            }
+        }
+        let fits = self.courtesy.fits(Requirements::new(task, &claimed.state));
+        let kind = self.parts.kinds.entry(&task.kind).filter(|_| fits).cloned();
+        let Some(kind) = kind else {
+            info!(task = %task.id, kind = %task.kind, fence = fence.0,
+                "claimed, but it is no longer for this node: released");
+            self.not_here(pending.take_stop_orders());
+            let id = task.id.clone();
+            self.release_claim(claimed.claim, order, claimed.state);
+            return self.claim_is_over(&id, order, pending.latest);
+        };
+        self.begin_here(claimed, pending, kind);
+    }
+
+    /// Gives a claimed task a slot, and feeds its machine.
+    fn begin_here(&mut self, claimed: Claimed, pending: PendingClaim, kind: Arc<KindEntry>) {
         let Claimed {
             claim,
             task,
@@ -306,43 +245,14 @@ impl Engine {
             commands,
             abandoned,
         } = claimed;
-        if let Some(latest) = &pending.latest {
-            if latest.ends(order, claim.fence) {
-                info!(task = %task.id, order, fence = claim.fence.0,
-                    "claimed, but it was deleted meanwhile: it is not started");
-                self.not_here(pending.stop_orders);
-                return self.pending_heard(&task.id, pending.latest);
-            }
-            if latest.is_before(order, claim.fence) {
-                pending.latest = None;
-            }
-        }
-        let entry = self
-            .parts
-            .kinds
-            .get(&task.kind)
-            .or(self.parts.default.as_ref());
-        let kind = match entry {
-            Some(kind) if self.me.fits(Requirements::new(&task, &state)) => kind.clone(),
-            _ => {
-                info!(task = %task.id, kind = %task.kind, fence = claim.fence.0,
-                    "claimed, but it is not for this node any more: gives it back");
-                self.give_back(claim, order, state);
-                self.not_here(pending.stop_orders);
-                return self.heard(&task.id, order, pending.latest);
-            }
-        };
         let limits = self.parts.coordinator.limits();
         let park_after = self.parts.config.park_after;
         let config = kind.config.machine(&task, limits, park_after);
         debug!(task = %task.id, kind = %task.kind, node = %self.parts.node,
             fence = claim.fence.0, abandoned, "claimed");
-        let is_told_to_stop = !pending.stop_orders.is_empty();
-        let id = self.next_slot;
-        self.next_slot += 1;
-        self.by_task.insert(task.id.clone(), id);
-        self.take_room(&task.kind);
-        let slot = Slot {
+        let has_stop_order = !pending.stop_orders.is_empty();
+        self.capacity.take(&task.kind);
+        let id = self.slots.insert(Slot {
             machine: Machine::new(config, state, abandoned),
             claim,
             task,
@@ -350,30 +260,24 @@ impl Engine {
             kind,
             run: None,
             active: true,
-            timers: Default::default(),
-            next_ticket: 0,
-            asks: std::collections::VecDeque::new(),
+            timers: timers::Set::default(),
+            asks: Asks::default(),
             latest: pending.latest,
             failed: None,
             stop_orders: pending.stop_orders,
             claimed_at: self.now(),
             claimed: Instant::now(),
-        };
-        self.slots.insert(id, slot);
-        let heard = pending.commands.into_iter();
-        let heard = heard.filter_map(|(of, command)| (of == order).then_some(command));
-        for command in commands.into_iter().chain(heard) {
+        });
+        let reported = pending.commands.into_iter();
+        let reported = reported.filter_map(|(of, command)| (of == order).then_some(command));
+        for command in commands.into_iter().chain(reported) {
             self.feed(id, Input::Command(command));
         }
-        // Not named by a list that has ended: the task was deleted, or has come back since.
-        let is_missing = pending.unlisted && self.listed;
-        if pending.unlisted && !self.listed {
-            self.unlisted.insert(id, Unlisted::Meanwhile);
-        }
-        let stop = match self.mode {
+        let is_missing = pending.unlisted && self.watch.claimed_unlisted(id);
+        let stop = match self.standing.mode() {
             Mode::Stopping => Some(StopReason::Shutdown),
             Mode::Draining => Some(StopReason::Drain),
-            Mode::Normal | Mode::Frozen if is_told_to_stop => Some(StopReason::StopTask),
+            Mode::Normal | Mode::Frozen if has_stop_order => Some(StopReason::StopTask),
             Mode::Normal | Mode::Frozen if is_missing => Some(StopReason::Balance),
             Mode::Normal | Mode::Frozen => None,
         };

@@ -6,27 +6,29 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info};
 use windlass_statemachine::{StopReason, TaskId, machine::Input};
 
-use super::{ABORT_WITHIN, Control, Engine, Mode, RunningTask, SlotId, Snapshot, slot::Slot};
-use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand};
+use super::{Engine, slot::Slot};
+use crate::{
+    runner::handle::{Control, RunningTask, Snapshot},
+    store::{NodeCommand, NodeCommandId, QueuedNodeCommand},
+};
 
 impl Engine {
     pub(super) fn control(&mut self, control: Control) {
         match control {
             Control::Shutdown => {
                 info!(node = %self.parts.node, tasks = self.slots.len(), "shutting down");
-                self.mode = Mode::Stopping;
+                self.standing.stop();
                 self.stop_all(StopReason::Shutdown, false);
             }
             Control::Abort => {
-                self.mode = Mode::Stopping;
-                self.abort_by.get_or_insert(Instant::now() + ABORT_WITHIN);
+                self.standing.abort(Instant::now());
                 self.stop_all(StopReason::Shutdown, true);
             }
             Control::Freeze => self.freeze(),
             Control::Unfreeze => self.unfreeze(),
             Control::Drain(done) => {
                 self.drain();
-                self.waiting_for_idle.push_back(done);
+                self.standing.await_empty(done);
             }
             Control::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
@@ -35,15 +37,13 @@ impl Engine {
     }
 
     fn freeze(&mut self) {
-        if self.mode == Mode::Normal {
-            self.mode = Mode::Frozen;
+        if self.standing.freeze() {
             info!(node = %self.parts.node, "frozen: it claims nothing until it is unfrozen");
         }
     }
 
     fn unfreeze(&mut self) {
-        if matches!(self.mode, Mode::Frozen | Mode::Draining) {
-            self.mode = Mode::Normal;
+        if self.standing.unfreeze() {
             info!(node = %self.parts.node, "unfrozen");
             // It works again, and may never be empty.
             let outcome = if self.is_empty() {
@@ -56,16 +56,14 @@ impl Engine {
     }
 
     fn drain(&mut self) {
-        if self.mode != Mode::Stopping {
-            self.mode = Mode::Draining;
+        if self.standing.drain() {
             info!(node = %self.parts.node, tasks = self.slots.len(), "draining");
             self.stop_all(StopReason::Drain, false);
         }
     }
 
     fn stop_all(&mut self, reason: StopReason, at_once: bool) {
-        let slots: Vec<SlotId> = self.slots.keys().copied().collect();
-        for slot in slots {
+        for slot in self.slots.ids() {
             let input = if at_once {
                 Input::StopNow(reason)
             } else {
@@ -76,7 +74,7 @@ impl Engine {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut slots: Vec<&Slot> = self.slots.values().collect();
+        let mut slots: Vec<&Slot> = self.slots.iter().collect();
         slots.sort_by(|a, b| {
             let began = a.began().cmp(&b.began());
             began.then_with(|| a.task.id.cmp(&b.task.id))
@@ -85,9 +83,9 @@ impl Engine {
         Snapshot {
             node: self.parts.node.clone(),
             lease: self.lease.as_ref().map(|l| l.id),
-            frozen: self.mode == Mode::Frozen,
-            draining: matches!(self.mode, Mode::Draining | Mode::Stopping),
-            listed: self.listed,
+            frozen: self.standing.is_frozen(),
+            draining: self.standing.is_emptying(),
+            listed: self.watch.is_listed(),
             parked: self.due.len(),
             ready: self.due.ready_len(),
             tasks,
@@ -107,31 +105,30 @@ impl Engine {
                 self.acknowledge(order, "unfrozen");
             }
             NodeCommand::Drain => {
-                if self.mode != Mode::Stopping && !self.drains.contains(&order) {
+                if self.standing.await_drain(order) {
                     self.drain();
-                    self.drains.push(order);
                 }
             }
             NodeCommand::Balance => {
-                // Also while it is frozen: it then gives back, and takes nothing.
-                let given = self.balance();
-                self.acknowledge(order, format!("balanced: {given} tasks given back"));
+                // A frozen node balances too: it releases tasks, and takes none.
+                let released = self.balance();
+                self.acknowledge(order, format!("balanced: {released} tasks released"));
             }
             NodeCommand::StopTask { task } => self.stop_task(&task, order),
         }
     }
 
     fn stop_task(&mut self, task: &TaskId, order: NodeCommandId) {
-        if let Some(pending) = self.pending.get_mut(task) {
+        if let Some(pending) = self.claiming.get_mut(task) {
             if !pending.stop_orders.contains(&order) {
                 pending.stop_orders.push(order);
             }
             return;
         }
-        let Some(id) = self.by_task.get(task).copied() else {
+        let Some(id) = self.slots.of(task) else {
             return self.not_here(vec![order]);
         };
-        if let Some(slot) = self.slots.get_mut(&id)
+        if let Some(slot) = self.slots.get_mut(id)
             && !slot.stop_orders.contains(&order)
         {
             slot.stop_orders.push(order);
@@ -139,12 +136,9 @@ impl Engine {
         self.feed(id, Input::Stop(StopReason::StopTask));
     }
 
-    /// Tells whoever waits for this node to be empty that it has not to wait any more.
+    /// Answers the callers and the drain commands that wait for this node to be empty.
     pub(super) fn answer_drains(&mut self, outcome: &str) {
-        for idle in self.waiting_for_idle.drain(..) {
-            let _ = idle.send(());
-        }
-        for order in std::mem::take(&mut self.drains) {
+        for order in self.standing.take_drains() {
             self.acknowledge(order, outcome);
         }
     }
@@ -166,7 +160,7 @@ impl Engine {
             let mut wait = Duration::from_millis(20);
             while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
                 if !e.is_retryable() || wait > Duration::from_secs(10) {
-                    debug!(%order, error = %e, "a node command could not be answered");
+                    debug!(%order, error = %e, "could not acknowledge a node command");
                     return;
                 }
                 sleep(wait).await;

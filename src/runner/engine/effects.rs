@@ -1,6 +1,6 @@
-//! Feeding machines, and carrying out what they answer.
+//! Feeding machines, and carrying out their effects.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
@@ -10,14 +10,17 @@ use windlass_statemachine::{
 };
 
 use super::{
-    Engine, Heard, In, STUCK_AFTER, SlotId, failures,
+    Engine, failures,
+    reported::Reported,
     slot::{Run, Slot},
+    standing::STUCK_AFTER,
     timers::Wait,
 };
 use crate::{
     handler::{Ask, AskRunner, Attempt, ContextParts, Signals, TaskContext},
     runner::{
         commit,
+        input::{In, RunEnded, SlotId},
         spawn::{self, Ended},
     },
     store::{Commit, Error},
@@ -27,26 +30,26 @@ impl Engine {
     pub(super) fn env(&self) -> Env {
         Env {
             now: self.now(),
-            elapsed: self.started.elapsed(),
+            elapsed: self.timers.elapsed(Instant::now()),
             jitter: fastrand::f64(),
         }
     }
 
-    /// Feeds one input to one machine and carries out what comes of it.
+    /// Feeds one input to one machine, and carries out the effects.
     pub(super) fn feed(&mut self, id: SlotId, input: Input) {
         let env = self.env();
-        let mut effects = std::mem::take(&mut self.effects);
-        if let Some(slot) = self.slots.get_mut(&id) {
+        let mut effects = mem::take(&mut self.effects);
+        if let Some(slot) = self.slots.get_mut(id) {
             slot.machine.input(input, env, &mut effects);
         }
-        // Carrying one out may feed the machine again (a start that there is no room for): what
-        // comes of that is appended, and carried out in turn.
+        // Carrying one out may feed the machine again (a start that there is no room for): further
+        // effects are appended, and carried out in turn.
         let mut at = 0;
         while at < effects.len() {
-            let effect = std::mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
+            let effect = mem::replace(&mut effects[at], Effect::Disarm(Timer::Wake));
             at += 1;
             if let Some(more) = self.carry_out(id, effect)
-                && let Some(slot) = self.slots.get_mut(&id)
+                && let Some(slot) = self.slots.get_mut(id)
             {
                 for input in more {
                     slot.machine.input(input, env, &mut effects);
@@ -61,9 +64,9 @@ impl Engine {
     fn carry_out(&mut self, id: SlotId, effect: Effect) -> Option<[Input; 2]> {
         match effect {
             Effect::Start { attempt } => {
-                if self.over_limit(id) {
-                    // It was claimed for a command, beyond the limits, and wants to run now: it
-                    // waits its turn.
+                if self.is_over_limit(id) {
+                    // It was claimed for a command, beyond the limits, and could run now: it waits
+                    // until there is room.
                     return Some([Input::Stop(StopReason::Balance), Input::Aborted]);
                 }
                 self.start(id, attempt);
@@ -72,32 +75,29 @@ impl Engine {
             Effect::Abort => self.abort(id),
             Effect::Persist(write) => self.persist(id, *write),
             Effect::CheckpointDone { ticket, result } => {
-                if let Some(slot) = self.slots.get_mut(&id)
-                    && let Some(at) = slot.asks.iter().position(|(t, _)| *t == ticket)
-                    && let Some((_, answer)) = slot.asks.remove(at)
-                {
-                    let _ = answer.send(result);
+                if let Some(slot) = self.slots.get_mut(id) {
+                    slot.asks.answer(ticket, result);
                 }
             }
             Effect::ArmWake(at) => {
-                if let Some(slot) = self.slots.get_mut(&id) {
+                if let Some(slot) = self.slots.get_mut(id) {
                     self.timers.wake_at(id, &mut slot.timers, at);
                 }
             }
             Effect::ArmResume { at, runs } => {
                 self.report_idle_runs(id, runs);
-                if let Some(at) = self.started.checked_add(at) {
+                if let Some(at) = self.timers.moment(at) {
                     self.wait_until(id, Wait::Resume, at);
                 }
             }
             Effect::ArmGrace(elapsed) => {
                 // A grace longer than the clock of the machine can count never ends.
-                if let Some(at) = self.started.checked_add(elapsed) {
+                if let Some(at) = self.timers.moment(elapsed) {
                     self.wait_until(id, Wait::Grace, at);
                 }
             }
             Effect::Disarm(Timer::Wake) => {
-                if let Some(slot) = self.slots.get_mut(&id) {
+                if let Some(slot) = self.slots.get_mut(id) {
                     self.timers.no_wake(id, &mut slot.timers);
                 }
                 self.no_wait(id, Wait::Resume);
@@ -108,26 +108,40 @@ impl Engine {
         None
     }
 
+    /// Returns whether an idle slot may become active.
+    pub(super) fn has_room_for(&self, id: SlotId) -> bool {
+        let slot = self.slots.get(id);
+        slot.is_some_and(|slot| self.capacity.has_room(&slot.task.kind))
+    }
+
+    /// Returns whether a slot is one too many to run.
+    fn is_over_limit(&self, id: SlotId) -> bool {
+        let slot = self.slots.get(id);
+        slot.is_some_and(|slot| {
+            let more = u32::from(!slot.active);
+            self.capacity.exceeds(&slot.task.kind, more)
+        })
+    }
+
     fn wait_until(&mut self, id: SlotId, wait: Wait, at: Instant) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             self.timers.wait_until(id, &mut slot.timers, wait, at);
         }
     }
 
     fn no_wait(&mut self, id: SlotId, wait: Wait) {
-        if let Some(slot) = self.slots.get_mut(&id) {
+        if let Some(slot) = self.slots.get_mut(id) {
             self.timers.no_wait(id, &mut slot.timers, wait);
         }
     }
 
     fn start(&mut self, id: SlotId, attempt: u32) {
         let (now, began) = (self.now(), Instant::now());
-        let number = self.next_run;
-        self.next_run += 1;
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let number = self.slots.next_run();
+        let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
-        let (signals, heard) = Signals::new();
+        let (signals, delivered) = Signals::new();
         let state = slot.machine.state();
         let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
             node = %self.parts.node, fence = slot.claim.fence.0, attempt);
@@ -142,35 +156,39 @@ impl Engine {
             lease_until: self.parts.until.clone(),
             span,
         };
-        let parts = Arc::new(ContextParts::new(attempt, state, heard, asks));
+        let parts = Arc::new(ContextParts::new(attempt, state, delivered, asks));
         let done = self.parts.tx.clone();
         let abort = spawn::spawn(
             slot.kind.handler.clone(),
             TaskContext::new(parts.clone()),
             move |ended| {
-                let _ = done.send(In::Ended(id, number, ended));
+                let _ = done.send(In::Ended(RunEnded {
+                    slot: id,
+                    run: number,
+                    ended,
+                }));
             },
         );
-        slot.run = Some(Run {
+        self.node_faults.starts(&slot.task.kind, began);
+        let run = Run {
             number,
             abort,
             signals,
             parts,
             since: now,
             began,
-        });
-        self.node_faults.starts(&slot.task.kind, began);
-        self.running += 1;
+        };
+        self.slots.begin_run(id, run);
     }
 
     fn signal(&mut self, id: SlotId, signal: Signal) {
-        if let Some(run) = self.slots.get(&id).and_then(|s| s.run.as_ref()) {
-            run.signals.tell(signal);
+        if let Some(run) = self.slots.get(id).and_then(|s| s.run.as_ref()) {
+            run.signals.deliver(signal);
         }
     }
 
     fn abort(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.get(&id) else {
+        let Some(slot) = self.slots.get(id) else {
             return;
         };
         if let Some(run) = &slot.run {
@@ -179,14 +197,15 @@ impl Engine {
         }
     }
 
-    /// An aborted handler blocks its thread: the node goes on without it. Whatever it still does is
+    /// An aborted handler blocks its thread: the node goes on without it. Its further writes are
     /// fenced.
     pub(super) fn stuck(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let Some(run) = self.slots.end_run(id, None) else {
             return;
         };
-        let Some(run) = slot.run.take() else { return };
-        self.running -= 1;
+        let Some(slot) = self.slots.get(id) else {
+            return;
+        };
         error!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
             "the handler was aborted and still blocks its thread: going on without it; \
              blocking work belongs on spawn_blocking and has to look at should_stop()");
@@ -194,26 +213,27 @@ impl Engine {
         self.handler_gone(id, Input::Aborted);
     }
 
-    pub(super) fn ended(&mut self, id: SlotId, number: u64, ended: Ended) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+    pub(super) fn ended(&mut self, run_ended: RunEnded) {
+        let RunEnded {
+            slot: id,
+            run,
+            ended,
+        } = run_ended;
+        let Some(run) = self.slots.end_run(id, Some(run)) else {
             return;
         };
-        if slot.run.as_ref().is_none_or(|run| run.number != number) {
-            return;
-        }
-        let progress = slot.take_progress();
-        let run = slot.run.take();
-        self.running -= 1;
-        if let (Some(run), Ended::Returned(message)) = (run, &ended) {
+        let progress = run.parts.progress();
+        if let Ended::Returned(message) = &ended {
             self.judge_node(id, &run, message);
         }
+        drop(run);
         self.no_wait(id, Wait::Stuck);
         if let Some(progress) = progress {
             self.feed(id, Input::Progress(progress));
         }
         let input = match ended {
             Ended::Returned(message) => {
-                if let Some(slot) = self.slots.get(&id) {
+                if let Some(slot) = self.slots.get(id) {
                     debug!(task = %slot.task.id, returned = %message.kind(), "the handler returned");
                 }
                 Input::Returned(message)
@@ -224,7 +244,7 @@ impl Engine {
     }
 
     fn handler_gone(&mut self, id: SlotId, input: Input) {
-        match self.slots.get(&id) {
+        match self.slots.get(id) {
             Some(slot) if slot.machine.is_done() => self.remove_slot(id),
             Some(_) => self.feed(id, input),
             None => {}
@@ -232,15 +252,13 @@ impl Engine {
     }
 
     pub(super) fn ask(&mut self, id: SlotId, ask: Ask) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             let _ = ask
                 .answer
                 .send(Err("the claim on this task is gone".to_owned()));
             return;
         };
-        let ticket = slot.next_ticket;
-        slot.next_ticket += 1;
-        slot.asks.push_back((ticket, ask.answer));
+        let ticket = slot.asks.add(ask.answer);
         if let Some(progress) = slot.take_progress() {
             self.feed(id, Input::Progress(progress));
         }
@@ -254,7 +272,7 @@ impl Engine {
     }
 
     fn persist(&mut self, id: SlotId, write: Write) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         slot.failed = failures::of_write(&write);
@@ -262,23 +280,18 @@ impl Engine {
             debug!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
                 by = %step.message, from = %step.from, to = %step.to, "transition");
         }
-        self.batch.push((
-            id,
-            Commit {
-                claim: slot.claim.clone(),
-                write,
-            },
-        ));
+        let claim = slot.claim.clone();
+        self.outbox.push(id, Commit { claim, write });
     }
 
     pub(super) fn committed(&mut self, id: SlotId, answer: Result<(), Error>) {
         if let Err(error @ Error::StoreGone(_)) = answer {
             return self.store_gone(error);
         }
-        let Some(slot) = self.slots.get(&id) else {
-            // A claim that was not for this node was given back, or the task was lost meanwhile.
+        let Some(slot) = self.slots.get(id) else {
+            // A claim that was not for this node was released, or the task was lost meanwhile.
             if let Err(error) = answer {
-                debug!(%error, "a write of a task that is not here any more was not taken");
+                debug!(%error, "the store refused a write of a task that is no longer here");
             }
             return;
         };
@@ -286,33 +299,32 @@ impl Engine {
         let input = commit::input_of(&slot.task.id, answer);
         if let Input::Fenced(reason) = &input {
             warn!(task = %slot.task.id, kind = %slot.task.kind, fence = slot.claim.fence.0,
-                ?reason, "a write was fenced: the task is not this node's any more");
+                ?reason, "a write was fenced: this node no longer has the task");
         }
         self.report_failure(id, is_durable);
         self.feed(id, input);
     }
 
     fn done(&mut self, id: SlotId, end: End) {
-        let Some(slot) = self.slots.get(&id) else {
+        let Some(slot) = self.slots.get(id) else {
             return;
         };
         let state = slot.machine.state();
         if end == End::Dropped(StateKind::Runnable) && matches!(state.status, TaskStatus::Runnable)
         {
-            // It was given back while it could run: others go first.
+            // It was released while it could run: other nodes go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);
-            self.ignored
-                .insert(slot.task.id.clone(), (slot.order, until));
+            self.courtesy.release(&slot.task.id, slot.order, until);
         }
         // A handler that was aborted for a lost claim may not have ended yet.
-        if self.slots.get(&id).is_some_and(|s| s.run.is_none()) {
+        if self.slots.get(id).is_some_and(|s| s.run.is_none()) {
             self.remove_slot(id);
         }
     }
 
     fn remove_slot(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.remove(&id) else {
+        let Some(slot) = self.slots.remove(id) else {
             return;
         };
         let Slot {
@@ -324,33 +336,30 @@ impl Engine {
             order,
             ..
         } = slot;
-        self.unlisted.remove(&id);
-        self.by_task.remove(&task.id);
+        self.watch.names(id);
         self.timers.clear(id, &mut timers);
         if active {
-            self.release_room(&task.kind);
+            self.capacity.release(&task.kind);
         }
         for stop_order in stop_orders {
             self.acknowledge(stop_order, "released");
         }
-        self.heard(&task.id, order, latest);
+        self.claim_is_over(&task.id, order, latest);
     }
 
-    /// What was heard of a task while this node had the one with this order counts from now on.
-    pub(super) fn heard(&mut self, task: &TaskId, order: u64, latest: Option<Heard>) {
+    /// Applies the last event about a task, which waited while this node had the one with this order.
+    pub(super) fn claim_is_over(&mut self, task: &TaskId, order: u64, latest: Option<Reported>) {
         match latest {
-            // The node's own claim is over, whatever was heard while it stood.
-            Some(Heard::View(view)) if view.claimed_by.is_some() && view.order == order => {}
-            Some(Heard::View(view)) => self.view(view),
-            Some(Heard::Gone { .. }) => {
-                self.ignored.remove(task);
-            }
+            // An event about the node's own claim, which is over.
+            Some(Reported::View(view)) if view.claimed_by.is_some() && view.order == order => {}
+            Some(Reported::View(view)) => self.view(view),
+            Some(Reported::Gone { .. }) => self.courtesy.forget_release(task),
             None => {}
         }
     }
 
     fn update_active(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         let active = slot.run.is_some() || !slot.machine.is_idle();
@@ -358,9 +367,9 @@ impl Engine {
             slot.active = active;
             let kind = slot.task.kind.clone();
             if active {
-                self.take_room(&kind);
+                self.capacity.take(&kind);
             } else {
-                self.release_room(&kind);
+                self.capacity.release(&kind);
             }
         }
     }

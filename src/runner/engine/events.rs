@@ -1,17 +1,22 @@
-//! What the watch tells, and keeping the watch alive.
+//! The events of the watch, and keeping the watch alive.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use futures::StreamExt;
-use tokio::{sync::Semaphore, time::sleep};
 use tracing::{info, warn};
 use windlass_statemachine::{
-    Fence, TaskId,
+    Fence, QueuedCommand, TaskId,
     machine::{Input, StopReason},
 };
 
-use super::{Engine, Heard, In, SlotId, Unlisted};
-use crate::store::{Error, Event, TaskView};
+use super::{
+    Engine,
+    reported::Reported,
+    watching::{Follow, Unlisted},
+};
+use crate::{
+    runner::input::SlotId,
+    store::{Error, Event, TaskView},
+};
 
 impl Engine {
     /// Starts the one watch of this node, after a pause.
@@ -19,38 +24,15 @@ impl Engine {
         let Some(lease) = self.lease.clone() else {
             return;
         };
-        self.watch_epoch += 1;
-        let epoch = self.watch_epoch;
-        let coordinator = self.parts.coordinator.clone();
-        let tx = self.parts.tx.clone();
-        let kinds = match self.parts.default {
-            Some(_) => None,
-            None => Some(self.parts.kinds.keys().cloned().collect()),
+        let follow = Follow {
+            coordinator: self.parts.coordinator.clone(),
+            lease,
+            kinds: self.parts.kinds.listed(),
+            epoch: self.watch.begin(),
+            to_engine: self.parts.tx.clone(),
         };
-        // A long list waits for the engine instead of piling up before it.
-        let room = Arc::new(Semaphore::new(4));
-        let task = tokio::spawn(async move {
-            sleep(pause).await;
-            let mut events = match coordinator.watch(&lease, kinds).await {
-                Ok(events) => events,
-                Err(e) => {
-                    let _ = tx.send(In::WatchEnded(epoch, Some(e)));
-                    return;
-                }
-            };
-            while let Some(batch) = events.next().await {
-                let Ok(permit) = room.clone().acquire_owned().await else {
-                    return;
-                };
-                if tx.send(In::Events(epoch, batch, permit)).is_err() {
-                    return;
-                }
-            }
-            let _ = tx.send(In::WatchEnded(epoch, None));
-        });
-        if let Some(before) = self.watch_task.replace(task.abort_handle()) {
-            before.abort();
-        }
+        self.watch
+            .attach(tokio::spawn(follow.run(pause)).abort_handle());
     }
 
     pub(super) fn watch_ended(&mut self, why: Option<Error>) {
@@ -75,38 +57,40 @@ impl Engine {
                 id,
                 order,
                 commands,
-            } => {
-                if let Some(pending) = self.pending.get_mut(&id) {
-                    let commands = commands.into_iter();
-                    pending.commands.extend(commands.map(|c| (order, c)));
-                } else if let Some(&slot) = self.by_task.get(&id)
-                    && self.slots.get(&slot).is_some_and(|s| s.order == order)
-                {
-                    for command in commands {
-                        self.feed(slot, Input::Command(command));
-                    }
-                }
-            }
+            } => self.commands(&id, order, commands),
             Event::Node(command) => self.node_command(command),
             Event::Peers => self.parts.peers_changed.notify_one(),
         }
     }
 
-    fn list_begins(&mut self) {
-        self.due.clear();
-        self.listed = false;
-        let slots = self.slots.keys();
-        self.unlisted = slots.map(|slot| (*slot, Unlisted::Before)).collect();
-        for pending in self.pending.values_mut() {
-            pending.unlisted = true;
+    /// Feeds commands to the task with this order, or keeps them until its claim is answered.
+    fn commands(&mut self, task: &TaskId, order: u64, commands: Vec<QueuedCommand>) {
+        if let Some(pending) = self.claiming.get_mut(task) {
+            let commands = commands.into_iter();
+            pending.commands.extend(commands.map(|c| (order, c)));
+            return;
+        }
+        let Some(id) = self.slots.of(task) else {
+            return;
+        };
+        if self.slots.get(id).is_some_and(|slot| slot.order == order) {
+            for command in commands {
+                self.feed(id, Input::Command(command));
+            }
         }
     }
 
-    /// A list names every live task: the claim of one that it does not name is over.
+    fn list_begins(&mut self) {
+        self.due.clear();
+        self.watch.list_begins(self.slots.ids().into_iter());
+        self.claiming.list_begins();
+    }
+
+    /// A list names every live task: the claim of a task that it does not name is over.
     fn list_ends(&mut self) {
-        self.listed = true;
+        let unnamed = self.watch.list_ends();
         info!(node = %self.parts.node, tasks = self.due.len(), "listed");
-        for (id, when) in std::mem::take(&mut self.unlisted) {
+        for (id, when) in unnamed {
             match when {
                 Unlisted::Before => self.lose_slot(id),
                 Unlisted::Meanwhile => self.feed(id, Input::Stop(StopReason::Balance)),
@@ -117,7 +101,7 @@ impl Engine {
     /// Stops the handler of a task that is gone, unless the node is storing the end itself: events
     /// come before the answer of the node's own write now and then.
     fn lose_slot(&mut self, id: SlotId) {
-        let Some(slot) = self.slots.get(&id) else {
+        let Some(slot) = self.slots.get(id) else {
             return;
         };
         if !slot.machine.is_ending() && !slot.machine.is_done() {
@@ -127,31 +111,31 @@ impl Engine {
         }
     }
 
-    /// Keeps what was reported of a task for when its slot is gone; stops its handler when the claim
-    /// is over.
-    fn slot_heard(&mut self, id: SlotId, heard: Heard) {
-        self.unlisted.remove(&id);
-        let Some(slot) = self.slots.get_mut(&id) else {
+    /// Keeps the last event about a task for when its slot is gone; stops its handler when the claim is
+    /// over.
+    fn slot_reported(&mut self, id: SlotId, event: Reported) {
+        self.watch.names(id);
+        let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         let (order, fence) = (slot.order, slot.claim.fence);
-        if heard.is_before(order, fence) {
+        if event.is_before(order, fence) {
             return;
         }
-        let is_over = heard.ends(order, fence);
-        slot.latest = Some(heard);
+        let is_over = event.ends(order, fence);
+        slot.latest = Some(event);
         if is_over {
             self.lose_slot(id);
         }
     }
 
-    /// Whether the store has given the task to this node, under the lease that it has now.
+    /// Returns whether the task is claimed by this node, under the lease that it has now.
     pub(super) fn is_own(&self, view: &TaskView) -> bool {
         view.claimed_by.is_some() && view.claimed_by == self.lease.as_ref().map(|l| l.id)
     }
 
-    /// The view of a task that this node has and knows nothing of: it is claimed anew.
-    pub(super) fn to_claim_anew(&self, view: TaskView) -> TaskView {
+    /// Returns the view by which a task is claimed again that this node has claimed without an answer.
+    pub(super) fn to_claim_again(&self, view: TaskView) -> TaskView {
         TaskView {
             claimed_by: None,
             due: Some(self.now()),
@@ -160,41 +144,42 @@ impl Engine {
         }
     }
 
-    pub(super) fn view(&mut self, mut view: TaskView) {
-        if let Some(pending) = self.pending.get_mut(&view.id) {
-            pending.unlisted = false;
-            pending.latest = Some(Heard::View(view));
-            return;
+    /// Applies an event about a task. While the node has the task, or claims it, the event waits.
+    pub(super) fn view(&mut self, view: TaskView) {
+        if let Some(pending) = self.claiming.get_mut(&view.id) {
+            pending.report(Reported::View(view));
+        } else if let Some(slot) = self.slots.of(&view.id) {
+            self.slot_reported(slot, Reported::View(view));
+        } else {
+            self.free_view(view);
         }
-        if let Some(&slot) = self.by_task.get(&view.id) {
-            return self.slot_heard(slot, Heard::View(view));
-        }
+    }
+
+    /// Applies an event about a task that this node neither has nor claims.
+    fn free_view(&mut self, mut view: TaskView) {
         let now = self.moment();
-        let wanted = self.me.fits((&view).into());
-        // One that is not for this node is claimed anew as well, to be given back, unless it just was.
-        let ignored = self.ignored.get(&view.id).copied();
-        let ignored = ignored.filter(|(order, _)| *order == view.order);
-        let left_alone = || ignored.is_some_and(|(_, until)| until > now.at);
-        let own = self.is_own(&view) && (wanted || !left_alone());
+        let fits = self.courtesy.fits((&view).into());
+        let deferred = self.courtesy.released_until(&view, now.at);
+        // A claim of a task that is not for this node is claimed again as well, to be released, unless it
+        // just was.
+        let own = self.is_own(&view) && (fits || deferred.is_none());
         if own {
             // A claim of this node whose answer was lost.
-            view = self.to_claim_anew(view);
+            view = self.to_claim_again(view);
         }
-        if view.claimed_by.is_some() || !(wanted || own) {
-            // It was left to whoever has it now; the next time it is due is another matter.
-            self.waited.remove(&view.id);
+        if view.claimed_by.is_some() || !(fits || own) {
+            // Another node has it. When it is due again, it is deferred again.
+            self.courtesy.forget_deferred(&view.id);
             self.due.remove(&view.id);
             return;
         }
-        match ignored {
-            Some((_, until)) if until > now.at && !view.commanded => {
+        match deferred {
+            Some(until) if !view.commanded => {
                 if (view.due).is_some_and(|due| !view.sleeping || due <= now.clock) {
                     return self.due.put_off(view, until, now);
                 }
             }
-            _ => {
-                self.ignored.remove(&view.id);
-            }
+            _ => self.courtesy.forget_release(&view.id),
         }
         self.due.upsert(view, now);
     }
@@ -203,17 +188,14 @@ impl Engine {
         // Another task may have taken the id since.
         if self.due.order(task).is_some_and(|known| known <= order) {
             self.due.remove(task);
-            self.waited.remove(task);
+            self.courtesy.forget_deferred(task);
         }
-        if self.ignored.get(task).is_some_and(|(of, _)| *of <= order) {
-            self.ignored.remove(task);
-        }
-        let heard = Heard::Gone { order, fence };
-        if let Some(pending) = self.pending.get_mut(task) {
-            pending.unlisted = false;
-            pending.latest = Some(heard);
-        } else if let Some(&slot) = self.by_task.get(task) {
-            self.slot_heard(slot, heard);
+        self.courtesy.forget_release_upto(task, order);
+        let gone = Reported::Gone { order, fence };
+        if let Some(pending) = self.claiming.get_mut(task) {
+            pending.report(gone);
+        } else if let Some(slot) = self.slots.of(task) {
+            self.slot_reported(slot, gone);
         }
     }
 }

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use tracing::{debug, dispatcher, warn};
 use windlass_statemachine::{FailedAttempt, Kind, Message, StateKind, machine::Write};
 
-use super::{Engine, SlotId, slot::Run};
-use crate::runner::REPORTS;
+use super::{Engine, slot::Run};
+use crate::runner::{input::SlotId, reports::REPORTS};
 
-/// A handler that runs without any effect is reported once in so many runs.
+/// After how many runs a handler that runs without any effect is reported again.
 const REPORT_EVERY: u32 = 100;
 
 /// The failed attempt that a write stores, if it stores one.
@@ -34,7 +34,7 @@ impl fmt::Display for Rounded {
 impl Engine {
     /// Reports the failed attempt of the write that has just ended, if it is durable.
     pub(super) fn report_failure(&mut self, id: SlotId, durable: bool) {
-        let Some(slot) = self.slots.get_mut(&id) else {
+        let Some(slot) = self.slots.get_mut(id) else {
             return;
         };
         let Some(failed) = slot.failed.take().filter(|_| durable) else {
@@ -54,13 +54,13 @@ impl Engine {
         }
     }
 
-    /// Takes note of what a run that has returned says of this machine.
+    /// Takes note of a fault of this machine, or of its end, from a run that has returned.
     pub(super) fn judge_node(&mut self, id: SlotId, run: &Run, message: &Message) {
         let fault = run.parts.node_fault(message);
         if fault.is_none() && self.node_faults.is_empty() {
             return;
         }
-        let Some(slot) = self.slots.get(&id) else {
+        let Some(slot) = self.slots.get(id) else {
             return;
         };
         let (kind, now) = (slot.task.kind.clone(), Instant::now());
@@ -98,7 +98,7 @@ impl Engine {
     /// Reports a handler that runs again and again without any effect, once in
     /// [`REPORT_EVERY`] runs.
     pub(super) fn report_idle_runs(&self, id: SlotId, runs: u32) {
-        if let Some(slot) = self.slots.get(&id)
+        if let Some(slot) = self.slots.get(id)
             && runs.is_multiple_of(REPORT_EVERY)
         {
             warn!(task = %slot.task.id, kind = %slot.task.kind, node = %self.parts.node, runs,

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use tokio::{sync::oneshot, time::Instant};
 use windlass_statemachine::{FailedAttempt, Machine, Progress, Task};
 
-use super::{Heard, KindEntry, timers};
+use super::{reported::Reported, timers};
 use crate::{
     handler::{ContextParts, Signals},
-    runner::handle::RunningTask,
+    runner::{handle::RunningTask, kinds::KindEntry},
     store::{Claim, NodeCommandId},
 };
 
@@ -35,10 +35,9 @@ pub(super) struct Slot {
     /// Whether it counts against the limits.
     pub(super) active: bool,
     pub(super) timers: timers::Set,
-    pub(super) next_ticket: u64,
-    pub(super) asks: VecDeque<(u64, oneshot::Sender<Result<(), String>>)>,
-    /// What was heard of the task since it is here: it counts when the slot is gone.
-    pub(super) latest: Option<Heard>,
+    pub(super) asks: Asks,
+    /// The last event about the task since it is here: it counts when the slot is gone.
+    pub(super) latest: Option<Reported>,
     /// The failed attempt in the write under way: it is reported when it is durable.
     pub(super) failed: Option<FailedAttempt>,
     /// Node commands that are answered when the slot is gone.
@@ -48,12 +47,12 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// What the handler said of its progress since the last write.
+    /// Returns the progress that the handler has reported since the last write.
     pub(super) fn take_progress(&self) -> Option<Progress> {
         self.run.as_ref()?.parts.progress()
     }
 
-    /// When the handler was started, or the task claimed if none runs.
+    /// Returns when the handler was started, or the task claimed if none runs.
     pub(super) fn began(&self) -> Instant {
         self.run.as_ref().map_or(self.claimed, |run| run.began)
     }
@@ -69,6 +68,34 @@ impl Slot {
             since: self.run.as_ref().map_or(self.claimed_at, |r| r.since),
             running: self.run.is_some(),
             progress: self.take_progress().or_else(|| state.progress.clone()),
+        }
+    }
+}
+
+/// The answer to a checkpoint, for the handler that waits for it.
+type Answer = oneshot::Sender<Result<(), String>>;
+
+/// The checkpoints that a handler waits for.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    next_ticket: u64,
+    waiting: VecDeque<(u64, Answer)>,
+}
+
+impl Asks {
+    /// Keeps a handler that waits, and returns its ticket.
+    pub(super) fn add(&mut self, answer: Answer) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waiting.push_back((ticket, answer));
+        ticket
+    }
+
+    /// Answers the handler with this ticket.
+    pub(super) fn answer(&mut self, ticket: u64, result: Result<(), String>) {
+        let at = self.waiting.iter().position(|(of, _)| *of == ticket);
+        if let Some((_, answer)) = at.and_then(|at| self.waiting.remove(at)) {
+            let _ = answer.send(result);
         }
     }
 }

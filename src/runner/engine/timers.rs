@@ -1,4 +1,4 @@
-//! [`Timers`]: what the slots wait for. A wake-up follows the clock, which may be set; every other
+//! [`Timers`]: the timers of the slots. A wake-up follows the clock, which may be set; every other
 //! wait is for time that passes.
 
 use std::{
@@ -9,8 +9,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::SlotId;
-use crate::runner::due::Moment;
+use crate::runner::{due::Moment, input::SlotId};
 
 /// A wait of a slot for time that passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,14 +36,33 @@ pub(super) struct Set {
     waits: BTreeMap<Wait, Instant>,
 }
 
-/// The timers of all slots, in order.
-#[derive(Debug, Default)]
+/// The timers of all slots, in order, and the time that the machines count.
+#[derive(Debug)]
 pub(super) struct Timers {
+    started: Instant,
     wakes: BTreeSet<(Timestamp, SlotId)>,
     waits: BTreeSet<(Instant, SlotId, Wait)>,
 }
 
 impl Timers {
+    pub(super) fn new(started: Instant) -> Self {
+        Self {
+            started,
+            wakes: BTreeSet::new(),
+            waits: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the time that has passed for the machines.
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// Returns the moment at which this time has passed; `None` when it is too far to count.
+    pub(super) fn moment(&self, elapsed: Duration) -> Option<Instant> {
+        self.started.checked_add(elapsed)
+    }
+
     /// Sets the wake-up of a slot, in place of the one that it had.
     pub(super) fn wake_at(&mut self, slot: SlotId, set: &mut Set, at: Timestamp) {
         self.no_wake(slot, set);
@@ -127,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_follows_the_clock_and_a_wait_does_not() {
-        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (mut timers, mut set) = (Timers::new(Instant::now()), Set::default());
         let (start, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
         let moment = |clock_set: i64, passed: u64| Moment {
             clock: clock + SignedDuration::from_secs(clock_set),
@@ -152,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_slot_forgets_a_timer_that_went_off() {
-        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (mut timers, mut set) = (Timers::new(Instant::now()), Set::default());
         let (at, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
         timers.wake_at(1, &mut set, clock);
         timers.wait_until(1, &mut set, Wait::Grace, at);
@@ -164,7 +182,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_of_what_was_set_again_or_dropped() {
-        let (mut timers, mut set) = (Timers::default(), Set::default());
+        let (mut timers, mut set) = (Timers::new(Instant::now()), Set::default());
         let (now, clock) = (Instant::now(), Timestamp::UNIX_EPOCH);
         for second in 1..4 {
             let at = now + Duration::from_secs(second);

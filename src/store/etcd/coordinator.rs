@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{store::EtcdStore, write::in_order};
+use super::{order::in_order, store::EtcdStore};
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
     NodeSpec, NodeStatus,

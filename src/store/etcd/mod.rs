@@ -8,21 +8,22 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | `store`, `coordinator`, `registry`, `state_store` | the traits of a store, on the components below |
+//! | `store`, `coordinator`, `registry`, `state_store`, `order` | the traits of a store, on the components below |
 //! | `doctor` | the examination of a namespace and its cluster |
-//! | `upkeep` | retention, compaction, a look at the members |
-//! | `watch` | the two streams, and what is kept of each task |
+//! | `upkeep` | retention, compaction, the state of the members |
+//! | `watch` | the two streams, and the mirror of each task |
 //! | `tasks` | submit, command, delete, retry, queries, history, to and from other stores |
-//! | `node` | leases, claims, commits, effects, releases, node commands, what is found and put right |
+//! | `node` | leases, claims, commits, effects, releases, node commands, repairs |
 //! | `read` | all that belongs to a task at one revision, of many tasks at once |
-//! | `write` | the item of a change, what changes put into it, the batches, and the one loop of tries |
-//! | `client` | the connection, with a time limit on every call, and what the servers take |
+//! | `write` | the item of a change, what changes put into it, the batches, the pipeline, and the tries |
+//! | `client` | the connection, with a time limit on every call, and the limits of the servers |
 //! | `schema` | pure: keys, and the forms of what they hold, Metafora's too |
 
 mod client;
 mod coordinator;
 mod doctor;
 mod node;
+mod order;
 mod read;
 mod registry;
 mod schema;

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
+    order::in_order,
     store::{Components, EtcdStore},
-    write::in_order,
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
@@ -121,8 +121,8 @@ impl Doctor for EtcdStore {
 }
 
 impl Components {
-    /// Applies one operation. The futures of the rare ones are in boxes: a submit is not larger for
-    /// them.
+    /// Applies one operation. Boxes the futures of rare operations, so that the future of a submit
+    /// stays small.
     async fn apply(&self, operation: Operation) -> Result<Applied, Error> {
         match operation {
             Operation::Submit(submit) => self.submits.submit(submit).await.map(Applied::Submitted),

@@ -7,12 +7,16 @@ use futures::future::join_all;
 use windlass_statemachine::{TaskId, TaskState};
 
 use super::{
+    order::in_order,
     read::Access,
     schema::{json, revision},
     store::EtcdStore,
-    write::{Change, Item, Step, in_order},
+    write::{Item, Tries, Wrote},
 };
 use crate::store::{Error, StateRemoval, StateStore, StateWrite, rules};
+
+/// How often a write of a state is tried while the state changes.
+const TRIES: usize = 10;
 
 /// States in `/NAMESPACE/state/ID`, where Metafora keeps them too.
 ///
@@ -43,28 +47,33 @@ impl fmt::Debug for EtcdStates {
 type Found = (Result<Option<TaskState>, Error>, i64);
 
 impl EtcdStates {
-    /// The states of this namespace. It must not be the one of the coordinator that they are used
-    /// beside: two would write the same keys.
+    /// Returns the state store of this namespace. A coordinator beside it must use another
+    /// namespace: both would write the same keys.
     pub fn of(store: &EtcdStore) -> Self {
         let (access, max_bytes) = store.for_states();
         Self { access, max_bytes }
     }
 
     async fn read(&self, id: &TaskId) -> Result<Found, Error> {
-        let kv = self
-            .access
-            .reader
-            .link
-            .get_key(&self.access.keys().state(id))
-            .await;
-        let kv = kv.map_err(|fault| fault.into_error("load a state"))?;
+        let key = self.access.keys().state(id);
+        let kv = self.access.reader.key(&key, "load a state").await?;
         let state = kv.as_ref().map(json::parse::<TaskState>).transpose();
         let corrupt = |reason| Error::corrupt_state(id, reason);
         Ok((state.map_err(corrupt), revision(kv.as_ref())))
     }
 
-    /// A write of the state of a task that was written at this revision.
-    fn item(&self, id: &TaskId, found_at: i64, value: Option<String>) -> Item {
+    fn tries(&self, operation: &'static str) -> Tries<'_> {
+        Tries::new(&self.access.pipeline, operation).at_most(TRIES)
+    }
+
+    /// Puts or deletes the state of a task if it was last written at the revision `found_at`. Returns
+    /// whether it did. A write without an answer is repeated: it has the same content.
+    async fn write(
+        &self,
+        tries: &mut Tries<'_>,
+        (id, found_at): (&TaskId, i64),
+        value: Option<String>,
+    ) -> Result<bool, Error> {
         let key = self.access.keys().state(id);
         let mut item = Item::of(id);
         item.when_at(&key, found_at);
@@ -72,72 +81,35 @@ impl EtcdStates {
             Some(value) => item.put(&key, value),
             None => item.delete(&key),
         }
-        item
-    }
-}
-
-struct Storing<'a>(&'a EtcdStates, &'a StateWrite);
-
-impl Change for Storing<'_> {
-    type Found = Found;
-    type Output = ();
-    const OPERATION: &'static str = "store a state";
-    const SUBJECT: &'static str = "the state";
-    const TRIES: usize = 10;
-
-    async fn read(&mut self) -> Result<Found, Error> {
-        self.0.read(&self.1.task).await
+        Ok(matches!(tries.write(item).await?, Wrote::At(_)))
     }
 
-    /// A write that was done is done once more: it says the same.
-    fn already_done(&mut self, _: &Found) -> Option<()> {
-        None
-    }
-
-    async fn build(&mut self, (stored, found_at): Found) -> Result<Step<()>, Error> {
-        let Self(states, StateWrite { task, state }) = self;
+    async fn store_one(&self, StateWrite { task, state }: &StateWrite) -> Result<(), Error> {
+        let mut tries = self.tries("store a state");
         let place = |s: &TaskState| (s.fence, s.version);
-        if stored?.is_some_and(|stored| place(state) < place(&stored)) {
-            return Err(Error::fenced(task));
+        loop {
+            let (stored, found_at) = self.read(task).await?;
+            if stored?.is_some_and(|stored| place(state) < place(&stored)) {
+                return Err(Error::fenced(task));
+            }
+            rules::size::check_state(state, self.max_bytes)?;
+            let text = json::write("state", state)?;
+            let at = (task, found_at);
+            if self.write(&mut tries, at, Some(text)).await? {
+                return Ok(());
+            }
         }
-        rules::size::check_state(state, states.max_bytes)?;
-        let text = json::write("state", state)?;
-        Ok(Step::Write(states.item(task, found_at, Some(text))))
     }
 
-    fn written(&mut self, _: i64) -> Option<()> {
-        Some(())
-    }
-}
-
-struct Removing<'a>(&'a EtcdStates, &'a StateRemoval);
-
-impl Change for Removing<'_> {
-    type Found = Found;
-    type Output = ();
-    const OPERATION: &'static str = "remove a state";
-    const SUBJECT: &'static str = "the state";
-    const TRIES: usize = 10;
-
-    async fn read(&mut self) -> Result<Found, Error> {
-        self.0.read(&self.1.task).await
-    }
-
-    /// One that is not there any more need not be removed: `build` sees that.
-    fn already_done(&mut self, _: &Found) -> Option<()> {
-        None
-    }
-
-    async fn build(&mut self, (stored, found_at): Found) -> Result<Step<()>, Error> {
-        let Self(states, removal) = self;
-        Ok(match removal.check(&stored)? {
-            true => Step::Write(states.item(&removal.task, found_at, None)),
-            false => Step::Done(()),
-        })
-    }
-
-    fn written(&mut self, _: i64) -> Option<()> {
-        Some(())
+    async fn remove_one(&self, removal: &StateRemoval) -> Result<(), Error> {
+        let mut tries = self.tries("remove a state");
+        loop {
+            let (stored, found_at) = self.read(&removal.task).await?;
+            let at = (&removal.task, found_at);
+            if !removal.check(&stored)? || self.write(&mut tries, at, None).await? {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -149,22 +121,12 @@ impl StateStore for EtcdStates {
     }
 
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>> {
-        let run = |write| async move {
-            self.access
-                .pipeline
-                .attempt(&mut Storing(self, &write))
-                .await
-        };
+        let run = |write| async move { self.store_one(&write).await };
         in_order(writes, |write| write.task.clone(), run).await
     }
 
     async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
-        let run = |removal| async move {
-            self.access
-                .pipeline
-                .attempt(&mut Removing(self, &removal))
-                .await
-        };
+        let run = |removal| async move { self.remove_one(&removal).await };
         in_order(removals, |removal| removal.task.clone(), run).await
     }
 }

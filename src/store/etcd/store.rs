@@ -31,18 +31,18 @@ use crate::{
 ///
 /// # Guarantees
 ///
-/// What is acknowledged is on a quorum of the members. A claim is a key on the node's lease; its
+/// An acknowledged write is on a quorum of the members. A claim is a key on the node's lease; its
 /// fence is the revision at which that key was written, and every write compares it.
 ///
 /// # Assumptions
 ///
-/// Nobody but windlass and Metafora writes below `/NAMESPACE/`. The members' auto-compaction is on,
-/// or [`Options::compact_after`] is set (without either the history fills their quota).
+/// Only windlass and Metafora write below `/NAMESPACE/`. The members' auto-compaction is on, or
+/// [`Options::compact_after`] is set (without either the history fills their quota).
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] while etcd does not answer; [`Error::Unusable`] for what trying again does
-/// not mend, with what to do.
+/// [`Error::Unavailable`] while etcd does not answer; [`Error::Unusable`] where a retry cannot
+/// help; its text says what to do.
 ///
 /// # Example
 ///
@@ -57,7 +57,7 @@ use crate::{
 #[derive(Clone)]
 pub struct EtcdStore(pub(crate) Arc<Components>);
 
-/// What the traits of a store are made of.
+/// The components behind the traits of a store.
 pub(crate) struct Components {
     pub(crate) leases: Leases,
     pub(crate) claimer: Claimer,
@@ -87,8 +87,8 @@ impl fmt::Debug for EtcdStore {
 }
 
 impl EtcdStore {
-    /// Connects to the namespace and looks whether it can be read. `clock` tells the times that are
-    /// recorded and when tasks are due; leases have the servers' clocks.
+    /// Connects to the namespace and checks that it can be read. `clock` gives the times of records
+    /// and decides when tasks are due. Leases follow the servers' clocks.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl EtcdStore {
                     return Ok(Self(Arc::new(components)));
                 }
                 Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => {
-                    // That one of them lives and has no quorum says more than that another is gone.
+                    // A member without a quorum explains more than a member that does not answer.
                     if failed.is_none() || fault.is_without_quorum() {
                         failed = Some(fault);
                     }
@@ -128,7 +128,7 @@ impl EtcdStore {
         Err(unconnected(&options, failed).await)
     }
 
-    /// What a state store needs.
+    /// Returns what a state store needs: the access, and the limit of sizes.
     pub(crate) fn for_states(&self) -> (Access, usize) {
         (self.0.access.clone(), self.0.limits.max_bytes)
     }
@@ -145,44 +145,67 @@ impl Components {
         let claims = Arc::new(Claims::default());
         let limits = options.limits;
         let max_bytes = limits.max_bytes;
-        let leases = Leases::new(access.clone(), claims.clone());
-        let adoption = Adoption::new(access.clone());
-        let peers = Peers::new(access.reader.clone());
-        let node_commands = NodeCommands::new(access.clone());
-        let deletes = Deletes::new(Clearing::new(access.clone()));
-        let members = Members::new(options.clone(), access.clone());
         let (after, every) = (options.compact_after, options.look_every);
-        let compaction = Compaction::new(access.clone(), after);
+        // Each component has its own handle of what all share.
+        let access = || access.clone();
+        let clearing = || Clearing { access: access() };
+        let adoption = Adoption { access: access() };
+        let peers = Peers::new(access().reader);
+        let node_commands = NodeCommands { access: access() };
+        let deletes = Deletes {
+            clearing: clearing(),
+        };
+        let leases = Leases {
+            access: access(),
+            claims: claims.clone(),
+        };
+        let members = Members::new(options, access());
+        let compaction = Compaction::new(access(), after);
         Self {
-            claimer: Claimer::new(leases.clone(), adoption.clone()),
-            committer: Committer::new(access.clone(), claims.clone(), max_bytes),
+            claimer: Claimer {
+                leases: leases.clone(),
+                adoption: adoption.clone(),
+            },
+            committer: Committer {
+                access: access(),
+                claims: claims.clone(),
+                max_bytes,
+            },
             watcher: Watcher {
-                reader: access.reader.clone(),
+                reader: access().reader,
                 claims,
                 peers: peers.clone(),
                 adoption,
                 commands: node_commands.clone(),
             },
-            feed: Feed::new(access.clone()),
-            submits: Submits::new(Clearing::new(access.clone()), max_bytes),
-            commands: Commands::new(access.clone(), max_bytes),
-            retries: Retries::new(access.clone()),
-            queries: Queries::new(access.reader.clone()),
-            imports: Imports::new(Clearing::new(access.clone()), max_bytes),
+            feed: Feed { access: access() },
+            submits: Submits {
+                clearing: clearing(),
+                max_bytes,
+            },
+            commands: Commands {
+                access: access(),
+                max_bytes,
+            },
+            retries: Retries { access: access() },
+            queries: Queries {
+                reader: access().reader,
+            },
+            imports: Imports::new(clearing(), max_bytes),
             purges: Purges::new(deletes.clone()),
             upkeep: Arc::new(Upkeep::new(compaction, members.clone(), every)),
-            doctor: Doctor::new(access.clone(), members),
+            doctor: Doctor::new(access(), members),
             leases,
             node_commands,
             peers,
             deletes,
-            access,
+            access: access(),
             limits,
         }
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        let settled = self.access.pipeline.capacity.settled_at_once();
+        let settled = self.access.capacity().settled_at_once();
         Limits {
             max_outcomes: settled.min(self.limits.max_outcomes),
             ..self.limits
@@ -190,7 +213,7 @@ impl Components {
     }
 }
 
-/// Refuses servers that lack what the store is made of.
+/// Refuses servers that are too old.
 fn check_version(version: Option<&str>) -> Result<(), Error> {
     let Some(version) = version else {
         return Ok(());
@@ -204,7 +227,7 @@ fn check_version(version: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Why there is no connection, with what is to be done where that can be found out.
+/// Explains why there is no connection, with advice where the cause is known.
 async fn unconnected(options: &Options, fault: Fault) -> Error {
     if let Fault::Unknown(reason) = &fault {
         return match diagnose(options, reason).await {
@@ -218,8 +241,8 @@ async fn unconnected(options: &Options, fault: Fault) -> Error {
     fault.into_error("connect to etcd")
 }
 
-/// Refuses a namespace in the folder of one without a name, which Metafora takes and which has a
-/// node that lives.
+/// Refuses a namespace inside a folder of the namespace without a name, which Metafora allows,
+/// while that one has a live node.
 async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
     let folder = namespace.split('/').next().unwrap_or_default();
     if !namespace::FOLDERS.contains(&folder) {
@@ -232,7 +255,7 @@ async fn check_unnamed(link: &Link, namespace: &str) -> Result<(), Error> {
         let name = name.and_then(|rest| rest.strip_suffix("/_metafora"));
         has_node |= name.is_some_and(|name| !name.contains('/'));
     };
-    // A user who may not read those keys has no such namespace either.
+    // A user without access to those keys has no such namespace either.
     let _ = link.scan_keys(0, "/nodes/", &mut look).await;
     if has_node {
         return Err(options::inside(namespace, "/", folder));

@@ -1,4 +1,4 @@
-//! Claims.
+//! Claims tasks.
 
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
@@ -15,7 +15,7 @@ impl World {
     ) -> Result<Option<Claimed>, Error> {
         self.check_lease(lease)?;
         match self.tasks.get(id) {
-            Some(row) if row.set_aside.is_none() && !row.has_ended() => {}
+            Some(row) if row.quarantine.is_none() && !row.has_ended() => {}
             _ => return Ok(None),
         }
         self.read_state(id, now)?;
@@ -24,8 +24,8 @@ impl World {
         };
         let state = row.state()?;
         let (claimable, abandoned) = match row.owner {
-            // An unknown outcome is resolved by claiming anew: what was lost before that claim
-            // has been counted by it, and is returned again to a caller that did not get it.
+            // A lease claims its own task again when it got no answer. Its first claim has counted
+            // the lost claim before it; only `abandoned` is returned again.
             Some(owner) => (owner.lease == lease.id, owner.abandoned),
             None => (
                 rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
@@ -75,7 +75,7 @@ impl World {
         Ok(Some(claimed))
     }
 
-    /// Refuses a claim that is not the live one. Leases that are over have been ended before.
+    /// Refuses a claim that is not the live one. Expired leases have ended before.
     pub(super) fn check_claim(&self, claim: &Claim) -> Result<(), Error> {
         let owner = self.tasks.get(&claim.task).and_then(|row| row.owner);
         match owner {

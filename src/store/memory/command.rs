@@ -9,7 +9,7 @@ use crate::store::{ChangeKind, CommandRecord, Error, rules};
 impl World {
     pub(super) fn send(&mut self, send: SendCommand, now: Timestamp) -> Result<u64, Error> {
         match self.commands.get(&send.id) {
-            // Sent again: the same command, whatever has become of the task meanwhile.
+            // Sent again: the same command, whatever the state of the task is now.
             Some((task, order)) if *task == send.task => return Ok(*order),
             Some((task, _)) => return Err(Error::other_command(&send.id, task)),
             None => {}
@@ -25,7 +25,7 @@ impl World {
         Ok(self.enqueue(send, now))
     }
 
-    /// Puts a command that was checked into the queue of its task; one that is known is there.
+    /// Puts a checked command into the queue of its task, unless its id is known.
     pub(super) fn enqueue(&mut self, send: SendCommand, now: Timestamp) -> u64 {
         if let Some((_, order)) = self.commands.get(&send.id) {
             return *order;
@@ -52,7 +52,7 @@ impl World {
         order
     }
 
-    /// Records what became of a command. One that has an outcome keeps it.
+    /// Records the outcome of a command. The first outcome stays.
     pub(super) fn settle(&mut self, id: &TaskId, order: u64, outcome: Outcome) {
         let Some(row) = self.tasks.get_mut(id) else {
             return;
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// Rejects every command that waits for a task which has ended.
+    /// Rejects the waiting commands of a task that has ended.
     pub(super) fn reject_waiting(&mut self, id: &TaskId, code: StateKind) {
         let waiting = self.tasks.get(id).map(|row| row.waiting.clone());
         for order in waiting.unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Commits: everything is checked first, then nothing of it can fail.
+//! Commits: checks everything first; no write after the checks can fail.
 
 use jiff::Timestamp;
 use windlass_statemachine::{CommandId, TaskId, TaskState, machine::Write, size::Size};
@@ -63,7 +63,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether this very write was applied before, and only its answer was lost.
+    /// Returns whether this write was applied before and its answer was lost.
     fn was_applied(&self, claim: &Claim, state: &TaskState) -> bool {
         match self.tasks.get(&claim.task).map(|row| &row.saved) {
             Some(Saved::State(stored)) => {
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// What is known when a write of task `owner` has its effects; `ends` tells whether the write ends it.
+/// What is known when a write of task `owner` has its effects; `ends` is whether the write ends the task.
 struct Before<'a> {
     world: &'a World,
     owner: &'a TaskId,

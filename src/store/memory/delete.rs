@@ -1,4 +1,4 @@
-//! Deleting tasks.
+//! Deletes tasks.
 
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
@@ -8,7 +8,7 @@ use crate::store::{ChangeKind, Error};
 
 impl World {
     pub(super) fn delete(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
-        // Its watchers are notified while its kind is still known.
+        // Notifies the watchers while the kind of the task is known.
         self.touch(id);
         self.remove(id).ok_or_else(|| Error::no_task(id))?;
         self.record(id, ChangeKind::Deleted, now);

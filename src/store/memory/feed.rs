@@ -8,11 +8,11 @@ use tokio::sync::watch;
 use super::{Shared, world::World};
 use crate::store::{Change, ChangeStream, Error};
 
-/// How many changes one batch tells of at the most.
+/// The most changes in one batch.
 const BATCH: usize = 1000;
 
 impl World {
-    /// The next changes after this one; an error when some of them are gone.
+    /// Returns the next changes after this one; an error when some of them were pruned.
     fn after(&self, seq: u64) -> Result<Vec<Change>, Error> {
         let Some(index) = (seq + 1).checked_sub(self.first_seq) else {
             return Err(Error::pruned(seq));
@@ -42,7 +42,7 @@ impl Reader {
                         return Ok(changes);
                     }
                     Err(error) => {
-                        // Said once: the stream goes on with what is left.
+                        // Reported once: the stream goes on with the changes that are left.
                         self.reported = world.first_seq - 1;
                         return Err(error);
                     }

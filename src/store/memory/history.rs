@@ -1,4 +1,4 @@
-//! The history of one task.
+//! Reads the history of one task.
 
 use windlass_statemachine::TaskId;
 

@@ -1,4 +1,4 @@
-//! Leases: nodes that join, renew and leave, and those that are lost.
+//! Leases: join, renew, leave, and expiry.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,7 +13,7 @@ fn after(now: Timestamp, wait: Duration) -> Timestamp {
 }
 
 impl World {
-    /// Ends the leases whose time is over: their claims are abandoned.
+    /// Ends expired leases: their claims are abandoned.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let over = self.leases.iter().filter(|(_, lease)| lease.ends_at <= now);
         let over: Vec<u64> = over.map(|(id, _)| *id).collect();
@@ -22,7 +22,7 @@ impl World {
         }
     }
 
-    /// How long until the next lease ends, if none is renewed.
+    /// Returns the time until the next lease ends, if none is renewed.
     pub(super) fn next_end(&self, now: Timestamp) -> Option<Duration> {
         let next = self.leases.values().map(|lease| lease.ends_at).min()?;
         Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
@@ -48,7 +48,7 @@ impl World {
             self.record(&task, what, now);
             self.touch(&task);
         }
-        // A command that no node has answered ends with the node; its sender gets that outcome.
+        // A command without an answer ends with its node.
         self.node_commands
             .retain(|_, command| command.lease != id || command.outcome.is_some());
         for watcher in self.watchers.values().filter(|w| w.lease == id) {
@@ -95,7 +95,7 @@ impl World {
         self.check_lease(lease)?;
         if let Some(row) = self.leases.get_mut(&lease.id) {
             row.status = *status;
-            // A clock that was set back must not shorten what was granted.
+            // A clock that was set back must not shorten the lease.
             row.ends_at = row.ends_at.max(after(now, row.ttl));
         }
         Ok(())

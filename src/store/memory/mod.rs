@@ -1,16 +1,16 @@
-//! The store for tests: everything in the memory of the process, and gone with it.
+//! The store for tests: everything is in the memory of the process and ends with it.
 //!
-//! It keeps every duty of the traits but one (what is acknowledged lasts only as long as the
-//! process), and it follows the clock that it is given, also for leases. So a test can move the
-//! time by itself: with a clock of its own, or with tokio's paused time.
+//! It fulfils every duty of the traits except one: acknowledged writes last only as long as the process.
+//! It follows the given clock, for leases too. So a test can move the time with a clock of its own, or
+//! with tokio's paused time.
 //!
 //! | module | what |
 //! |---|---|
 //! | `row` | the rows: plain data |
-//! | `world` | the rows together, and what keeps their indexes and the history in step |
+//! | `world` | all rows, with the indexes and the history |
 //! | `submit`, `command`, `delete`, `retry`, `query`, `history`, `feed` | the work of a registry |
 //! | `lease`, `node`, `claim`, `commit`, `watch`, `retention` | the work of a coordinator |
-//! | `transfer` | tasks to and from other stores |
+//! | `transfer` | exports and imports tasks |
 //! | `state_store` | [`MemoryStates`], a state store |
 
 mod claim;
@@ -86,8 +86,8 @@ impl MemoryStore {
         }
     }
 
-    /// Puts `text` in the place of the stored state of a task, as a damaged disk or a foreign
-    /// writer would: for tests of what happens then.
+    /// Replaces the stored state of a task with `text`, as a damaged disk or a foreign writer would.
+    /// For tests.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl MemoryStore {
 
 #[cfg(feature = "testing")]
 impl MemoryStore {
-    /// Ends a lease as one that was not renewed in time: its claims are abandoned.
+    /// Ends a lease as if it had expired: its claims are abandoned.
     pub(crate) fn lose_lease(&self, lease: u64) {
         let (mut world, now) = self.shared.lock();
         world.end_lease(lease, true, now);
@@ -113,7 +113,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// What the store and its streams hold together.
+/// The data that the store and its streams share.
 struct Shared {
     world: Mutex<World>,
     clock: Arc<dyn Clock>,
@@ -122,7 +122,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The data and the time. Leases that have ended by then are gone from it.
+    /// Returns the data and the time. Ends the leases that have expired by then.
     fn lock(&self) -> (MutexGuard<'_, World>, Timestamp) {
         // Nothing panics between two steps of a change, so a poisoned lock guards whole data.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);

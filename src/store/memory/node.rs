@@ -1,4 +1,4 @@
-//! The nodes that live, and the commands that they are sent.
+//! Live nodes, and the commands to them.
 
 use jiff::Timestamp;
 use windlass_statemachine::NodeName;
@@ -6,11 +6,11 @@ use windlass_statemachine::NodeName;
 use super::{row::NodeCommandRow, world::World};
 use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord};
 
-/// How many answered node commands are kept for their senders.
+/// The number of answered node commands that are kept for their senders.
 const OUTCOMES_KEPT: usize = 1000;
 
 impl World {
-    /// The lease of the live node with this name.
+    /// Returns the lease of the live node with this name.
     pub(super) fn node(&self, name: &NodeName) -> Option<u64> {
         let found = self.leases.iter().find(|(_, l)| l.spec.name == *name);
         found.map(|(id, _)| *id)
@@ -69,7 +69,7 @@ impl World {
         let Some(row) = row.filter(|row| row.lease == lease.id) else {
             return Err(Error::no_node_command(id));
         };
-        // The first answer is the one that its sender may have read already.
+        // The first answer stays: its sender may have read it.
         row.outcome.get_or_insert_with(|| outcome.to_owned());
         let answered = self
             .node_commands

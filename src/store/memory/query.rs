@@ -1,4 +1,4 @@
-//! What operators ask for.
+//! Reads tasks, lists and counts for clients.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ impl World {
         let live_only = filter.is_live_only();
         let rows = rows.filter(|row| !(live_only && row.has_ended()));
         let records = rows.map(|row| self.record_of(row));
-        let meant = records.filter(|record| filter.matches(record));
-        Ok(meant.take(page.limit as usize).collect())
+        let matching = records.filter(|record| filter.matches(record));
+        Ok(matching.take(page.limit as usize).collect())
     }
 
     pub(super) fn counts(&self) -> Vec<TaskCount> {

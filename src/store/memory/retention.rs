@@ -1,4 +1,4 @@
-//! Deleting what ended long ago, and history that is as old.
+//! Deletes old ended tasks and old changes.
 
 use std::convert::Infallible;
 
@@ -8,9 +8,9 @@ use windlass_statemachine::{StateKind, TaskId};
 use super::world::World;
 use crate::store::{ChangeKind, retention};
 
-/// How many tasks one call of `maintain` removes at most.
+/// The most tasks that one call of `maintain` deletes.
 const TASKS_PER_STEP: u32 = 1000;
-/// How many changes one call of `maintain` forgets at most.
+/// The most changes that one call of `maintain` deletes.
 const CHANGES_PER_STEP: usize = 10_000;
 
 impl World {
@@ -35,7 +35,8 @@ impl World {
         old.len() as u64
     }
 
-    /// Prunes what was before a time; `latest` is how late it can be (see [`retention::oldest`]).
+    /// Deletes tasks and changes from before a time; `latest` is the latest time that a record can
+    /// truly have (see [`retention::oldest`]).
     pub(super) fn maintain(
         &mut self,
         (before, latest): (Timestamp, Timestamp),

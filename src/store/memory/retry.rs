@@ -1,4 +1,4 @@
-//! Retrying tasks.
+//! Retries tasks.
 
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
@@ -19,7 +19,7 @@ impl World {
             id,
             state: row.saved.read(),
             envelope: None,
-            is_quarantined: row.set_aside.is_some(),
+            is_quarantined: row.quarantine.is_some(),
             last: Counted {
                 version: row.version,
                 fence: row.fence,
@@ -28,7 +28,7 @@ impl World {
         let state = rules::retry::state(record, now)?;
         self.unclaim(id);
         if let Some(row) = self.tasks.get_mut(id) {
-            (row.set_aside, row.abandoned) = (None, None);
+            (row.quarantine, row.abandoned) = (None, None);
         }
         self.set_state(id, state);
         self.record(id, ChangeKind::Retried, now);

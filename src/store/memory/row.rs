@@ -1,4 +1,4 @@
-//! The rows of a namespace: plain data, and what each says of itself.
+//! The rows of a namespace: plain data.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,14 +16,15 @@ use crate::store::{
     CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
 };
 
-/// A state as it is kept: text that was damaged stays text until it is read.
+/// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
+/// read.
 pub(super) enum Saved {
     State(Box<TaskState>),
     Text(String),
 }
 
 impl Saved {
-    /// The state, or why it cannot be read.
+    /// Returns the state, or why it cannot be read.
     pub(super) fn read(&self) -> Result<TaskState, String> {
         match self {
             Self::State(state) => Ok(TaskState::clone(state)),
@@ -51,35 +52,35 @@ pub(super) struct Owner {
 pub(super) struct Row {
     pub(super) task: Arc<Task>,
     pub(super) saved: Saved,
-    /// The version of the last write, which outlives a state that cannot be read.
+    /// The version of the last write, known even when the state cannot be read.
     pub(super) version: u64,
-    /// In which state it has ended, and when, which outlive that state too.
+    /// The state in which it has ended, and when, known even when the state cannot be read.
     pub(super) ended: Option<(StateKind, Timestamp)>,
-    /// Why it was quarantined, if it was.
-    pub(super) set_aside: Option<String>,
+    /// Why it was quarantined.
+    pub(super) quarantine: Option<String>,
     pub(super) order: u64,
     pub(super) submitted_at: Timestamp,
     pub(super) owner: Option<Owner>,
-    /// Of the last claim.
+    /// The fence of the last claim.
     pub(super) fence: Fence,
     /// The node that lost the last claim.
     pub(super) abandoned: Option<NodeName>,
     pub(super) commands: BTreeMap<u64, CommandRecord>,
-    /// Those that have no outcome.
+    /// The commands without an outcome.
     pub(super) waiting: BTreeSet<u64>,
     /// The places of its changes.
     pub(super) history: VecDeque<u64>,
 }
 
 impl Row {
-    /// Whether it has ended, also when its state cannot be read any more.
+    /// Returns whether it has ended, even when its state cannot be read.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// The state, or the reason why there is none to be had.
+    /// Returns the state, or why it cannot be read.
     pub(super) fn state(&self) -> Result<TaskState, Error> {
-        let reason = match &self.set_aside {
+        let reason = match &self.quarantine {
             Some(reason) => reason.clone(),
             None => match self.saved.read() {
                 Ok(state) => return Ok(state),
@@ -100,12 +101,12 @@ impl Row {
             .collect()
     }
 
-    /// How nodes see it; `None` for one that is not live, or cannot be read.
+    /// Returns the task as nodes see it; `None` for one that is not live, or cannot be read.
     pub(super) fn view(&self) -> Option<TaskView> {
         let Saved::State(state) = &self.saved else {
             return None;
         };
-        if self.set_aside.is_some() || state.code().is_terminal() {
+        if self.quarantine.is_some() || state.code().is_terminal() {
             return None;
         }
         let task = &self.task;
@@ -141,11 +142,12 @@ pub(super) struct LeaseRow {
     pub(super) claims: BTreeSet<TaskId>,
 }
 
-/// A watch of a node: the names of the tasks that have changed since it read last.
+/// The watch of a node.
 pub(super) struct Watcher {
     pub(super) lease: u64,
     pub(super) kinds: Option<Vec<Kind>>,
-    /// The tasks that have changed, with their orders: an id may have been used again.
+    /// The tasks that have changed since the last read, with their orders: an id may have been used
+    /// again.
     pub(super) changed: BTreeSet<(TaskId, u64)>,
     /// The order of the last node command that was reported.
     pub(super) node_command: NodeCommandId,
@@ -153,7 +155,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Whether events of this task concern the node.
+    /// Returns whether the node gets events of this task.
     pub(super) fn cares_for(&self, row: &Row) -> bool {
         let kinds = self.kinds.as_ref();
         kinds.is_none_or(|kinds| kinds.contains(&row.task.kind))

@@ -12,8 +12,7 @@ use windlass_statemachine::{TaskId, TaskState};
 use super::row::Saved;
 use crate::store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules};
 
-/// States in memory: what the conformance suite of state stores is checked with, and what a test
-/// of a split store needs.
+/// A [`StateStore`] in memory, for tests of split stores.
 #[derive(Default)]
 pub struct MemoryStates {
     states: Mutex<HashMap<TaskId, Saved>>,
@@ -21,13 +20,12 @@ pub struct MemoryStates {
 }
 
 impl MemoryStates {
-    /// No states yet.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts `text` in the place of the stored state of a task, as a damaged disk would: for tests
-    /// of what happens then.
+    /// Replaces the stored state of a task with `text`, as a damaged disk would. For tests.
     pub fn damage(&self, task: &TaskId, text: &str) {
         let saved = Saved::Text(text.to_owned());
         self.lock().insert(task.clone(), saved);

@@ -1,4 +1,4 @@
-//! Submitting tasks.
+//! Submits tasks.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Adds a task that was checked and whose id is free.
+    /// Adds a checked task whose id is free.
     pub(super) fn insert(&mut self, task: Task, now: Timestamp) {
         let id = task.id.clone();
         let state = TaskState::submitted(task.start_at, now);
@@ -56,7 +56,7 @@ impl World {
             saved: state.into(),
             version: 0,
             ended: None,
-            set_aside: None,
+            quarantine: None,
             order,
             submitted_at: now,
             owner: None,

@@ -1,4 +1,4 @@
-//! Tasks on their way to and from other stores.
+//! Exports and imports tasks.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -42,7 +42,7 @@ impl World {
             }
         }
         if replaced.is_some() {
-            // Nothing can be refused any more.
+            // No check after this one can refuse the import.
             self.delete(&id, now)?;
         }
         self.raise_fences(exported.fence);
@@ -65,7 +65,7 @@ impl World {
             version: state.version,
             ended,
             saved: state.into(),
-            set_aside: None,
+            quarantine: None,
             order: exported.order,
             submitted_at: exported.submitted_at,
             owner: None,

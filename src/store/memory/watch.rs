@@ -1,7 +1,7 @@
-//! The watch of a node: which tasks have changed since it looked last.
+//! The watch of a node: the tasks that have changed since its last read.
 //!
-//! A watch keeps names, not events: delivery is level-triggered, so an event is built when it is read.
-//! A slow reader costs one name per task at the most and never misses the last state of one.
+//! A watch keeps the ids of tasks, not events: delivery is level-triggered, so an event is built when it
+//! is read. A slow reader costs at most one id per task and never misses the last state of a task.
 
 use std::{collections::BTreeSet, ops::Bound, sync::Arc, time::Duration};
 
@@ -17,22 +17,22 @@ use super::{
 };
 use crate::store::{Error, Event, EventStream, Lease, NodeCommandId, QueuedNodeCommand};
 
-/// How many tasks one batch tells of at the most.
+/// The most tasks in one batch.
 const BATCH: usize = 1000;
-/// A lease that ends is noticed within this time, also when the clock is moved by hand.
+/// The end of a lease is noticed within this time, even when a test moves the clock.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
-/// What a look at the world brought.
+/// The result of one read.
 enum Look {
     Events(Vec<Event>),
-    /// Nothing yet; look again after this time at the latest.
+    /// No event; read again after this time at the latest.
     Nothing(Duration),
     LeaseGone,
 }
 
 impl World {
-    /// Tells every watch that has interest in the task that it has changed.
+    /// Notifies every watch that gets events of the task that the task has changed.
     pub(super) fn touch(&mut self, id: &TaskId) {
         let Some(row) = self.tasks.get(id) else {
             return;
@@ -44,14 +44,15 @@ impl World {
         }
     }
 
-    /// How long a stream may wait before it has to look for leases that have ended.
+    /// Returns how long a stream may wait before it looks for expired leases.
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let next = self.next_end(now).unwrap_or(LONGEST_WAIT);
         next.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 
-    /// Adds how a task is now, as this watcher sees it: what it has claimed itself only in a list.
-    fn tell(
+    /// Adds the events of a task as it is now. A task that the watcher's lease has claimed is shown only
+    /// in a list.
+    fn deliver(
         &mut self,
         watcher: u64,
         (id, order): (TaskId, u64),
@@ -59,7 +60,7 @@ impl World {
         now: Timestamp,
         events: &mut Vec<Event>,
     ) {
-        // One that cannot be read is quarantined here, and then it is gone.
+        // Quarantines a task that cannot be read: then it is gone.
         let _ = self.read_state(&id, now);
         let row = self.tasks.get(&id).filter(|row| row.order == order);
         let Some(watcher) = self.watchers.get(&watcher) else {
@@ -95,7 +96,7 @@ impl World {
         if let Some(rest) = list {
             let at = rest.len().saturating_sub(BATCH);
             for task in rest.split_off(at) {
-                self.tell(id, task, true, now, &mut events);
+                self.deliver(id, task, true, now, &mut events);
             }
             if rest.is_empty() {
                 *list = None;
@@ -124,7 +125,7 @@ impl World {
             }
         }
         for task in changed {
-            self.tell(id, task, false, now, &mut events);
+            self.deliver(id, task, false, now, &mut events);
         }
         if events.is_empty() {
             Look::Nothing(self.wait(now))
@@ -133,11 +134,11 @@ impl World {
         }
     }
 
-    /// The live tasks that a watcher cares for, in submit order from the back.
+    /// Returns the live tasks whose events the watcher gets, the latest submit first.
     fn to_list(&self, watcher: &Watcher) -> Vec<(TaskId, u64)> {
         let rows = self.by_order.values().rev();
         let rows = rows.filter_map(|id| self.tasks.get(id));
-        let live = rows.filter(|row| !row.has_ended() && row.set_aside.is_none());
+        let live = rows.filter(|row| !row.has_ended() && row.quarantine.is_none());
         let cared_for = live.filter(|row| watcher.cares_for(row));
         cared_for
             .map(|row| (row.task.id.clone(), row.order))
@@ -145,14 +146,14 @@ impl World {
     }
 }
 
-/// The end of a stream that is read; the watcher goes with it.
+/// The reading end of a stream. Dropping it removes the watcher.
 struct Reader {
     shared: Arc<Shared>,
     id: u64,
     notify: Arc<Notify>,
-    /// Whether the reset was reported.
+    /// Whether the reset was delivered.
     reset: bool,
-    /// What is left of the list.
+    /// The rest of the list.
     list: Option<Vec<(TaskId, u64)>>,
 }
 

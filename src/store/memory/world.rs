@@ -1,4 +1,4 @@
-//! The data of a namespace, and what keeps its indexes and its history in step.
+//! The data of a namespace, with its indexes and its history.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -14,23 +14,23 @@ pub(super) struct World {
     pub(super) limits: Limits,
     pub(super) tasks: HashMap<TaskId, Row>,
     pub(super) by_order: BTreeMap<u64, TaskId>,
-    /// The tasks that have ended: since when, and their order.
+    /// The time and the order of each ended task.
     pub(super) ended: BTreeSet<(Timestamp, u64)>,
-    /// Where each known command is.
+    /// The task and the order of each known command.
     pub(super) commands: HashMap<CommandId, (TaskId, u64)>,
     pub(super) leases: BTreeMap<u64, LeaseRow>,
     pub(super) node_commands: BTreeMap<NodeCommandId, NodeCommandRow>,
     pub(super) watchers: HashMap<u64, Watcher>,
     /// The history, without gaps. Fences and the orders of tasks and commands are places in it.
     pub(super) log: VecDeque<Change>,
-    /// The place of the oldest change that is kept (or of the next, if none is).
+    /// The place of the oldest kept change, or of the next change if none is kept.
     pub(super) first_seq: u64,
-    /// Tells the place of the newest change.
+    /// The place of the newest change.
     pub(super) latest: watch::Sender<u64>,
     /// The last number given to a lease, a watcher or a node command.
     last_number: u64,
-    /// What is added to the place of a claim to make its fence: tasks of other stores may have had
-    /// greater fences than there are places here.
+    /// The number that is added to the place of a claim to make its fence: imported tasks may have had
+    /// greater fences than the places here.
     fence_floor: u64,
 }
 
@@ -53,31 +53,31 @@ impl World {
         }
     }
 
-    /// The fence of a claim that is recorded next: greater than every earlier one, also of tasks that
-    /// are gone.
+    /// Returns the fence of a claim that is recorded next. It is greater than every earlier fence,
+    /// those of deleted tasks included.
     pub(super) fn next_fence(&self) -> Fence {
         Fence(self.next_seq().saturating_add(self.fence_floor))
     }
 
-    /// Makes every fence from now on greater than this one.
+    /// Makes every later fence greater than `fence`.
     pub(super) fn raise_fences(&mut self, fence: Fence) {
         if fence >= self.next_fence() {
             self.fence_floor = fence.0;
         }
     }
 
-    /// A number that was never given before.
+    /// Returns a number that was never returned before.
     pub(super) fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    /// The place of the next change.
+    /// Returns the place of the next change.
     pub(super) fn next_seq(&self) -> u64 {
         self.first_seq + self.log.len() as u64
     }
 
-    /// Adds a change to the history and answers its place.
+    /// Adds a change to the history and returns its place.
     pub(super) fn record(&mut self, task: &TaskId, what: ChangeKind, at: Timestamp) -> u64 {
         let seq = self.next_seq();
         if let Some(row) = self.tasks.get_mut(task) {
@@ -97,7 +97,7 @@ impl World {
         seq
     }
 
-    /// Puts a state in the place of the task's, with the index of those that have ended.
+    /// Replaces the state of a task, and updates the index of ended tasks.
     pub(super) fn set_state(&mut self, id: &TaskId, state: TaskState) {
         let Some(row) = self.tasks.get_mut(id) else {
             return;
@@ -113,9 +113,9 @@ impl World {
         row.saved = state.into();
     }
 
-    /// Ends the claim of a task, if it has one, and answers what it was.
+    /// Ends the claim of a task and returns it; `None` when there is none.
     pub(super) fn unclaim(&mut self, id: &TaskId) -> Option<Owner> {
-        // Reported before and after: a watch may have interest only because its lease had the claim.
+        // Before the end: a watch may get events of the task only because its lease has the claim.
         self.touch(id);
         let owner = self.tasks.get_mut(id)?.owner.take()?;
         if let Some(lease) = self.leases.get_mut(&owner.lease) {
@@ -124,8 +124,7 @@ impl World {
         Some(owner)
     }
 
-    /// Makes sure that the state of a task can be read: what is text is parsed, and a task whose
-    /// text is no state is quarantined.
+    /// Parses the state of a task if it is text. Quarantines a task whose text is not a state.
     pub(super) fn read_state(&mut self, id: &TaskId, now: Timestamp) -> Result<(), Error> {
         let Some(row) = self.tasks.get_mut(id) else {
             return Err(Error::no_task(id));
@@ -141,8 +140,8 @@ impl World {
             }
             Err(reason) => {
                 let error = Error::corrupt_task(id, reason.clone());
-                if row.set_aside.is_none() && row.ended.is_none() {
-                    row.set_aside = Some(reason);
+                if row.quarantine.is_none() && row.ended.is_none() {
+                    row.quarantine = Some(reason);
                     row.abandoned = None;
                     self.unclaim(id);
                     self.record(id, ChangeKind::Quarantined, now);
@@ -153,7 +152,7 @@ impl World {
         }
     }
 
-    /// Removes a task with all that belongs to it.
+    /// Removes a task with everything that belongs to it.
     pub(super) fn remove(&mut self, id: &TaskId) -> Option<Row> {
         self.unclaim(id);
         let row = self.tasks.remove(id)?;

@@ -30,7 +30,7 @@ pub(crate) fn ended(code: StateKind) -> Outcome {
     Outcome::Rejected { reason }
 }
 
-/// The outcome of a command whose record cannot be read. It must not stop those behind it.
+/// The outcome of a command whose record cannot be read, so that the commands after it go on.
 #[cfg(any(test, feature = "sqlite", feature = "etcd"))]
 pub(crate) fn unreadable(reason: &str) -> Outcome {
     let reason = format!("its record cannot be read: {reason}");

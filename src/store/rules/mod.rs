@@ -1,7 +1,7 @@
-//! The rules that every store decides alike: pure functions without storage, clock or I/O.
+//! The rules that all stores share: pure functions without storage, clock or I/O.
 //!
-//! A store reads what a rule asks for, and maps the answer to its storage. It decides nothing that
-//! stands here.
+//! A store reads the input of a rule, and maps the result to its storage. It does not decide by itself
+//! what a rule decides.
 //!
 //! | module | rule |
 //! |---|---|

@@ -73,7 +73,7 @@ pub(crate) fn effects<'a>(
 struct Plan<'a, 'f, F> {
     facts: &'f F,
     bounds: Bounds,
-    /// What the steps before make be there.
+    /// The tasks and commands of the earlier steps.
     tasks: HashMap<&'a TaskId, Known>,
     commands: HashMap<&'a CommandId, &'a TaskId>,
     steps: Vec<Step<'a>>,

@@ -16,7 +16,7 @@ pub(crate) struct Record<'a> {
     pub(crate) envelope: Option<String>,
     /// Whether the task is quarantined.
     pub(crate) is_quarantined: bool,
-    /// What the last write has counted to.
+    /// The counters after the last write.
     pub(crate) last: Counted,
 }
 

@@ -84,6 +84,16 @@ mod tests {
     }
 
     #[test]
+    fn a_state_alone_fills_a_store_to_the_last_byte() {
+        let state = TaskState {
+            data: Some(Json::new("data", &"x".repeat(8)).unwrap()),
+            ..TaskState::new(jiff::Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(reported(check_state(&state, 10)), None);
+        assert_eq!(reported(check_state(&state, 9)), Some(("data", 10)));
+    }
+
+    #[test]
     fn a_state_without_data_fits_beside_any_props() {
         assert_eq!(reported(check(Size::default(), 99, 10)), None);
     }

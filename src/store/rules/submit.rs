@@ -7,8 +7,8 @@ use crate::store::{Error, IfExists, Submit};
 /// The task that has the id of one that is submitted.
 #[derive(Debug)]
 pub(crate) struct Taken<'a> {
-    /// Whether it has ended. One that cannot be read has not, unless the store knows so without its
-    /// record.
+    /// Whether it has ended. For an unreadable task: `false`, unless the store knows its end without
+    /// the record.
     pub(crate) has_ended: bool,
     /// The task; `None` when its envelope cannot be read, and for a rule that does not compare.
     pub(crate) task: Option<&'a Task>,

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::store::{
     Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId,
-    NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite,
+    NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite, rules,
 };
 
-/// How long a claim waits for a state store that is unavailable, before each further try.
+/// How long a claim waits for an unavailable state store before each retry.
 const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 
 /// The state without what the state store keeps.
@@ -31,31 +31,18 @@ pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state
 }
 
-/// What has to be refused before anything is written.
+/// Checks a write before any store has it.
 fn check(write: &Write, limit: usize) -> Result<(), Error> {
     if !write.effects.is_empty() {
         let reason = "need tasks and states in one store, which a state store of your own is not; \
             return a message without effects, and submit or send from the handler";
         return Err(Invalid::new("effects", reason).into());
     }
-    // The coordinator sees neither data nor result: its limit is kept here.
-    let data = write.state.data.as_ref().map_or(0, |d| d.len());
-    let result = match &write.state.status {
-        TaskStatus::Completed { result } => result.as_ref().map_or(0, |r| r.len()),
-        _ => 0,
-    };
-    let bytes = data.saturating_add(result);
-    if bytes > limit {
-        return Err(Error::TooLarge {
-            field: if result > data { "result" } else { "data" },
-            bytes,
-            limit,
-        });
-    }
-    Ok(())
+    // The coordinator gets neither data nor result, so it cannot check its limit.
+    rules::size::check_state(&write.state, limit)
 }
 
-/// The one answer to a call with one item.
+/// Returns the answer to a call with one item.
 pub(super) fn only<T>(
     mut answers: Vec<Result<T, Error>>,
     operation: &'static str,
@@ -66,7 +53,7 @@ pub(super) fn only<T>(
 }
 
 impl Split {
-    /// Loads states; those that are unavailable are tried again for a while.
+    /// Loads states, and retries those that are unavailable for less than a second.
     async fn load_patiently(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         let mut answers = self.load(ids).await;
         for wait in WAITS_MS {
@@ -87,19 +74,19 @@ impl Split {
         answers
     }
 
-    /// Gives a claim back as if it had never been: the task is there for others.
-    async fn give_back(&self, claimed: Claimed) {
+    /// Releases a claim as if it had never been made.
+    async fn release(&self, claimed: Claimed) {
         let mut state = claimed.state;
         state.version = state.version.saturating_sub(1);
         state.claims = state.claims.saturating_sub(1);
-        let write = Write::giving_back(state);
+        let write = Write::releasing(state);
         let claim = claimed.claim;
-        // When that fails as well, the claim ends with the lease or is claimed anew by it.
+        // If this fails too, the claim ends with the lease, or the lease claims the task again.
         let _ = self.coordinator.commit(vec![Commit { claim, write }]).await;
     }
 
-    /// A task whose state cannot be read has failed, until somebody has looked at it.
-    async fn set_aside(&self, claimed: Claimed, error: Error) -> Error {
+    /// Makes a task whose state cannot be read fail, with the reason in its error log.
+    async fn quarantine(&self, claimed: Claimed, error: Error) -> Error {
         let Claimed {
             claim, mut state, ..
         } = claimed;
@@ -118,10 +105,10 @@ impl Split {
             effects: Effects::default(),
         };
         let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
-        only(answers, "set a task aside").err().unwrap_or(error)
+        only(answers, "quarantine a task").err().unwrap_or(error)
     }
 
-    /// Makes a claim of the coordinator one that can be handed out.
+    /// Completes a claim of the coordinator with the stored state.
     async fn complete(
         &self,
         claimed: Claimed,
@@ -135,32 +122,34 @@ impl Split {
         let stored = match loaded {
             Ok(stored) => stored,
             Err(Error::Corrupt { .. }) if fresh => None,
-            Err(error @ Error::Corrupt { .. }) => return Err(self.set_aside(claimed, error).await),
+            Err(error @ Error::Corrupt { .. }) => {
+                return Err(self.quarantine(claimed, error).await);
+            }
             Err(error) => {
-                self.give_back(claimed).await;
+                self.release(claimed).await;
                 return Err(error);
             }
         };
         let as_claimed = claimed.clone();
         let Merged { claimed, recovery } = merge(claimed, stored);
         if let Err(error) = self.fence_off(&claimed, leftover).await {
-            // Whether the state was stored may be unknown, and with it whether an abandoned attempt is
-            // still to be reported: then the lease keeps the claim, and claims the task again.
+            // The state may have been stored, and with it the report of an abandoned attempt: then the
+            // lease keeps the claim, and claims the task again.
             if error.is_retryable() && !claimed.abandoned {
-                self.give_back(as_claimed).await;
+                self.release(as_claimed).await;
             }
             return Err(error);
         }
         if let Some(mut write) = recovery {
             write.state = stripped(write.state);
             let claim = claimed.claim.clone();
-            // Should the answer be lost, the lease has the claim and may claim the task anew.
+            // If the answer is lost, the lease has the claim and claims the task again.
             let answers = self.coordinator.commit(vec![Commit { claim, write }]).await;
             match only(answers, "commit") {
                 Ok(()) => {}
-                // Every further claim would be refused the same.
+                // The coordinator would refuse the write of every later claim too.
                 Err(error @ (Error::TooLarge { .. } | Error::Invalid(_))) => {
-                    return Err(self.set_aside(claimed, error).await);
+                    return Err(self.quarantine(claimed, error).await);
                 }
                 Err(error) => return Err(error),
             }
@@ -169,15 +158,15 @@ impl Split {
         Ok((!ended).then_some(claimed))
     }
 
-    /// Stores the state with the new fence: from now on no earlier owner can write. `leftover` is what
-    /// was loaded though the task has no state yet.
+    /// Stores the state with the new fence, which shuts out earlier owners. `leftover` is a state that
+    /// was loaded for a task that has none yet.
     async fn fence_off(
         &self,
         claimed: &Claimed,
         leftover: Option<StateRemoval>,
     ) -> Result<(), Error> {
         let claim = &claimed.claim;
-        // The store takes the new state in the place of one with a smaller fence.
+        // The new state replaces one with a smaller fence.
         let in_the_way =
             leftover.filter(|left| left.seen.is_none_or(|(fence, _)| fence >= claim.fence));
         if let Some(removal) = in_the_way {
@@ -191,10 +180,9 @@ impl Split {
         only(self.states.store(vec![write]).await, "store a state")
     }
 
-    /// Refuses a claim that is not the last one of its task. A state with a greater fence that was
-    /// loaded before then belongs to the next owner. If this claim is the last, there was no next owner
-    /// when the state was loaded: an earlier task has left it, under a coordinator that counted
-    /// further.
+    /// Refuses a claim that is not the last one of its task: then a loaded state with a greater fence
+    /// belongs to the next owner. If this claim is the last one, an earlier task has left the state,
+    /// under a coordinator whose fences were greater.
     async fn check_last(&self, claim: &Claim, order: u64) -> Result<(), Error> {
         let record = match self.registry.get(&claim.task).await {
             Err(Error::NotFound { .. }) => return Err(Error::fenced(&claim.task)),

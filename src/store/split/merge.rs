@@ -1,8 +1,7 @@
-//! What a claim makes of two states of one task: the coordinator's and the state store's.
+//! Merges the two states of a claimed task: the coordinator's and the state store's.
 //!
-//! A write goes to the state store first. Both count their writes in the same way (a state's version
-//! grows with each claim, each new incarnation and each write), so the one that has seen more writes
-//! is the newer.
+//! A write goes to the state store first. Both states count writes in the same way (the version grows
+//! with each claim, each new incarnation and each write), so the state with more writes is the newer.
 
 use std::collections::VecDeque;
 
@@ -17,11 +16,11 @@ use windlass_statemachine::{
 use super::add_content;
 use crate::store::Claimed;
 
-/// How many claims in a row were lost since the state store was written, last.
+/// Returns the number of claims in a row that were lost since the last write of the state store.
 ///
-/// A claim that is handed out is in the state store first, with the error of each abandoned claim
-/// before it. So the errors of abandoned claims that only the coordinator has, after all others, are
-/// those of claims that were lost or released before any reader saw them.
+/// Before a claim is handed out, the state store has it, with the error of each abandoned claim before
+/// it. So abandonments at the end of the log that only the coordinator has come from claims that were
+/// lost or released before they were handed out.
 fn unreported(inner: &TaskState, stored: Option<&TaskState>) -> usize {
     let known =
         |entry: &ErrorEntry| stored.is_some_and(|stored| stored.errors.entries().contains(entry));
@@ -31,28 +30,27 @@ fn unreported(inner: &TaskState, stored: Option<&TaskState>) -> usize {
         .count()
 }
 
-/// How often a state was written, claims and new incarnations not counted.
+/// Returns the number of writes of a state, without claims and new incarnations.
 fn writes(state: &TaskState) -> u64 {
     let others = state.claims.saturating_add(u64::from(state.incarnation));
     state.version.saturating_sub(others)
 }
 
-/// Whether the coordinator has never received a write to this state. What the state store has
-/// under its name is then left over from an earlier task: the first claim of a task is handed out
-/// only after a write of its own.
+/// Returns whether the coordinator has no write of this state. A stored state of the task is then left
+/// over from an earlier task: the first claim of a task is handed out only after a write of its own.
 pub(super) fn is_fresh(state: &TaskState) -> bool {
     state.incarnation == 0 && writes(state) == 0
 }
 
-/// What the claim becomes.
+/// The result of a merge.
 pub(super) struct Merged {
-    /// The claim to hand out, with the whole state and without the commands that had their effect.
+    /// The claim to hand out, with the whole state and without the commands that were applied.
     pub(super) claimed: Claimed,
-    /// The writes that the coordinator has to receive first.
+    /// The write that the coordinator has to get first.
     pub(super) recovery: Option<Write>,
 }
 
-/// Puts a claim and the stored state of its task together.
+/// Merges a claim with the stored state of its task.
 pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
     let inner = &claimed.state;
     let stored = stored.filter(|_| !is_fresh(inner));
@@ -99,14 +97,14 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
     Merged { claimed, recovery }
 }
 
-/// The stored state, which the coordinator has not heard of, as the new claim has it.
+/// Returns the stored state, which the coordinator does not have, under the new claim.
 fn catch_up(inner: &TaskState, stored: TaskState, unreported: usize) -> TaskState {
     let missed = writes(&stored) - writes(inner);
     let mut state = stored;
     state.fence = inner.fence;
     state.claims = inner.claims;
     state.version = inner.version.saturating_add(missed);
-    // The claims since have recorded in the coordinator alone that those before them were lost.
+    // Only the coordinator has the abandonments that later claims have recorded.
     let entries = inner.errors.entries();
     for lost in entries.iter().skip(entries.len() - unreported) {
         state.attempts = state.attempts.saturating_add(1);
@@ -125,9 +123,9 @@ fn recovery(state: TaskState, steps: Vec<Step>, outcomes: Vec<(u64, Outcome)>) -
     }
 }
 
-/// The steps and outcomes of a write that only the state store has: a path of the table from one state
-/// to the other, through the commands that had their effect. The state has the outcome of the last one;
-/// those before it were applied in their order, where the table has a way from them to the last one.
+/// Returns the steps and outcomes of a write that only the state store has: a path of the table from
+/// one state to the other, through the applied commands. The state has the outcome of the last one.
+/// Earlier commands were applied in their order, if the table has a path from them to the last one.
 fn replay(
     from: StateKind,
     to: StateKind,
@@ -173,8 +171,8 @@ fn replay(
     (steps, outcomes)
 }
 
-/// The same where the last command was rejected. The commands before it made the steps, if they lead to
-/// the state; otherwise the return of the handler did, and they met the state that it led to.
+/// As [`replay`], when the last command was rejected. If the commands before it lead to the state, they
+/// made the steps. Otherwise the return of the handler made them, and the commands met its state.
 fn rejected(
     from: StateKind,
     to: StateKind,
@@ -218,12 +216,12 @@ fn rejected(
     (steps, outcomes)
 }
 
-/// Returns whether the table has a way from one state to the other.
+/// Returns whether the table has a path from one state to the other.
 fn leads(from: StateKind, to: StateKind) -> bool {
     from == to || !path(from, to).is_empty()
 }
 
-/// The shortest path of the table from one state to the other.
+/// Returns the shortest path of the table from one state to the other; empty when there is none.
 pub(super) fn path(from: StateKind, to: StateKind) -> Vec<Step> {
     let mut queue = VecDeque::from([(from, Vec::new())]);
     let mut seen = vec![from];

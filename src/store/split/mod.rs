@@ -19,70 +19,67 @@ use super::{
 };
 use crate::clock::{Clock, SystemClock};
 
-/// How long the history may take to tell which tasks are gone.
+/// How long the history may take to name the deleted tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A coordinator and its registry, with the data and the results of tasks kept in a [`StateStore`]
-/// of your own. The coordinator keeps the rest: whose task it is, when it is due, its commands and
-/// its history.
+/// A coordinator and its registry, with the data and the results of tasks in a [`StateStore`] of your
+/// own. The coordinator keeps the rest: the owner of a task, its due time, its commands and its history.
 ///
 /// # Flow
 ///
-/// A commit writes the whole state into the state store first, which compares fences; then the
+/// A commit first writes the whole state to the state store, which compares fences. Then the
 /// coordinator gets the same state without data and result. A claim goes the other way round: the
-/// coordinator gives the new fence, then the state is loaded, put together and stored again with
-/// that fence, so that no earlier owner can write any more; only then is the claim handed out.
+/// coordinator assigns the new fence; then the state is loaded, merged and stored with that fence, so
+/// that no earlier owner can write any more; then the claim is handed out.
 ///
 /// # Guarantees
 ///
-/// - **Fenced writes** hold without a common transaction: an owner that lost its claim is refused
-///   by the state store once the next one has its claim, and changes nothing in the coordinator.
-/// - **A crash between the two writes loses nothing.** The state store is ahead then; the next
-///   claim brings the coordinator up to it, with the outcomes of the commands that had their effect
-///   already (none is applied twice) and a path of the transition table in the history.
-/// - **What was left over from an earlier task with the same id is never read.** The first claim of
-///   a task writes over it.
-/// - **A lost attempt counts**, whatever happens to the claims after it: the next claim that is handed
-///   out reports it.
+/// - **Fenced writes** hold without a common transaction. Once the next owner has its claim, the state
+///   store refuses the writes of the last one, which then change nothing in the coordinator.
+/// - **A crash between the two writes loses nothing.** The state store is then ahead. The next claim
+///   brings the coordinator up to date, with the outcomes of the applied commands (none is applied
+///   twice) and a path of the transition table in the history.
+/// - **A state left over from an earlier task with the same id is never read.** The first claim of a
+///   task replaces it.
+/// - **A lost attempt counts**, even when later claims are lost too: the next claim that is handed out
+///   reports it.
 ///
 /// # Why a late write does no harm
 ///
-/// A write may reach the state store at any time after its claim was lost, since no one transaction
-/// covers both stores. The order of the writes makes it harmless:
+/// A write may reach the state store at any time after its claim was lost, since no transaction covers
+/// both stores. The order of the writes makes it harmless:
 ///
-/// - The next claim of the task has a greater fence, and stores the state with it before the claim is
-///   handed out. A write that comes later is refused; a write that came before is merged as one that a
-///   crash left, or is written over by a first claim.
-/// - A write to a task that was deleted brings a state back. No task reads it: a registry answers
-///   only with the tasks that it has, and the first claim of a new task under that id ignores what is
-///   there and stores its own state, with a greater fence. So the state store remembers nothing of
-///   what it has removed.
-/// - A removal names the fence and the version that were seen ([`StateRemoval`]), and a state that
-///   another has stored since stays. Nothing else could protect a new task of the id: its first
-///   claim may be made between a delete and the removal that follows. A first claim removes something
-///   only when what it loaded has a greater fence than its own, and when it is still the task's last
-///   claim after that: otherwise what was loaded is the next owner's.
+/// - The next claim of the task has a greater fence, and stores the state with that fence before it is
+///   handed out. A later write of the earlier owner is refused. An earlier one is merged, as after a
+///   crash, or replaced by a first claim.
+/// - A write to a deleted task brings a state back, which no task reads: a registry returns only the
+///   tasks that it has, and the first claim of a new task with that id ignores the stored state and
+///   stores its own, with a greater fence. So the state store need not remember removed states.
+/// - A removal names the fence and the version that were seen ([`StateRemoval`]); a state that was
+///   stored since stays. This protects a new task of the id, whose first claim may be made between a
+///   delete and the removal that follows. A first claim removes a loaded state only when its fence is
+///   greater than that of the claim, and when the claim is then still the last one of the task.
+///   Otherwise the loaded state belongs to the next owner.
 ///
-/// One case is left to the operator: a task is imported under an id whose earlier owner is still
-/// running. Stop the nodes of the target first, as `windlass copy` asks for.
+/// One case needs the operator: a task is imported under an id whose earlier owner still runs. Stop the
+/// nodes of the target first, as `windlass copy` asks for.
 ///
 /// # Caveats
 ///
-/// - Effects need a common transaction: a write that brings some is refused with
-///   [`Error::Invalid`], naming `effects`, before anything is written.
-/// - The coordinator's limit holds for data and result together; their task's props count only as
-///   far as the runner counts them in.
-/// - Of several commands that were settled in a write which crashed half-way, only the last has its
-///   exact outcome; the earlier ones are recorded with the same.
-/// - A state that cannot be read makes its task fail, with the reason in its error log: it is listed
-///   as unreadable, and `retry` reads it again, or starts the task from its props.
-/// - When the process dies after a task was deleted and before its state was, the state stays behind
-///   until the id is used again.
+/// - Effects need a common transaction: a write with effects is refused with [`Error::Invalid`] (field
+///   `effects`) before anything is written.
+/// - The coordinator's limit holds for data and result together. The runner also counts the props of
+///   the task.
+/// - When a crash interrupts a write that settles several commands, only the last one has its exact
+///   outcome; the earlier ones are recorded with the same outcome.
+/// - A state that cannot be read makes its task fail, with the reason in its error log. The task is
+///   listed as unreadable. `retry` reads the state again, or starts the task from its props.
+/// - When the process dies between the deletes of a task and of its state, the state stays until the id
+///   is used again.
 ///
 /// # Errors
 ///
-/// Those of its parts. [`Error::Unavailable`] from the state store during a claim gives the claim
-/// back.
+/// Those of its parts. A claim that gets [`Error::Unavailable`] from the state store is released.
 #[derive(Clone)]
 pub struct Split {
     coordinator: Arc<dyn Coordinator>,
@@ -98,7 +95,7 @@ impl fmt::Debug for Split {
 }
 
 impl Split {
-    /// `coordinator` and `registry` are those of one store.
+    /// Splits a store: `coordinator` and `registry` are those of one store.
     pub fn new(
         coordinator: Arc<dyn Coordinator>,
         registry: Arc<dyn Registry>,
@@ -112,14 +109,14 @@ impl Split {
         }
     }
 
-    /// The same, following a clock of your own.
+    /// Follows a clock of your own; the clock of the system by default.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Loads one state per id. A state store that answers too few has answered nothing for the rest.
+    /// Loads one state per id. An answer that the state store does not give is an error.
     async fn load(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskState>, Error>> {
         if ids.is_empty() {
             return Vec::new();
@@ -156,17 +153,18 @@ impl Split {
         Ok(out)
     }
 
-    /// Removes the states of tasks that are gone. A task that has taken one of their ids meanwhile
-    /// keeps what it has. What cannot be removed now stays behind: nothing reads it.
+    /// Removes the states of deleted tasks. A new task with one of their ids keeps its state. A state
+    /// that cannot be removed stays: nothing reads it.
     async fn forget(&self, ids: Vec<TaskId>) {
-        // What is loaded before the registry has no task, or one without a claim, is not a new task's.
+        // The registry is read after the states: if it then has no task of the id, or one without a
+        // claim, the loaded state is not that of a new task.
         let loaded = self.load(&ids).await;
         let mut removals = Vec::with_capacity(ids.len());
         for (task, loaded) in ids.iter().zip(loaded) {
             if let Err(error) = &loaded
                 && !matches!(error, Error::Corrupt { .. })
             {
-                warn!(%task, %error, "the state of a task that is gone stays behind");
+                warn!(%task, %error, "could not remove the state of a deleted task");
             }
             let Some(removal) = StateRemoval::of(task, &loaded) else {
                 continue;
@@ -187,20 +185,18 @@ impl Split {
         let answers = pad(removed, ids.len(), "remove a state");
         for (task, answer) in ids.iter().zip(answers) {
             match answer {
-                // A new task of this id has stored its own.
+                // Fenced: a new task of this id has stored its own.
                 Ok(()) | Err(Error::Fenced(_)) => {}
-                Err(error) => {
-                    warn!(%task, %error, "the state of a task that is gone stays behind");
-                }
+                Err(error) => warn!(%task, %error, "could not remove the state of a deleted task"),
             }
         }
     }
 
-    /// Removes the states of the tasks that `gone` counts, whose names the changes since then tell.
+    /// Removes the states of `gone` deleted tasks, whose ids the changes report.
     async fn forget_deleted(&self, gone: u64, mut changes: ChangeStream) {
         let mut ids = Vec::new();
-        // Until as many are reported as are gone, then whatever else is there at once: another's
-        // deletions may stand between.
+        // Reads until `gone` deletions are reported, and then the rest that is there at once: other
+        // clients may have deleted tasks too.
         let collect = async {
             loop {
                 let batch = if (ids.len() as u64) < gone {
@@ -214,13 +210,16 @@ impl Split {
             }
         };
         if timeout(PATIENCE, collect).await.is_err() {
-            warn!("the history does not tell which tasks went; their states stay behind");
+            warn!(
+                gone,
+                "could not learn in time which tasks were deleted; their states stay"
+            );
         }
         self.forget(ids).await;
     }
 }
 
-/// Takes data and result from the stored state, where the coordinator has none of its own.
+/// Takes data and result from the stored state when the coordinator has none of its own.
 fn add_content(state: &mut TaskState, stored: &TaskState) {
     if state.data.is_none() {
         state.data.clone_from(&stored.data);
@@ -235,7 +234,7 @@ fn add_content(state: &mut TaskState, stored: &TaskState) {
     }
 }
 
-/// As many answers as were asked for.
+/// Returns exactly `asked` answers; missing ones are errors.
 fn pad<T>(
     mut answers: Vec<Result<T, Error>>,
     asked: usize,

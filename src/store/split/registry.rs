@@ -12,9 +12,9 @@ use crate::store::{
 };
 
 impl Split {
-    /// The tasks whose record cannot be read, by the coordinator or by the state store.
+    /// Lists the tasks whose record the coordinator or the state store cannot read.
     async fn list_unreadable(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
-        // Only the state store knows which of its states it cannot read: each is asked for.
+        // Only the state store knows which of its states it cannot read, so every state is loaded.
         let all = Filter {
             quarantined: false,
             states: Vec::new(),
@@ -39,7 +39,7 @@ impl Split {
         }
     }
 
-    /// Removes unreadable states of tasks that have ended: a retry was asked for.
+    /// Removes unreadable states of ended tasks, for a retry.
     async fn drop_unreadable(&self, ids: &[TaskId]) -> Result<(), Error> {
         let loaded = self.load(ids).await;
         let mut unreadable = Vec::new();
@@ -59,7 +59,7 @@ impl Split {
     }
 }
 
-/// The tasks of these operations.
+/// Returns the tasks of the selected operations.
 fn operations_of(transactions: &[Transaction], of: impl Fn(&Operation) -> bool) -> Vec<TaskId> {
     let operations = transactions.iter().map(Transaction::operation);
     let named = operations.filter(|operation| of(operation));
@@ -94,7 +94,7 @@ impl Registry for Split {
         if let Err(error) = self.drop_unreadable(&retried).await {
             return transactions.iter().map(|_| Err(error.clone())).collect();
         }
-        // The state of a task that is replaced is not read from now on; the first claim removes it.
+        // The state of a replaced task is not read any more; the first claim removes it.
         let mut answers = self.registry.apply(transactions).await;
         let mut gone = Vec::new();
         for (id, answer) in ids.into_iter().zip(&mut answers) {

@@ -24,10 +24,10 @@ impl Split {
         only(loaded, "load a state")
     }
 
-    /// Takes a task: first its state into the state store, where nothing reads it as long as there is
-    /// no such task, then the rest. Where the rest is refused, the state that was there before is put
-    /// back. A crash between the two leaves a task that is to be replaced with the new state: the same
-    /// import again completes it.
+    /// Imports a task: first its state into the state store, where nothing reads it before there is such
+    /// a task, then the rest. When the rest is refused, the earlier state is stored again. A crash
+    /// between the two may leave a task that is to be replaced with the new state; the same import again
+    /// completes it.
     async fn import_one(&self, mut task: Exported) -> Result<(), Error> {
         let id = task.task.id.clone();
         match self.registry.get(&id).await {
@@ -63,7 +63,7 @@ impl Split {
         );
         if imported.as_ref().is_err_and(|e| !e.is_retryable()) {
             if is_stored {
-                // Its great fence must not shut out a task that took the id meanwhile.
+                // Its greater fence must not shut out a task that has taken the id meanwhile.
                 only(self.states.remove(vec![own]).await, "remove a state")?;
             }
             if let Ok(Some(state)) = loaded {

@@ -1,11 +1,11 @@
-//! Applying what clients ask for.
+//! Applies the transactions of clients.
 
 use windlass_statemachine::TaskId;
 
 use super::{batch::Batch, command, delete, errors::Stop, retry, submit};
 use crate::store::{Applied, Operation, Submit, Transaction};
 
-/// A transaction with its texts, which are made before the writing thread has it.
+/// A transaction. Its JSON texts are made before it reaches the writer thread.
 pub(super) enum Prepared {
     Submit(Submit),
     Send(command::Prepared),
@@ -24,7 +24,6 @@ impl Prepared {
     }
 }
 
-/// Applies a transaction.
 pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
     Ok(match prepared {
         Prepared::Submit(new) => Applied::Submitted(submit::submit(batch, new)?),

@@ -1,4 +1,4 @@
-//! [`Batch`]: one write transaction, as the operations in it see it.
+//! [`Batch`]: one write transaction, for the operations in it.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,27 +14,27 @@ use crate::store::Limits;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
 
-/// One write transaction. It hands out the numbers of the changes that are made in it.
+/// One write transaction. Numbers the changes that are made in it.
 pub(super) struct Batch<'c> {
     conn: &'c Connection,
     /// The wall clock when the transaction began.
     pub(super) now: Timestamp,
-    /// The same, as the tables hold it.
+    /// `now`, as the tables hold it.
     pub(super) at: i64,
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
     newest: i64,
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
-    /// Nodes whose leases this transaction ends, with the leases and how many claims were lost: to
-    /// be reported when it is durable.
+    /// Nodes whose leases this transaction ends, with the lease and the number of lost claims.
+    /// Logged when the transaction is durable.
     pub(super) lost: Vec<(String, i64, usize)>,
-    /// The statements that were used in it, the last one last, by the place of their text.
+    /// The statements that were used, the latest last, by the address of their text.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
 
 impl<'c> Batch<'c> {
-    /// What is to be done in a transaction that has just begun.
+    /// Wraps a transaction that has just begun.
     pub(super) fn new(
         conn: &'c Connection,
         now: Timestamp,
@@ -58,9 +58,9 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
-    /// Hands a statement to `work`. A transaction runs few statements very often: they are found by
-    /// the address of their text, which costs less than the connection's own cache (it hashes the
-    /// text twice).
+    /// Calls `work` with a prepared statement. A transaction runs few statements very often. Finding
+    /// them by the address of their text costs less than the cache of the connection, which hashes
+    /// the text twice.
     fn with<T>(
         &self,
         sql: &'static str,
@@ -80,12 +80,12 @@ impl<'c> Batch<'c> {
         result
     }
 
-    /// Runs a statement; answers how many rows it changed.
+    /// Runs a statement and returns the number of rows that it changed.
     pub(super) fn run(&self, sql: &'static str, params: impl Params) -> Sql<usize> {
         self.with(sql, |statement| statement.execute(params))
     }
 
-    /// The first row that a query finds.
+    /// Returns the first row of a query.
     pub(super) fn first<T>(
         &self,
         sql: &'static str,
@@ -95,7 +95,7 @@ impl<'c> Batch<'c> {
         self.with(sql, |statement| first(statement, params, read))
     }
 
-    /// All rows that a query finds.
+    /// Returns all rows of a query.
     pub(super) fn all<T>(
         &self,
         sql: &'static str,
@@ -107,13 +107,13 @@ impl<'c> Batch<'c> {
         })
     }
 
-    /// The number that the next change will have.
+    /// Returns the number that the next change gets.
     pub(super) fn next(&self) -> i64 {
         self.newest + 1
     }
 
-    /// What is added to the number of a claim to make its fence. One read serves all claims of a
-    /// transaction; another process cannot change it meanwhile.
+    /// Returns the number that is added to the number of a claim to make its fence. No other process
+    /// can change it during the transaction, so it is read once.
     fn floor(&self) -> Sql<i64> {
         if let Some(floor) = self.floor.get() {
             return Ok(floor);
@@ -124,15 +124,15 @@ impl<'c> Batch<'c> {
         Ok(floor)
     }
 
-    /// The fence of a claim that is recorded next: greater than every earlier one, also of tasks that
-    /// are gone.
+    /// Returns the fence of a claim that is recorded next. It is greater than every earlier fence,
+    /// those of deleted tasks included.
     pub(super) fn next_fence(&self) -> Sql<i64> {
         Ok(self.next().saturating_add(self.floor()?))
     }
 
-    /// Makes every fence from now on greater than this one.
+    /// Makes every later fence greater than `fence`.
     pub(super) fn raise_fences(&self, fence: i64) -> Sql<()> {
-        // Most fences are those of claims that this file has numbered.
+        // Most fences come from claims that this file has numbered.
         if fence < self.next() || fence < self.next_fence()? {
             return Ok(());
         }
@@ -144,13 +144,13 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Records a change of task `n`, whose change before was `prev`; answers its number. The
-    /// caller notes that as the task's `last`.
+    /// Records a change of task `n` after its change `prev`, and returns its number. The caller stores
+    /// the number as the task's `last`.
     pub(super) fn change(&mut self, n: i64, prev: i64, log: Log) -> Sql<i64> {
         self.change_at(n, prev, self.at, log)
     }
 
-    /// As [`change`](Self::change), of something that happened at another time.
+    /// As [`change`](Self::change), for a change that happened at another time.
     pub(super) fn change_at(&mut self, n: i64, prev: i64, at: i64, log: Log) -> Sql<i64> {
         let seq = self.next();
         self.run(
@@ -171,7 +171,7 @@ impl<'c> Batch<'c> {
         Ok(seq)
     }
 
-    /// Runs `work` such that all of it happens or none, within the transaction.
+    /// Runs `work` in a savepoint. If `work` is refused, none of its writes stay.
     pub(super) fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
@@ -193,13 +193,14 @@ impl<'c> Batch<'c> {
     }
 }
 
-/// The number of the newest change. It is never pruned, so it is the greatest there ever was.
+/// Returns the number of the newest change. That change is never pruned, so no earlier number was
+/// greater.
 pub(super) fn newest(conn: &Connection) -> Sql<i64> {
     let mut newest = conn.prepare_cached("SELECT ifnull(max(seq), 0) FROM changes")?;
     newest.query_row((), |row| row.get(0))
 }
 
-/// The first row that a statement finds.
+/// Returns the first row of a statement.
 pub(super) fn first<T>(
     statement: &mut Statement<'_>,
     params: impl Params,

@@ -1,5 +1,5 @@
-//! [`LeaseClock`]: the clock by which leases end. All processes of one machine share it, and it
-//! never jumps when somebody sets the wall clock.
+//! [`LeaseClock`]: the clock by which leases end. All processes of one machine share it. Setting the
+//! wall clock does not change it.
 
 use std::{
     sync::{
@@ -11,21 +11,21 @@ use std::{
 
 use super::process;
 
-/// Milliseconds since the machine was started, with the id of that start: a lease of another start
-/// has ended, whatever its number says. Where there is no such id, the wall clock has to do.
+/// Milliseconds since the machine was started, with the id of that start. A lease of another start has
+/// ended. On a system without such an id, the wall clock is used.
 #[derive(Debug, Clone)]
 pub(super) struct LeaseClock {
     boot: String,
     process: Option<String>,
-    /// When it was last looked which processes live.
+    /// When the processes were last checked.
     looked: Arc<AtomicI64>,
 }
 
-/// How often it is looked which processes live.
+/// How often the processes that hold leases are checked.
 const LOOK_EVERY_MS: i64 = 400;
 
 impl LeaseClock {
-    /// `supervisor` is another process whose leases these are too.
+    /// `supervisor` is another process that holds the leases of this one.
     pub(super) fn new(supervisor: Option<u32>) -> Self {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         Self {
@@ -35,12 +35,12 @@ impl LeaseClock {
         }
     }
 
-    /// This process; `None` where the system does not show it.
+    /// Returns this process and its supervisor; `None` where the system does not show them.
     pub(super) fn process(&self) -> Option<&str> {
         self.process.as_deref()
     }
 
-    /// Whether it is time to look again which processes live.
+    /// Returns whether it is time to check the processes again.
     pub(super) fn looks_at_processes(&self) -> bool {
         let (now, last) = (self.now(), self.looked.load(Ordering::Relaxed));
         let due = now.saturating_sub(last) >= LOOK_EVERY_MS || now < last;
@@ -50,12 +50,12 @@ impl LeaseClock {
         due
     }
 
-    /// The id of the machine's start; empty where there is none.
+    /// Returns the id of the machine's start; empty where there is none.
     pub(super) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// The time in milliseconds.
+    /// Returns the time in milliseconds.
     pub(super) fn now(&self) -> i64 {
         if !self.boot.is_empty()
             && let Some(ms) = monotonic()

@@ -10,7 +10,7 @@ use super::{
     codes::{Log, from_code, micros},
     command,
     errors::Stop,
-    retry::set_aside,
+    retry::quarantine,
     rows,
     texts::to_json,
 };
@@ -44,7 +44,7 @@ fn found(row: &Row<'_>) -> Sql<Found> {
     })
 }
 
-/// Claims a task for a lease that lives; `None` when it cannot be had.
+/// Claims a task for a live lease; returns `None` when the task cannot be claimed.
 pub(super) fn claim(
     batch: &mut Batch<'_>,
     lease: &Lease,
@@ -67,8 +67,8 @@ pub(super) fn claim(
     let (task, state) = match found.record {
         Ok(record) => record,
         Err(reason) => {
-            tracing::error!(task = %id, reason, "a record cannot be read: the task is set aside");
-            set_aside(batch, n, found.last, &reason)?;
+            tracing::error!(task = %id, reason, "quarantined a task whose record cannot be read");
+            quarantine(batch, n, found.last, &reason)?;
             return Err(Stop::Refused(Error::corrupt_task(id, reason)));
         }
     };
@@ -77,10 +77,10 @@ pub(super) fn claim(
         return Ok(None);
     }
     let abandoned = found.lost_by.is_some();
-    // A file of an earlier version may hold a greater one that nothing has noted.
+    // A file of an earlier version may hold a fence that is greater than its number.
     let fence = batch.next_fence()?.max(found.fence.saturating_add(1));
-    // An unknown outcome is resolved by claiming anew: what was lost before that claim has been
-    // counted by it, and is returned again to a caller that may not have got it.
+    // A lease claims its own task again when it got no answer. Its first claim has counted the lost
+    // claim before it; only `abandoned` is returned again.
     let lost_by = found.lost_by.as_deref().filter(|_| !found.claimed);
     let state = state.claimed(Fence(fence as u64), lost_by, batch.now);
     let text = to_json(&state)?;

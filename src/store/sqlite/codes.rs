@@ -1,12 +1,12 @@
-//! The small numbers that stand for words in the tables. They are part of the file format: a
-//! number is never given another meaning.
+//! The numbers that stand for words in the tables. They are part of the file format: a number never
+//! gets another meaning.
 
 use jiff::Timestamp;
 use windlass_statemachine::{ActionKind, Fence, NodeName, StateKind, machine::Step};
 
 use crate::store::ChangeKind;
 
-/// The number of a state: its place in the transition table.
+/// Returns the number of a state: its place in the transition table.
 pub(super) fn from_code(code: StateKind) -> i64 {
     code as i64
 }
@@ -15,7 +15,7 @@ pub(super) fn to_code(number: i64) -> Option<StateKind> {
     StateKind::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Times are whole microseconds since 1970.
+/// Returns a time as the tables hold it: whole microseconds since 1970.
 pub(super) fn micros(time: Timestamp) -> i64 {
     time.as_microsecond()
 }
@@ -29,7 +29,7 @@ pub(super) fn time(micros: i64) -> Timestamp {
     Timestamp::from_microsecond(micros).unwrap_or(bound)
 }
 
-/// What a row of `changes` says, in its columns.
+/// The columns of a row of `changes` that say what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) what: i64,
@@ -38,7 +38,7 @@ pub(super) struct Log {
     pub(super) command: i64,
 }
 
-/// A command was sent to a node; it is no task's change.
+/// A command was sent to a node. This is not the change of a task.
 pub(super) const NODE: i64 = 0;
 const SUBMITTED: i64 = 1;
 const CLAIMED: i64 = 2;
@@ -128,7 +128,7 @@ impl Log {
         Self::plain(DELETED)
     }
 
-    /// What stands for these words; `lease` is one of the node of a claim.
+    /// Returns the columns of a change; `lease` is a lease of the node that claimed.
     pub(super) fn of(what: &ChangeKind, seq: i64, lease: i64) -> Self {
         match what {
             ChangeKind::Submitted { state } => Self::submitted(*state),
@@ -160,8 +160,8 @@ impl Log {
         }
     }
 
-    /// What it says in words; `None` for a row that is no task's change, or of a newer program.
-    /// `node` is the name of the lease that a claim is on.
+    /// Returns the change; `None` for a row that is not the change of a task, or that a newer program
+    /// has written. `node` is the node that claimed.
     pub(super) fn read(self, node: Option<NodeName>) -> Option<ChangeKind> {
         let fence = Fence(self.fence as u64);
         Some(match self.what {

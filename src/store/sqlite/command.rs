@@ -1,19 +1,19 @@
-//! The commands of tasks: sending them, reading those that wait, and their outcomes.
+//! Sends commands to tasks, reads waiting commands, and records outcomes.
 
 use rusqlite::Connection;
 use windlass_statemachine::{
-    Command, CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
+    CommandId, Outcome, QueuedCommand, StateKind, TaskId, message::SendCommand,
 };
 
 use super::{
     batch::{Batch, Sql},
     codes::{Log, to_code},
     errors::Stop,
-    rows,
+    json, rows,
 };
 use crate::store::{Error, rules};
 
-/// A command with its text, which is made before the transaction begins.
+/// A command with its JSON text, which is made before the transaction begins.
 pub(super) struct Prepared {
     send: SendCommand,
     text: Result<String, Error>,
@@ -21,19 +21,12 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(send: SendCommand) -> Self {
-        let text = text(&send.command);
+        let text = json("command", &send.command);
         Self { send, text }
     }
 }
 
-fn text(command: &Command) -> Result<String, Error> {
-    serde_json::to_string(command).map_err(|e| {
-        let reason = format!("cannot be written as JSON: {e}");
-        windlass_statemachine::Invalid::new("command", reason).into()
-    })
-}
-
-/// The order of a command that is known, and the task that it was sent to.
+/// Returns the order of a known command, and the task that it was sent to.
 pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskId)>> {
     let known = batch.first(
         "SELECT c.ord, t.id FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
@@ -43,7 +36,7 @@ pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskI
     Ok(known.and_then(|(order, task)| Some((order, task?))))
 }
 
-/// Queues a command; answers its order.
+/// Queues a command and returns its order.
 pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, Stop> {
     let Prepared { send, text } = prepared;
     match known(batch, &send.id)? {
@@ -80,10 +73,10 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     Ok(order as u64)
 }
 
-/// A command that waits, or why it cannot be read.
+/// A waiting command, or the order of one that cannot be read, with the reason.
 pub(super) type Waiting = Result<QueuedCommand, (i64, String)>;
 
-/// The commands that wait for a task, in order.
+/// Returns the waiting commands of a task, in order.
 pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     let mut waiting = conn.prepare_cached(
         "SELECT ord, id, command FROM commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
@@ -103,15 +96,12 @@ pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     rows.collect()
 }
 
-/// An outcome as its row holds it.
+/// Returns an outcome as its row holds it.
 pub(super) fn outcome_text(outcome: &Outcome) -> Result<String, Error> {
-    serde_json::to_string(outcome).map_err(|e| {
-        let reason = format!("cannot be written as JSON: {e}");
-        windlass_statemachine::Invalid::new("outcome", reason).into()
-    })
+    json("outcome", outcome)
 }
 
-/// Records what became of a command that waits for task `n`; answers whether it did.
+/// Records the outcome of a command of task `n`. Returns whether the command was waiting.
 pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sql<bool> {
     let settled = batch.run(
         "UPDATE commands SET outcome = ?3 WHERE ord = ?1 AND n = ?2 AND outcome IS NULL",
@@ -120,7 +110,7 @@ pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sq
     Ok(settled > 0)
 }
 
-/// A command whose record cannot be read ends here: it must not stop those behind it.
+/// Rejects a command whose record cannot be read, so that the commands after it go on.
 pub(super) fn reject_unreadable(
     batch: &Batch<'_>,
     n: i64,
@@ -134,7 +124,7 @@ pub(super) fn reject_unreadable(
     Ok(())
 }
 
-/// Rejects whatever waits for a task that has ended.
+/// Rejects the waiting commands of a task that has ended.
 pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: StateKind) -> Result<(), Stop> {
     batch.run(
         "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",

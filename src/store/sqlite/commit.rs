@@ -1,4 +1,4 @@
-//! Writing transitions: the hot path.
+//! Writes transitions: the hot path.
 
 use windlass_statemachine::{Fence, StateKind, Task, machine::Write, size::Size};
 
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::store::{Claim, Commit, Error, IfExists, Submit, rules};
 
-/// A commit with all its texts, which are made before the transaction begins: what the writing
-/// thread does not do, it need not wait for.
+/// A commit with its JSON texts. They are made before the transaction begins, outside of the one
+/// thread that writes.
 pub(super) struct Prepared {
     claim: Claim,
     write: Result<Texts, Error>,
@@ -25,7 +25,7 @@ struct Texts {
     since: i64,
     due: Option<i64>,
     state: String,
-    /// Bytes that count against the limit, beside the props.
+    /// The bytes of data and result. With the props, they count against the limit.
     size: Size,
     lines: Vec<Log>,
     outcomes: Vec<(i64, String)>,
@@ -46,7 +46,7 @@ impl Prepared {
 fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     let state = &write.state;
     let lines = rules::history::lines(fence, &write);
-    // None of these lines needs the number or the lease that others do.
+    // No line of a commit needs a number or a lease.
     let lines = lines.iter().map(|what| Log::of(what, 0, 0)).collect();
     let ends_claim = rules::history::ends_claim(&write);
     let outcomes = write
@@ -80,7 +80,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
 
 pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
     let claim = &commit.claim;
-    // The claims of ended leases have lost their owner already: leases are reaped first.
+    // The transaction has reaped ended leases, so their claims have no owner.
     let held = batch.first(
         "SELECT last, pending, size, version, owner FROM states WHERE n = ?1 AND fence = ?2",
         (claim.token as i64, claim.fence.0 as i64),
@@ -98,7 +98,7 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         return Err(Stop::Refused(Error::fenced(&claim.task)));
     };
     let texts = match &commit.write {
-        // It was applied before, and the answer was lost.
+        // The commit was applied before, and its answer was lost.
         Ok(texts) if texts.version == version => return Ok(()),
         _ if owner != Some(claim.lease as i64) => {
             return Err(Stop::Refused(Error::fenced(&claim.task)));
@@ -122,6 +122,16 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     })
 }
 
+// One statement for each set of indexed columns that change: an index is not looked at when its
+// column keeps its value.
+const ENDS: &str = "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
+const RELEASES: &str =
+    "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+    state = ?7, data_version = ?8, lost_by = NULL, owner = NULL WHERE n = ?1";
+const KEEPS: &str = "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+    state = ?7, data_version = ?8, lost_by = NULL WHERE n = ?1";
+
 fn write(
     batch: &mut Batch<'_>,
     claim: &Claim,
@@ -136,47 +146,16 @@ fn write(
     for (order, outcome) in &texts.outcomes {
         pending -= i64::from(command::settle(batch, n, *order, outcome)?);
     }
-    let code = from_code(texts.code);
-    // Three statements, so that what stays as it is costs no look at an index.
+    let (code, version, state) = (from_code(texts.code), texts.version, &texts.state);
     if texts.code.is_terminal() {
         if pending > 0 {
             command::reject_waiting(batch, n, texts.code)?;
         }
-        batch.run(
-            "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
-                    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1",
-            (n, code, last, texts.version, &texts.state, texts.since),
-        )?;
-    } else if texts.drop_claim {
-        batch.run(
-            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-                    state = ?7, data_version = ?8, lost_by = NULL, owner = NULL WHERE n = ?1",
-            (
-                n,
-                code,
-                texts.due,
-                last,
-                pending,
-                texts.version,
-                &texts.state,
-                texts.data_version,
-            ),
-        )?;
+        batch.run(ENDS, (n, code, last, version, state, texts.since))?;
     } else {
-        batch.run(
-            "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-                    state = ?7, data_version = ?8, lost_by = NULL WHERE n = ?1",
-            (
-                n,
-                code,
-                texts.due,
-                last,
-                pending,
-                texts.version,
-                &texts.state,
-                texts.data_version,
-            ),
-        )?;
+        let sql = if texts.drop_claim { RELEASES } else { KEEPS };
+        let (due, data) = (texts.due, texts.data_version);
+        batch.run(sql, (n, code, due, last, pending, version, state, data))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a runner asks of the store, handed to where it is done.
+//! [`Coordinator`]: each method hands its work to the writer or to a reader.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::store::{
     NodeSpec, NodeStatus, Registry,
 };
 
-/// How many steps of pruning one call does at the most.
+/// The most steps of pruning in one call.
 const PRUNE_STEPS: u32 = 20;
 
 #[async_trait]
@@ -134,7 +134,7 @@ impl Coordinator for SqliteStore {
 }
 
 impl Inner {
-    /// One step: how many tasks and how many changes went.
+    /// Prunes one step. Returns the number of tasks and the number of changes that it deleted.
     async fn prune(&self, retention: Duration) -> Result<(u64, u64), Error> {
         let Some(before) = self.prune_clock.before(retention) else {
             return Ok((0, 0));

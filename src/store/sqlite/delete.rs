@@ -1,4 +1,4 @@
-//! Deleting tasks.
+//! Deletes tasks.
 
 use windlass_statemachine::TaskId;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::Error;
 
-/// Deletes a task with all that belongs to it but its history, which is pruned by age.
+/// Deletes a task with everything that belongs to it except its history, which is pruned by age.
 pub(super) fn remove(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> Sql<()> {
     let seq = batch.change(n, last, Log::deleted())?;
     forget(batch, n, id, seq)

@@ -1,22 +1,21 @@
-//! The examination of a file.
+//! [`Doctor`]: the examination of a file.
 
 use std::path::Path;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
 use super::{
     SqliteStore,
-    batch::{Batch, Sql},
+    batch::Sql,
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    file, lease,
+    file,
     modes::{not_writable, permissions},
-    process,
-    rows::{self, RECORD, RECORD_TABLES},
-    schema,
+    process, schema,
     space::free,
+    strays::{self, Repaired},
 };
 use crate::store::{
     Doctor, Error,
@@ -33,12 +32,12 @@ impl Doctor for SqliteStore {
         let inner = &self.0;
         let (clock, full) = (inner.lease_clock.clone(), how.full);
         let writes = !inner.writer.refuses();
-        // Before anything is written: with the next write, leases that are over end.
+        // Before anything is written: the next write ends expired leases.
         let read = inner.readers.run("examine the store", move |conn| {
             let mut findings = first(conn, &clock, full)?;
-            // Only a program that writes turns the log on.
+            // Only a program that writes turns the write-ahead log on.
             findings.retain(|finding| writes || finding.check != "journal");
-            Ok((findings, stray(conn)?))
+            Ok((findings, strays::find(conn)?))
         });
         let (mut findings, strays) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
@@ -59,7 +58,7 @@ impl Doctor for SqliteStore {
                 });
             match writes.measure(write).await {
                 Ok(()) => {}
-                // The other checks say why: they only read.
+                // The other checks, which only read, show the cause.
                 Err(error) if error.is_retryable() => {
                     findings.push(not_written(&error));
                     break;
@@ -70,8 +69,8 @@ impl Doctor for SqliteStore {
         findings.insert(0, Latency::finding(reads, writes));
         let mut repaired = Repaired::default();
         if how.repair {
-            let mend = inner.writer.run("mend the store", 1, mend);
-            repaired = mend.await?;
+            let repair = inner.writer.run("repair the store", 1, strays::repair);
+            repaired = repair.await?;
         }
         findings.extend(strays.findings(&repaired));
         findings.push(log(&inner.path, self, how.repair).await?);
@@ -82,10 +81,10 @@ impl Doctor for SqliteStore {
     }
 }
 
-/// The store takes no writes at present.
+/// Returns the finding of a store that takes no writes.
 fn not_written(error: &Error) -> Finding {
-    let advice = "no task makes progress until it does: look at the finding `space`, and for a program \
-                  that keeps the file locked";
+    let advice = "no task makes progress until writes succeed: look at the finding `space`, and for a \
+                  program that keeps the file locked";
     Finding::new("writes", Verdict::Error, error.to_string(), advice)
 }
 
@@ -93,7 +92,7 @@ fn version(conn: &Connection) -> Sql<i64> {
     conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// The file itself, the clock, the nodes.
+/// Examines the file, the clock and the nodes.
 fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![Finding::ok(
         "version",
@@ -147,7 +146,7 @@ fn journal(mode: &str) -> Finding {
     Finding::new("journal", Verdict::Error, format!("mode {mode}"), advice)
 }
 
-/// Whether what was written is in the future of this clock.
+/// Examines whether the newest changes are in the future of this clock.
 fn clocks(conn: &Connection) -> Result<Finding, Stop> {
     let newest: Option<i64> = conn.query_row(
         "SELECT max(at) FROM (SELECT at FROM changes WHERE seq > (SELECT max(seq) FROM changes) - 100
@@ -185,151 +184,10 @@ fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
     if stale.count == 0 {
         return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
     }
-    // They end with the next write, which this examination makes.
-    let what = (Verdict::Warning, "nodes that were gone without leaving");
+    // The next write, which this examination makes, ends their leases.
+    let what = (Verdict::Warning, "nodes that ended without leaving");
     let advice = "their tasks are free from now on; look why they died";
     Ok(Finding::none_of("nodes", what, &stale, 0, advice))
-}
-
-/// What should not be there.
-struct Stray {
-    quarantined: Strays,
-    records: Strays,
-    commands: Strays,
-    claims: Strays,
-    pending: Strays,
-}
-
-/// How many of it were mended.
-#[derive(Default)]
-struct Repaired {
-    commands: u64,
-    claims: u64,
-    pending: u64,
-}
-
-const OF_NOBODY: &str = "SELECT id FROM commands WHERE n NOT IN (SELECT n FROM tasks)";
-const BY_NOBODY: &str = "SELECT coalesce(t.id, s.n) FROM states s LEFT JOIN tasks t ON t.n = s.n
-     WHERE s.owner IS NOT NULL AND NOT EXISTS
-         (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)";
-const MISCOUNTED: &str = "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n
-     WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.pending <>
-         (SELECT count(*) FROM commands c WHERE c.n = s.n AND c.outcome IS NULL)";
-
-fn stray(conn: &Connection) -> Result<Stray, Stop> {
-    let named = |sql: &str| -> Sql<Strays> {
-        let mut found = conn.prepare(sql)?;
-        let names = found.query_map((), |row| name(row, 0))?;
-        names.collect()
-    };
-    Ok(Stray {
-        quarantined: unreadable(conn)?,
-        records: named(
-            "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
-             UNION ALL SELECT id FROM tasks WHERE n NOT IN (SELECT n FROM states)",
-        )?,
-        commands: named(OF_NOBODY)?,
-        claims: named(BY_NOBODY)?,
-        pending: named(MISCOUNTED)?,
-    })
-}
-
-/// The text in a column, or a description of another value there.
-fn name(row: &Row<'_>, column: usize) -> Sql<String> {
-    let name: rusqlite::types::Value = row.get(column)?;
-    Ok(match name {
-        rusqlite::types::Value::Text(text) => text,
-        other => format!("{other:?}"),
-    })
-}
-
-/// The tasks whose record this program cannot read. SQLite preselects them: it also rejects JSON that
-/// is nested deeper than about 1,000, which this program reads.
-fn unreadable(conn: &Connection) -> Sql<Strays> {
-    let mut suspects = conn.prepare(&format!(
-        "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL
-             OR NOT json_valid(s.state) OR NOT json_valid(t.props)"
-    ))?;
-    let names = suspects.query_map((), |row| match rows::record(row) {
-        Ok(Some(record)) if record.state.is_ok() => Ok(None),
-        _ => name(row, 1).map(Some),
-    })?;
-    names.filter_map(Result::transpose).collect()
-}
-
-impl Stray {
-    fn findings(&self, repaired: &Repaired) -> Vec<Finding> {
-        let error = |what| (Verdict::Error, what);
-        let repair = "windlass doctor --repair mends it";
-        vec![
-            Finding::none_of(
-                "quarantined",
-                (Verdict::Warning, "records that cannot be read"),
-                &self.quarantined,
-                0,
-                "windlass list --quarantined tells why; windlass retry reads them again",
-            ),
-            Finding::none_of(
-                "records",
-                error("states without task, or tasks without state"),
-                &self.records,
-                0,
-                "somebody has changed the file by hand: restore a backup, or delete those rows",
-            ),
-            Finding::none_of(
-                "commands",
-                error("commands for tasks that do not exist"),
-                &self.commands,
-                repaired.commands,
-                repair,
-            ),
-            Finding::none_of(
-                "queues",
-                error("tasks with another number of commands than is noted"),
-                &self.pending,
-                repaired.pending,
-                repair,
-            ),
-            Finding::none_of(
-                "claims",
-                error("tasks that are claimed by nodes that do not exist"),
-                &self.claims,
-                repaired.claims,
-                repair,
-            ),
-        ]
-    }
-}
-
-fn mend(batch: &mut Batch<'_>) -> Sql<Repaired> {
-    let commands = batch.run(
-        "DELETE FROM commands WHERE n NOT IN (SELECT n FROM tasks)",
-        (),
-    )?;
-    let pending = batch.run(
-        "UPDATE states SET pending =
-             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)
-         WHERE ended_at IS NULL AND quarantine IS NULL AND pending <>
-             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)",
-        (),
-    )?;
-    let leases: Vec<(i64, String)> = batch.all(
-        "SELECT DISTINCT s.owner, coalesce((SELECT node FROM leases l WHERE l.id = s.owner), '')
-         FROM states s WHERE s.owner IS NOT NULL AND NOT EXISTS
-             (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
-        (),
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    let mut claims = 0;
-    for (lease, node) in leases {
-        let node = if node.is_empty() { "unknown" } else { &node };
-        claims += lease::end_claims(batch, lease, Some(node))?;
-    }
-    Ok(Repaired {
-        commands: commands as u64,
-        claims: claims as u64,
-        pending: pending as u64,
-    })
 }
 
 fn mib(bytes: u64) -> String {
@@ -337,10 +195,10 @@ fn mib(bytes: u64) -> String {
 }
 
 fn bytes_of(path: &Path, ending: &str) -> u64 {
-    std::fs::metadata(file::beside(path, ending)).map_or(0, |file| file.len())
+    file::length(&file::beside(path, ending))
 }
 
-/// The log of the file, which is written back on request.
+/// Examines the log of the file, and writes it back on request.
 async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, Error> {
     let before = bytes_of(path, "-wal");
     if repair {
@@ -352,7 +210,7 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
             conn.pragma_update(None, "query_only", true)?;
             Ok(done?)
         });
-        // Others may be reading: then it stays, and is not wrong for that.
+        // While others read, the log stays; that is no fault.
         let _ = checkpoint.await;
     }
     let bytes = bytes_of(path, "-wal");
@@ -362,7 +220,7 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
         return Ok(finding);
     }
     let advice = "a program keeps a transaction open, so that the log cannot be written back: look \
-                  for a backup or a shell; windlass doctor --repair tries it";
+                  for a backup or a shell; windlass doctor --repair tries to write it back";
     Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
 }
 
@@ -376,9 +234,9 @@ fn space(path: &Path) -> Finding {
     judge_space(size, free, found)
 }
 
-/// A disk that is nearly full stops every write; a file needs its own size again to be cleaned up.
+/// Judges the free space. A full disk stops every write, and cleaning a file up takes its size again.
 fn judge_space(size: u64, free: u64, found: String) -> Finding {
-    let advice = "free space on that disk, or purge what has ended: windlass purge --older-than 1d";
+    let advice = "free space on that disk, or purge ended tasks: windlass purge --older-than 1d";
     let verdict = match free {
         free if free < 32 << 20 => Verdict::Error,
         free if free < size.max(256 << 20) => Verdict::Warning,
@@ -392,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_is_nearly_full_is_told() {
+    fn a_nearly_full_disk_is_reported() {
         let judge = |size, free| judge_space(size, free, String::new()).verdict;
         assert_eq!(judge(1 << 20, 1 << 30), Verdict::Ok);
         assert_eq!(judge(1 << 20, 200 << 20), Verdict::Warning);
@@ -402,7 +260,7 @@ mod tests {
 
     /// A file cannot be put into this mode while a store has it open.
     #[test]
-    fn any_other_journal_is_told() {
+    fn another_journal_mode_is_reported() {
         assert_eq!(journal("wal").verdict, Verdict::Ok);
         let finding = journal("delete");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to us, in words that say what to do.
+//! Maps SQLite's errors to errors that say what to do.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use rusqlite::{Error as Sql, ErrorCode};
 use super::space;
 use crate::{MachineFault, store::Error};
 
-/// How one item of a job ends early: the database failed (which ends the whole transaction), or
-/// the item gets an answer other than success (which concerns nobody else).
+/// Why one item of a job stops: the database failed, which ends the whole transaction, or the item is
+/// refused, which affects no other item.
 #[derive(Debug)]
 pub(super) enum Stop {
     Sql(Sql),
@@ -33,7 +33,7 @@ impl From<windlass_statemachine::Invalid> for Stop {
     }
 }
 
-/// Makes an item's own error a part of the answer; a failure of the database goes on upwards.
+/// Returns an item's own error as its answer, and a failure of the database as an error.
 pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -72,7 +72,7 @@ fn code(error: &Sql) -> Option<ErrorCode> {
     }
 }
 
-/// Whether somebody else holds the lock.
+/// Returns whether another connection holds the lock.
 pub(super) fn is_busy(error: &Sql) -> bool {
     matches!(
         code(error),
@@ -80,12 +80,12 @@ pub(super) fn is_busy(error: &Sql) -> bool {
     )
 }
 
-/// The error of an operation on a store that is open.
+/// Returns the error of an operation on an open store.
 pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Error {
     of_operation(path, operation, error, || space::fault_of(path)).because(Failure::from(error))
 }
 
-/// The machine lacks something that the operation needs.
+/// Returns the error of an operation that needs something which the machine lacks.
 pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault) -> Error {
     let (what, advice) = (fault.what(), fault.advice());
     let file = path.display();
@@ -95,7 +95,7 @@ pub(super) fn lacking(path: &Path, operation: &'static str, fault: MachineFault)
     )
 }
 
-/// As [`running`]; `fault` finds out what the machine lacks.
+/// As [`running`]; `fault` returns what the machine lacks.
 fn of_operation(
     path: &Path,
     operation: &'static str,
@@ -107,8 +107,8 @@ fn of_operation(
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::unavailable(
             operation,
             format!(
-                "another program has held '{file}' locked for too long; nothing was written. It is \
-                 tried again; look for a program (a backup, a shell) that keeps a transaction open"
+                "another program has held '{file}' locked for too long; nothing was written; look for a \
+                 program (a backup, a shell) that keeps a transaction open"
             ),
         ),
         Some(ErrorCode::DiskFull) => match fault() {
@@ -122,7 +122,7 @@ fn of_operation(
             ),
         },
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
-            // Whether the last write is in the file is not known.
+            // The last write may be in the file or not.
             let advice = match fault() {
                 Some(fault) => fault.to_string(),
                 None => format!("{error}; look at the disk, and at the log of the kernel (dmesg)"),
@@ -138,7 +138,7 @@ fn of_operation(
     }
 }
 
-/// The error of opening a store.
+/// Returns the error of opening a store.
 pub(super) fn opening(path: &Path, error: &Sql) -> Error {
     let file = path.display();
     match code(error) {
@@ -156,7 +156,7 @@ pub(super) fn opening(path: &Path, error: &Sql) -> Error {
     }
 }
 
-/// The file, or its folder, cannot be written.
+/// Returns the error of a file that cannot be written, or whose folder cannot.
 pub(super) fn read_only(path: &Path) -> Error {
     Error::Unusable(format!(
         "'{}' is read-only for this user; make the file and its folder writable (SQLite keeps two \
@@ -165,7 +165,7 @@ pub(super) fn read_only(path: &Path) -> Error {
     ))
 }
 
-/// The log holds changes and cannot be read without its index, which would have to be made.
+/// Returns the error of a log that holds changes and whose index is missing.
 pub(super) fn log_not_read(path: &Path) -> Error {
     let file = path.display();
     Error::Unusable(format!(
@@ -175,7 +175,7 @@ pub(super) fn log_not_read(path: &Path) -> Error {
     ))
 }
 
-/// A connection does not make commits durable as it was set to.
+/// Returns the error of a connection that does not make commits as durable as it was set to.
 pub(super) fn not_durable(path: &Path, pragma: &str, found: &str, wanted: &str) -> Error {
     Error::Unusable(format!(
         "could not open '{}': SQLite reports that {pragma} is {found}, not {wanted}, so a power \

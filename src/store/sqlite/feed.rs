@@ -25,7 +25,8 @@ impl Feed {
         self.changes.is_closed()
     }
 
-    /// Ends with an error. A reader whose queue is full gets it from its next call to the store.
+    /// Ends the feed with an error. A reader whose queue is full gets the error from its next call to
+    /// the store.
     pub(super) fn fail(self, error: &Error) {
         let _ = self.changes.try_send(Err(error.clone()));
     }

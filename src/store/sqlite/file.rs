@@ -1,9 +1,9 @@
-//! The database file on the disk: by which name it is opened, and whether it is safe to open.
+//! The database file: the name by which it is opened, and whether it is safe to open.
 //!
 //! SQLite finds the log (`PATH-wal`) and the index of the log (`PATH-shm`) by the name of the file.
-//! A file that is opened by two names has two logs, and each process overwrites what the other has
-//! acknowledged. A log whose file is missing is deleted by SQLite. SQLite also deletes or overwrites a
-//! database whose name is that of another database's log.
+//! A file that is opened by two names has two logs, and each process overwrites the acknowledged writes
+//! of the other. SQLite deletes a log whose file is missing. It also deletes or overwrites a database
+//! whose name is that of another database's log.
 
 use std::{
     ffi::OsStr,
@@ -19,7 +19,7 @@ use crate::{MachineFault, store::Error};
 /// The endings of the files that SQLite keeps beside a database.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How the file of a database begins. No log begins with it.
+/// The first bytes of a database file. No log begins with them.
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
 /// How many symbolic links a path follows, as in Linux.
@@ -29,8 +29,8 @@ const MAX_LINKS: usize = 40;
 /// an empty file if there is none, which only its owner can read and write. SQLite gives its other
 /// files the same mode.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
-    // Closing a file ends all locks that the process holds on it. So no other call goes on to open
-    // a file before the call that creates it has closed it.
+    // Closing a file ends all locks that the process holds on it. So no other call opens a file before
+    // the call that creates the file has closed it.
     static PREPARING: Mutex<()> = Mutex::new(());
     let _one = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
     let real = resolve(path)?;
@@ -80,7 +80,7 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Refuses what is no regular file, and one with several names.
+/// Refuses a file that is not regular, or that has several names.
 fn is_safe(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
     if !found.is_file() {
         return Err(not_opened(
@@ -102,7 +102,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, Error> {
     Ok(look(&real)?.is_some())
 }
 
-/// The path of a file that belongs to a database: `PATH-wal` for `-wal`.
+/// Returns the path of a file that belongs to a database: `PATH-wal` for `-wal`.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -113,13 +113,13 @@ fn not_opened(path: &Path, reason: impl std::fmt::Display) -> Error {
     Error::Unusable(format!("could not open '{}': {reason}", path.display()))
 }
 
-/// Makes the path absolute and follows its symbolic links, also one to a file that does not exist.
+/// Makes the path absolute and follows its symbolic links, even to a file that does not exist.
 fn resolve(path: &Path) -> Result<PathBuf, Error> {
     let unusable = |text| Err(Error::Unusable(text));
     // Names that are special to SQLite (":memory:", "file:…") are names of files here.
     let path: PathBuf = match std::path::absolute(path) {
         Ok(path) => path,
-        Err(error) => return unusable(format!("'{}' is no path: {error}", path.display())),
+        Err(error) => return unusable(format!("'{}' is not a path: {error}", path.display())),
     };
     let file = path.display();
     if path.is_dir() {
@@ -133,7 +133,7 @@ fn resolve(path: &Path) -> Result<PathBuf, Error> {
         && !folder.is_dir()
     {
         return unusable(format!(
-            "'{file}' cannot be made: there is no folder '{}'; make it first",
+            "could not create '{file}': there is no folder '{}'; create it first",
             folder.display()
         ));
     }
@@ -161,11 +161,11 @@ fn is_no_log(path: &Path) -> Result<(), Error> {
     ))
 }
 
-/// Refuses to open `path` where another database lies in the place of a log: SQLite would delete or
+/// Refuses to open `path` when another database has the name of its log: SQLite would delete or
 /// overwrite that database.
 ///
-/// Leaves `PATH-shm` alone: closing it would end the locks that this process holds on it for another
-/// open store of the same file. SQLite locks neither of the two others.
+/// Does not open `PATH-shm`: closing it would end the locks that another open store of this process
+/// holds on it. SQLite does not lock the two other files.
 fn has_no_database_as_log(path: &Path) -> Result<(), Error> {
     for log in ["-wal", "-journal"].map(|ending| beside(path, ending)) {
         let unreadable = |error: io::Error| {
@@ -222,10 +222,10 @@ pub(super) fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// Looks at the file, and refuses one whose log is there without it: SQLite deletes such a log.
+/// Reads the metadata of the file. Refuses a missing file that has a log: SQLite deletes such a log.
 ///
-/// The logs are looked at first. A process that creates a store makes the file before the logs, and
-/// never removes the file.
+/// Reads the logs first. A process that creates a store makes the file before the logs, and never
+/// removes the file.
 fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
     has_no_database_as_log(path)?;
     let (wal, journal) = (beside(path, "-wal"), beside(path, "-journal"));
@@ -241,7 +241,7 @@ fn look(path: &Path) -> Result<Option<fs::Metadata>, Error> {
     let (what, log) = match &found {
         None if in_wal > 0 => ("missing", &wal),
         None if in_journal > 0 => ("missing", &journal),
-        // A new file has a page before it has a log.
+        // A new file gets its first page before it gets a log.
         Some(file) if file.is_file() && file.len() == 0 && in_wal > 0 => ("empty", &wal),
         _ => return Ok(found),
     };
@@ -275,7 +275,7 @@ fn has_one_name(path: &Path, found: &fs::Metadata) -> Result<(), Error> {
         ));
     }
     let mounted = match fs::read("/proc/self/mountinfo") {
-        // The device alone says nothing here: on an overlay, files have other devices than folders.
+        // Devices cannot be compared: on an overlay, files have other devices than folders.
         Ok(mounts) => is_mount_point(&mounts, path),
         Err(_) => path
             .parent()
@@ -298,7 +298,7 @@ fn has_one_name(_path: &Path, _found: &fs::Metadata) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether `/proc/self/mountinfo` names this path as a mount point.
+/// Returns whether `/proc/self/mountinfo` names this path as a mount point.
 #[cfg(unix)]
 fn is_mount_point(mounts: &[u8], path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_stays() {
+    fn other_text_stays() {
         assert_eq!(unescaped(b"a\\9z\\04"), b"a\\9z\\04");
         assert_eq!(unescaped(b"\\134040"), b"\\040");
     }

@@ -1,4 +1,4 @@
-//! The history of one task.
+//! Reads the history of one task.
 
 use rusqlite::Connection;
 use windlass_statemachine::TaskId;
@@ -6,14 +6,14 @@ use windlass_statemachine::TaskId;
 use super::{batch::first, errors::Stop, log, query::row_of};
 use crate::store::Change;
 
-/// The newest `limit` changes of a task, oldest first: along their chain.
+/// Returns the newest `limit` changes of a task, oldest first. Follows their chain.
 pub(super) fn history(conn: &Connection, id: &TaskId, limit: u32) -> Result<Vec<Change>, Stop> {
     let n = row_of(conn, id)?;
     let mut newest = conn.prepare_cached("SELECT last FROM states WHERE n = ?1")?;
     let mut next: i64 = first(&mut newest, [n], |row| row.get(0))?.unwrap_or(0);
     let mut history = Vec::new();
     while next != 0 && history.len() < limit as usize {
-        // Where the chain ends, the history before was pruned.
+        // The history before this change was pruned.
         let Some((prev, change)) = log::one(conn, next)? else {
             break;
         };

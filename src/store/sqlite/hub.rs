@@ -1,9 +1,9 @@
-//! [`Hub`]: the one thread of an open store that watches the log of changes, for the nodes and the
+//! [`Hub`]: the one thread of an open store that follows the log of changes, for the nodes and the
 //! clients of this process.
 //!
-//! It sleeps until the writer of this process has committed, or for a few milliseconds, and then
-//! asks SQLite whether any process has (`data_version`, about two microseconds). While nobody
-//! watches it sleeps for good.
+//! The thread sleeps until the writer of this process has committed, or for a few milliseconds. Then it
+//! asks SQLite whether any process has committed (`data_version`, about two microseconds). Without
+//! a watch or a feed it sleeps until one is added.
 
 use std::{
     sync::{
@@ -23,14 +23,15 @@ use super::{
 };
 use crate::store::Error;
 
-/// How often other processes' commits are looked for.
+/// How often the thread looks for commits of other processes.
 const POLL: Duration = Duration::from_millis(5);
-/// How soon a reader whose queue was full is looked at again, at first and at last.
+/// How long the thread waits for a reader whose queue is full: this long at first, and longer after
+/// each turn, up to `FULL_FOR_LONG` times as long.
 const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
-/// How often it is checked that the files are still there.
+/// How often the thread checks that the files are still there.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// How long to wait after a failure of the store.
+/// How long the thread waits after a failure of the store.
 const FAILED: Duration = Duration::from_millis(200);
 
 pub(super) enum Message {
@@ -40,14 +41,14 @@ pub(super) enum Message {
     Stop,
 }
 
-/// The handle of the watching thread; the thread ends with it.
+/// The handle of the thread. Dropping it ends the thread.
 pub(super) struct Hub {
     messages: mpsc::Sender<Message>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Wakes the thread after a commit of this process, if it watches and is not awake already.
+/// Wakes the thread after a commit of this process, unless it is awake or follows nothing.
 struct Bell {
     watching: AtomicBool,
     rung: AtomicBool,
@@ -83,7 +84,7 @@ impl Hub {
         })
     }
 
-    /// What the writer calls after each commit.
+    /// Returns the function that the writer calls after each commit.
     pub(super) fn ringer(&self) -> Box<dyn Fn() + Send> {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
         Box::new(move || {
@@ -111,14 +112,14 @@ impl Drop for Hub {
 
 struct Thread {
     files: Arc<OpenFiles>,
-    /// When it was last checked that they are still there.
+    /// When the files were last checked.
     checked: Option<Instant>,
     settings: open::Settings,
     conn: Option<Connection>,
     bell: Arc<Bell>,
     /// The `data_version` up to which every reader has received everything.
     seen: Option<i64>,
-    /// How often in a row somebody's queue was full.
+    /// The number of turns in a row in which a reader's queue was full.
     full: u32,
     views: Views,
     watches: Vec<Watch>,
@@ -149,7 +150,7 @@ impl Thread {
             wait = match self.turn() {
                 Ok(wait) => wait,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read what has changed; will try again");
+                    tracing::warn!(%error, "could not read the log of changes; retries");
                     self.conn = None;
                     self.seen = None;
                     Some(FAILED)
@@ -160,8 +161,7 @@ impl Thread {
         }
     }
 
-    /// Whether the files are gone. Then there is nothing more to follow: every watch ends, and every
-    /// feed ends with the reason.
+    /// Returns whether the files are gone. If so, ends every watch, and every feed with the reason.
     fn is_gone(&mut self) -> bool {
         if self.checked.is_some_and(|at| at.elapsed() < CHECK_EVERY) {
             return false;
@@ -177,12 +177,13 @@ impl Thread {
         true
     }
 
-    /// Tells everybody what is new; answers how long to sleep then.
+    /// Delivers new changes to every watch and feed. Returns how long to sleep; `None` until a
+    /// message comes.
     fn turn(&mut self) -> Sql<Option<Duration>> {
         self.watches.retain(|watch| !watch.is_closed());
         self.feeds.retain(|feed| !feed.is_closed());
         if self.watches.is_empty() && self.feeds.is_empty() {
-            // The next to watch begins with a connection and a cache of its own.
+            // The next watch begins with a new connection and a new cache.
             self.conn = None;
             self.seen = None;
             self.views = Views::default();
@@ -197,7 +198,7 @@ impl Thread {
                 Ok(conn) => conn,
                 Err(Stop::Sql(error)) => return Err(error),
                 Err(Stop::Refused(error)) => {
-                    tracing::warn!(%error, "cannot read what has changed; will try again");
+                    tracing::warn!(%error, "could not read the log of changes; retries");
                     return Ok(Some(FAILED));
                 }
             },
@@ -207,30 +208,19 @@ impl Thread {
         if self.seen == Some(version) {
             return Ok(Some(POLL));
         }
-        let mut furthest = Progress::Done;
-        let mut failed = None;
+        let (mut furthest, mut failed) = (Progress::Done, None);
+        let mut stays = |advanced: Sql<Progress>| {
+            let progress = advanced.unwrap_or_else(|error| {
+                failed = Some(error);
+                Progress::Done
+            });
+            furthest = furthest.max(progress);
+            progress != Progress::Ended
+        };
         let views = &mut self.views;
         self.watches
-            .retain_mut(|watch| match watch.advance(conn, views) {
-                Ok(progress) => {
-                    furthest = furthest.max(progress);
-                    progress != Progress::Ended
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    true
-                }
-            });
-        self.feeds.retain_mut(|feed| match feed.advance(conn) {
-            Ok(progress) => {
-                furthest = furthest.max(progress);
-                progress != Progress::Ended
-            }
-            Err(error) => {
-                failed = Some(error);
-                true
-            }
-        });
+            .retain_mut(|watch| stays(watch.advance(conn, views)));
+        self.feeds.retain_mut(|feed| stays(feed.advance(conn)));
         if let Some(error) = failed {
             return Err(error);
         }

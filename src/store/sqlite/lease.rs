@@ -1,4 +1,4 @@
-//! Leases: joining, renewing, leaving, and the reaping of those that have ended.
+//! Leases: join, renew, leave, and the reaping of ended leases.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const ENDED: &str = "SELECT id, node FROM leases
 const OF_PROCESSES: &str = "SELECT id, node, process FROM leases
      WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
 
-/// Whether there is a lease to [`reap`].
+/// Returns whether there is a lease to [`reap`].
 pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     let mut ended = conn.prepare_cached(ENDED)?;
     if ended.exists((clock.boot(), clock.now()))? {
@@ -35,8 +35,8 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     Ok(false)
 }
 
-/// Ends the leases whose time is over, and now and then those of processes that have ended. Every
-/// transaction begins with it, so that no write can follow the end of its lease.
+/// Ends expired leases, and every 400 ms those of processes that have ended. Every transaction begins
+/// with this, so that no write follows the end of its lease.
 pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     let boot = batch.clock.boot();
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
@@ -56,7 +56,8 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     Ok(())
 }
 
-/// Ends a lease: its claims are lost by `lost_by`, or given back. Answers how many there were.
+/// Ends a lease. Its claims are lost by the node `lost_by`, or released without one. Returns the number
+/// of claims.
 fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = end_claims(batch, lease, lost_by)?;
     batch.run(
@@ -70,7 +71,7 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     Ok(claims)
 }
 
-/// Ends the claims of a lease.
+/// Ends the claims of a lease, as [`end`] does, and returns their number.
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
         "SELECT n, last, fence FROM states WHERE owner = ?1 ORDER BY n",
@@ -91,7 +92,7 @@ pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str
     Ok(claims.len())
 }
 
-/// Whether the lease lives. Within a transaction, ended ones have been reaped.
+/// Returns whether the lease lives. A transaction has reaped ended leases before.
 pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
     let mut lives =
         conn.prepare_cached("SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL")?;
@@ -110,7 +111,7 @@ pub(super) fn join(
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
         return Err(Stop::Refused(Error::node_exists(&node.name)));
     }
-    // So that the end of the longest lease is still a number that SQLite can hold.
+    // The end of the longest lease must be a number that SQLite can hold.
     let ms = i64::try_from(ttl.as_millis())
         .unwrap_or(i64::MAX)
         .min(1 << 61);

@@ -1,4 +1,4 @@
-//! Reading the log of changes: as history, as the clients' feed, and as what watches resume from.
+//! Reads the log of changes: for histories, for the feeds of clients, and for watches.
 
 use rusqlite::{Connection, Row};
 use windlass_statemachine::StateKind;
@@ -15,7 +15,7 @@ const COLUMNS: &str = "SELECT c.seq, c.at, c.what, c.detail, c.fence, c.command,
      FROM changes c LEFT JOIN tasks t ON t.n = c.n LEFT JOIN gone g ON g.n = c.n
      LEFT JOIN leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
 
-/// A change as clients see it; `None` for what is not theirs to see.
+/// Returns a change of a task; `None` for other rows.
 fn change(row: &Row<'_>) -> Sql<Option<Change>> {
     let log = Log {
         what: row.get(2)?,
@@ -34,24 +34,23 @@ fn change(row: &Row<'_>) -> Sql<Option<Change>> {
     }))
 }
 
-/// One change, and the number of its task's change before.
+/// Returns one change, and the number of its task's change before it.
 pub(super) fn one(conn: &Connection, seq: i64) -> Sql<Option<(i64, Option<Change>)>> {
     let mut one = conn.prepare_cached(&format!("{COLUMNS} WHERE c.seq = ?1"))?;
     first(&mut one, [seq], |row| Ok((row.get(8)?, change(row)?)))
 }
 
-/// What follows in the log.
+/// The next part of the log.
 pub(super) struct Next<T> {
-    /// The log was pruned past where this begins: something may have been missed.
+    /// Changes before this part were pruned unread.
     pub(super) gap: bool,
-    /// The last change that was looked at.
+    /// The last change that was read.
     pub(super) upto: i64,
     pub(super) rows: Vec<T>,
 }
 
-/// Reads up to `limit` rows after `after`, by `read`, which gets the row and answers its number
-/// and what is to be kept of it. The log has no gaps, so a first number that is not the next one
-/// tells that it was pruned.
+/// Reads up to `limit` rows after `after` with `read`. The log has no gaps: if the first number is not
+/// the next one, changes were pruned.
 fn next<T>(
     conn: &Connection,
     sql: &str,
@@ -75,7 +74,7 @@ fn next<T>(
     Ok(next)
 }
 
-/// The changes after `after`, for clients.
+/// Returns the changes after `after`, for clients.
 pub(super) fn after(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Change>> {
     let sql = format!("{COLUMNS} WHERE c.seq > ?1 ORDER BY c.seq LIMIT ?2");
     next(conn, &sql, after, limit, change)
@@ -90,13 +89,13 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// For a move: whether the task has ended with it.
+    /// Returns whether a move has ended the task.
     pub(super) fn ends(&self) -> bool {
         to_code(self.detail & 15).is_some_and(StateKind::is_terminal)
     }
 }
 
-/// The changes after `after`, for watches.
+/// Returns the changes after `after`, for watches.
 pub(super) fn touched(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Touched>> {
     let sql = "SELECT seq, n, what, detail FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     next(conn, sql, after, limit, |row| {
@@ -109,7 +108,7 @@ pub(super) fn touched(conn: &Connection, after: i64, limit: usize) -> Sql<Next<T
     })
 }
 
-/// The number of the oldest change that is kept; 0 when there is none.
+/// Returns the number of the oldest kept change; 0 when there is none.
 pub(super) fn oldest(conn: &Connection) -> Sql<i64> {
     let mut oldest = conn.prepare_cached("SELECT ifnull(min(seq), 0) FROM changes")?;
     oldest.query_row((), |row| row.get(0))

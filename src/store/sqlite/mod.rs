@@ -4,30 +4,30 @@
 //!
 //! 1. [`SqliteStore::open`] opens the file (WAL), makes its tables or brings them up to date, and
 //!    starts two threads: one writes, one watches.
-//! 2. Whatever is to be written while the disk syncs the last transaction goes into the next one,
-//!    together: many transitions, one sync.
-//! 3. Each change is a row of one log. It is the history of the tasks, what the watches of all
-//!    processes resume from, and the feed of the clients. The fence of a claim is its number
-//!    plus the floor that imports raise.
+//! 2. While the disk syncs a transaction, further writes wait and go into the next one together: many
+//!    transitions, one sync.
+//! 3. Each change is a row of one log. The log is the history of the tasks and the feed of the clients,
+//!    and the watches of all processes resume from it. The fence of a claim is its number plus the
+//!    floor that imports raise.
 //!
 //! # Guarantees
 //!
-//! - What was answered with success is on the disk ([`Synchronous::Full`], the default).
-//! - A write whose transaction failed changed nothing, and is reported as
-//!   [`Error::Unavailable`]: nothing is lost when the disk is full.
-//! - Leases end by a clock that all processes of the machine share and that nobody can set. After
-//!   a restart of the machine all leases have ended.
+//! - An acknowledged write is on the disk ([`Synchronous::Full`], the default).
+//! - A write whose transaction failed changes nothing and returns [`Error::Unavailable`]: a full disk
+//!   loses nothing.
+//! - Leases end by the monotonic clock of the machine, which all processes share. After a restart of
+//!   the machine all leases have ended.
 //!
 //! # Assumptions
 //!
 //! - The file is on a local disk. Network file systems do not keep SQLite's locks.
-//! - The processes run on one machine and see the same start of it; containers that share the file
-//!   share its clock too, unless they are given a time of their own.
+//! - The processes run on one machine, since one start of it. Containers that share the file share the
+//!   clock too, unless they have a time namespace of their own.
 //!
 //! # Errors
 //!
-//! [`Error::Unusable`] when the file is not ours, is newer than this
-//! program, is damaged or cannot be written; its text says what to do.
+//! [`Error::Unusable`] when another program or a newer version wrote the file, or when the file is
+//! damaged or cannot be written. Its text says what to do.
 
 mod apply;
 mod batch;
@@ -61,6 +61,7 @@ mod rows;
 mod schema;
 mod space;
 mod state_store;
+mod strays;
 mod submit;
 mod texts;
 mod transfer;
@@ -85,12 +86,12 @@ use crate::clock::Clock;
 /// When a write counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// When the disk says that it has it. What was acknowledged survives a power failure.
+    /// When the disk reports it written. Acknowledged writes survive a power failure.
     #[default]
     Full,
-    /// When the operating system has it: several times as many small writes a second. What was
-    /// acknowledged survives a crash of the program, but the last moments before a power failure
-    /// may be gone; the file stays whole.
+    /// When the operating system has it: several times as many small writes a second. Acknowledged
+    /// writes survive a crash of the program. A power failure may lose the latest ones; the file stays
+    /// whole.
     Normal,
 }
 
@@ -101,18 +102,18 @@ pub struct Options {
     pub synchronous: Synchronous,
     /// How long to wait for another process that has the file locked: 5 s by default.
     pub busy_timeout: Duration,
-    /// What the store takes at the most.
+    /// The limits of the store.
     pub limits: Limits,
-    /// How much memory the writer may use to keep pages of the file, in MiB: 200 by default.
+    /// The page cache of the writer in MiB: 200 by default.
     pub cache_mib: u32,
-    /// How large this process may make the file; as large as it gets by default. When it is
-    /// reached, writes answer [`Error::Unavailable`] until tasks are purged.
+    /// The largest size to which this process may grow the file; `None`, the default, for no limit.
+    /// At this size, writes return [`Error::Unavailable`] until tasks are purged.
     pub max_file_bytes: Option<u64>,
-    /// The id of another process on which the leases of this process depend: `None` by default.
+    /// The id of another process that holds the leases of this process too: `None` by default.
     ///
-    /// Others take over the tasks of a process that has ended without waiting for its lease. With a
-    /// supervisor that ends what its process has started, they wait until both have ended, or the
-    /// lease has.
+    /// Other processes take over the tasks of a process that has ended, without waiting for the end of
+    /// its lease. Set this to a supervisor that stops what its process has started: then they wait
+    /// until both have ended, or the lease has.
     pub supervisor: Option<u32>,
 }
 
@@ -163,8 +164,8 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it if there is none (its folder must be there). `clock` tells the
-    /// times that are recorded and when tasks are due; leases have a clock of their own.
+    /// Opens the file, and creates it if there is none (its folder must exist). `clock` gives the
+    /// recorded times and decides when tasks are due. Leases follow the clock of the machine.
     ///
     /// # Errors
     ///
@@ -206,17 +207,16 @@ impl SqliteStore {
         .await
     }
 
-    /// Opens a file that exists to read it, also one that this user cannot write. Creates no file and
-    /// changes nothing: what ended leases have claimed stays claimed. Every write returns
-    /// [`Error::Unusable`].
+    /// Opens an existing file to read it, even one that this user cannot write. Creates no file and
+    /// changes nothing: the claims of ended leases stay. Every write returns [`Error::Unusable`].
     ///
-    /// Sees what processes write meanwhile if they have the file open. Otherwise the file must not
-    /// change: a read beside a program that begins to write returns [`Error::Unavailable`].
+    /// Sees the writes of processes that have the file open. If none has, the file must not change: a
+    /// read beside a program that begins to write returns [`Error::Unavailable`].
     ///
     /// # Errors
     ///
     /// [`Error::Unusable`] with what to do: there is no such file, an earlier version wrote it, or its
-    /// log is there without the index of the log.
+    /// log exists without the index of the log.
     pub async fn open_to_read(
         path: impl AsRef<Path>,
         clock: Arc<dyn Clock>,
@@ -246,13 +246,13 @@ impl SqliteStore {
         open::is_writable(path.as_ref())
     }
 
-    /// Returns whether there is a file at `path`, without opening or creating one. A symbolic link
-    /// to a file that does not exist is not there.
+    /// Returns whether there is a file at `path`, without opening or creating one; `false` for a
+    /// symbolic link to a missing file.
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] when the path cannot be looked at, is a folder, or when only the log of
-    /// the file is left: the file itself is then missing, and what is in the log must not be lost.
+    /// [`Error::Unusable`] when the path cannot be read or is a folder, or when the file is missing
+    /// and its log is there: the log may hold acknowledged tasks.
     pub fn exists(path: impl AsRef<Path>) -> Result<bool, Error> {
         file::exists(path.as_ref())
     }
@@ -267,7 +267,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(|e| Error::unavailable_by("open the file", e))?
 }
 
-/// A JSON text of one of our own types.
+/// Returns a value as JSON. `field` names it in the error.
 fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|e| {
         let reason = format!("cannot be written as JSON: {e}");
@@ -275,12 +275,12 @@ fn json<T: serde::Serialize>(field: &'static str, value: &T) -> Result<String, E
     })
 }
 
-/// One answer for each of `count` items, when none of them could be tried.
+/// Returns `error` for each of `count` items.
 fn all_failed<T>(count: usize, error: &Error) -> Vec<Result<T, Error>> {
     (0..count).map(|_| Err(error.clone())).collect()
 }
 
-/// What comes out of a channel, for as long as the store is held open by it.
+/// Returns the items of a channel as a stream, which keeps the store open.
 fn stream<T: Send + 'static>(
     open: Arc<Inner>,
     mut items: tokio::sync::mpsc::Receiver<T>,

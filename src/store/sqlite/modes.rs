@@ -1,4 +1,4 @@
-//! What an examination finds about the modes of the files.
+//! Findings about the modes of the files.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::file;
 use crate::store::examine::{Finding, Verdict};
 
-/// Whether other users can read the tasks.
+/// Examines whether other users can read the tasks.
 #[cfg(unix)]
 pub(super) fn permissions(path: &Path) -> Finding {
     use std::os::unix::fs::PermissionsExt;
@@ -31,7 +31,7 @@ pub(super) fn permissions(path: &Path) -> Finding {
     Finding::new("permissions", Verdict::Warning, found, advice)
 }
 
-/// What to do about a file that can only be read.
+/// Returns the finding of a file that this user can only read.
 #[cfg(unix)]
 pub(super) fn not_writable(path: &Path) -> Finding {
     let found = format!(
@@ -50,7 +50,7 @@ pub(super) fn not_writable(path: &Path) -> Finding {
     Finding::new("access", Verdict::Warning, found, "make the file writable")
 }
 
-/// The path as one word of a shell.
+/// Returns the path as one word of a shell.
 #[cfg(unix)]
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))

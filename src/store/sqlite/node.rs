@@ -1,4 +1,4 @@
-//! The nodes that live, and the commands that they are sent.
+//! Live nodes, and the commands to them.
 
 use rusqlite::Connection;
 use windlass_statemachine::NodeName;
@@ -43,7 +43,7 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
     rows.map(|node| Ok(node??)).collect()
 }
 
-/// Sends a command to a node.
+/// Sends a command to a node and returns its number.
 pub(super) fn send(
     batch: &mut Batch<'_>,
     node: &NodeName,
@@ -61,7 +61,7 @@ pub(super) fn send(
     Ok(NodeCommandId(order as u64))
 }
 
-/// Notes the answer of a node; the first one stays, for its sender may have read it already.
+/// Records the answer of a node. The first answer stays: its sender may have read it.
 pub(super) fn acknowledge(
     batch: &Batch<'_>,
     lease: &Lease,
@@ -81,7 +81,8 @@ pub(super) fn acknowledge(
     Ok(())
 }
 
-/// What a node answered to a command; `None` for a command that there is not.
+/// Returns a node's answer to a command, `None` inside while it waits; `None` outside for an unknown
+/// command.
 pub(super) fn outcome(conn: &Connection, command: NodeCommandId) -> Sql<Option<Option<String>>> {
     let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
     first(&mut outcome, [command.0 as i64], |row| row.get(0))

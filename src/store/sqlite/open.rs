@@ -1,4 +1,4 @@
-//! Opening files: what a file must be, and how connections are set up.
+//! Opens files and sets up connections.
 
 use std::{
     path::Path,
@@ -32,13 +32,13 @@ pub(super) fn writer(
     let file = path.display().to_string();
     schema::migrate(&mut conn, &file, schema::MIGRATIONS).map_err(|e| stop(&path, e))?;
     configure(&conn, options).map_err(|e| errors::opening(&path, &e))?;
-    // The writer waits in a way of its own.
+    // The writer waits for locks itself.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
     Ok((Arc::new(opening.opened(Access::Write)?), conn))
 }
 
-/// Opens the file for reading, whether or not this user can write it. Creates no file beside it.
+/// Opens the file for reading, even one that this user cannot write. Creates no file beside it.
 pub(super) fn to_read(
     path: &Path,
     options: &Options,
@@ -70,7 +70,7 @@ fn read_with(
     Ok((files, conn))
 }
 
-/// Whether this user can write the file, and what SQLite keeps beside it.
+/// Returns whether this user can write the file, its folder, and the files that SQLite keeps beside it.
 #[cfg(unix)]
 pub(super) fn is_writable(path: &Path) -> bool {
     use nix::unistd::{AccessFlags, access};
@@ -97,7 +97,7 @@ fn stop(path: &Path, stop: Stop) -> Error {
     }
 }
 
-/// What all connections of an open store have in common.
+/// The settings of every connection of an open store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) busy_timeout: Duration,
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// Opens a connection. The only place that does.
+/// Opens a connection. No other function does.
 fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     let uri;
     let (path, flags) = match access {
@@ -135,7 +135,7 @@ fn open(path: &Path, access: Access, settings: Settings) -> Sql<Connection> {
     Ok(conn)
 }
 
-/// The name by which SQLite reads a file that does not change, without any other file.
+/// Returns the URI by which SQLite reads a file that does not change, without any other file.
 fn immutable(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -149,7 +149,7 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// The number that SQLite reports for a level, and its name.
+/// Returns the number that SQLite reports for a level, and its name.
 fn level(synchronous: Synchronous) -> (i64, &'static str) {
     match synchronous {
         Synchronous::Full => (2, "FULL"),
@@ -157,8 +157,8 @@ fn level(synchronous: Synchronous) -> (i64, &'static str) {
     }
 }
 
-/// Reads back what makes a commit durable, and refuses a connection on which it is not as set. A
-/// connection that only reads counts too: it may write the log back.
+/// Reads back the settings that make a commit durable, and refuses a connection that has others. This
+/// includes connections that only read: they may write the log back.
 fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Result<(), Stop> {
     let (wanted, name) = level(synchronous);
     let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
@@ -175,14 +175,14 @@ fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Resul
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     let conn = open(path, Access::Write, Settings::of(options))?;
-    // Nothing is changed in a file that is not ours: this only reads.
+    // Only reads: the file of another program is not changed.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Stop::Refused(errors::read_only(path)));
     }
     let since = Instant::now();
     let mode = loop {
-        // Changing the mode does not wait for locks by itself.
+        // SQLite does not wait for locks when it changes the mode.
         match conn.query_row("PRAGMA journal_mode = WAL", (), |row| {
             row.get::<_, String>(0)
         }) {
@@ -203,9 +203,9 @@ fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     Ok(conn)
 }
 
-/// Statements are planned once. Otherwise SQLite plans many of them anew each time that a value is
-/// bound, in case a partial index fits that very value; here that was most of the time of a submit,
-/// a claim, and a look of a watch.
+/// Makes SQLite plan each statement once. By default it plans many of them again for each bound value,
+/// in case a partial index fits that value, which took most of the time of a submit, a claim and a turn
+/// of a watch.
 fn keep_plans(conn: &Connection) -> Sql<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map(drop)
@@ -222,11 +222,11 @@ fn configure(conn: &Connection, options: &Options) -> Sql<()> {
     Ok(())
 }
 
-/// Opens a connection that only reads, to the files that an open store has open.
+/// Opens a connection that only reads, to the files of an open store.
 pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection, Stop> {
     files.check()?;
     let conn = open(files.path(), files.access(), settings)?;
-    // Nothing of another file is read that has come in the place of this one.
+    // Another file may have taken the place of this one meanwhile.
     files.check()?;
     if files.access() == Access::Write {
         is_durable(&conn, files.path(), settings.synchronous)?;
@@ -236,7 +236,7 @@ pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection
     Ok(conn)
 }
 
-/// A number that changes when another connection, of any process, has committed.
+/// Returns a number that changes when another connection, of any process, has committed.
 pub(super) fn data_version(conn: &Connection) -> Sql<i64> {
     let mut version = conn.prepare_cached("PRAGMA data_version")?;
     version.query_row((), |row| row.get(0))
@@ -272,7 +272,8 @@ mod tests {
         }
     }
 
-    /// The four connections that read at once, the one that writes, and a source that opens no other.
+    /// Reads the settings of the four readers and the writer, and checks that no other source opens a
+    /// connection.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_connection_of_an_open_store_syncs_each_commit() {
         let folder = tempfile::tempdir().unwrap();
@@ -298,7 +299,7 @@ mod tests {
             store.0.writer.run("look", 1, writer).await.unwrap(),
             durable
         );
-        // The thread that watches has one more, by the way of `reader`.
+        // The thread of the hub opens one more with `reader`.
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite");
         let mut opened = Vec::new();
         for entry in std::fs::read_dir(sources).unwrap() {

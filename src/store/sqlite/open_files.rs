@@ -1,4 +1,4 @@
-//! [`OpenFiles`]: the files that an open store has open, and how.
+//! [`OpenFiles`]: the files of an open store, and how they are open.
 
 use std::{
     fs, io,
@@ -16,11 +16,11 @@ pub(super) enum Access {
     Write,
     /// They read, beside processes that write.
     Read,
-    /// They read a file that no process has open: without a log, and without making one.
+    /// They read a file that no process has open, without a log.
     Frozen,
 }
 
-/// Which file it is, whatever its name. The numbers are not used again while the file is open.
+/// Identifies a file, whatever its name. The numbers are not used again while the file is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -38,7 +38,7 @@ fn identity(path: &Path) -> io::Result<Option<Identity>> {
     }))
 }
 
-/// Where files have no such numbers, only a missing file is noticed.
+/// Without such numbers, only a missing file is noticed.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> io::Result<Option<Identity>> {
     fs::metadata(path).map(|_| None)
@@ -51,14 +51,14 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Notes which file is at `path`, before it is opened. The file exists.
+    /// Identifies the file at `path`, which exists, before it is opened.
     pub(super) fn at(path: Arc<Path>) -> Result<Self, Error> {
         let found = identity(&path);
         let identity = found.map_err(|e| Error::unavailable_by("open the file", e))?;
         Ok(Self { path, identity })
     }
 
-    /// Returns the files that a connection has opened, and that it keeps open.
+    /// Returns the files that a connection has opened and keeps open.
     pub(super) fn opened(self, access: Access) -> Result<OpenFiles, Error> {
         let log = |ending| {
             let path = beside(&self.path, ending);
@@ -102,8 +102,8 @@ impl OpenFiles {
         self.access
     }
 
-    /// Checks that the open files are still those that their names lead to. Once one is not, the
-    /// check fails for good. Three calls of `stat`, about a microsecond each.
+    /// Checks that the names of the open files still lead to them. Fails for good once one does not.
+    /// Calls `stat` three times, about a microsecond each.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(reason) = self.gone.get() {
             return Err(Error::StoreGone(reason.clone()));

@@ -1,30 +1,30 @@
-//! Whether the processes that hold a lease still live.
+//! Finds out whether the processes that hold a lease have ended.
 //!
-//! All nodes on a SQLite file are processes of one machine. One that was killed cannot renew its
-//! lease, and cannot write either: its tasks need not wait for the lease to end. Only certainty
-//! counts here; where the system does not show it, the lease runs out by time.
+//! All nodes on a SQLite file are processes of one machine. A killed process cannot renew its lease and
+//! cannot write, so its tasks need not wait for the end of the lease. Only a process that has certainly
+//! ended counts; without certainty, the lease expires by time.
 //!
-//! A process may have a supervisor, which ends what the process has started. Then both hold the
-//! lease: the tasks are free when both have ended.
+//! A process may have a supervisor, which stops what the process has started. Then both hold the lease:
+//! the tasks are free when both have ended.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// This process and its supervisor, as other processes of the machine can recognize them: their
-/// namespace of process ids, and for each its id there and when it was started. `None` where that
-/// is not known (not Linux).
+/// Returns this process and its supervisor, as other processes of the machine can recognize them: their
+/// namespace of process ids, and the id and start time of each. `None` where this is not known (not
+/// Linux).
 pub(super) fn holders(supervisor: Option<u32>) -> Option<String> {
     Proc::new("/proc").holders(std::process::id(), supervisor)
 }
 
-/// Whether all of these processes have certainly ended.
+/// Returns whether all of these processes have certainly ended.
 pub(super) fn has_ended(holders: &str) -> bool {
     Proc::new("/proc").has_ended(std::process::id(), holders, is_free)
 }
 
-/// Where the system tells of its processes.
+/// The folder where the system shows its processes.
 struct Proc {
     root: PathBuf,
 }
@@ -37,14 +37,14 @@ impl Proc {
     /// As [`holders`], for the process `own`.
     fn holders(&self, own: u32, supervisor: Option<u32>) -> Option<String> {
         let mut text = self.namespace(own)?;
-        // The supervisor first: versions that know of one process only look at the first.
+        // The supervisor first: earlier versions read only one process.
         for pid in supervisor.into_iter().chain([own]) {
             text.push_str(&format!(" {pid} {}", stat(&self.of(pid))?.started));
         }
         Some(text)
     }
 
-    /// As [`has_ended`], for the process `own`. `is_free` says whether no process has an id.
+    /// As [`has_ended`], for the process `own`. `is_free` returns whether no process has an id.
     fn has_ended(&self, own: u32, holders: &str, is_free: impl Fn(u32) -> bool) -> bool {
         let parts: Vec<&str> = holders.split(' ').collect();
         let Some((space, processes)) = parts.split_first() else {
@@ -60,10 +60,10 @@ impl Proc {
     fn is_over(&self, pid: &str, started: &str, is_free: impl Fn(u32) -> bool) -> bool {
         let Ok(pid) = pid.parse() else { return false };
         match stat(&self.of(pid)) {
-            // Another process that was given the number.
+            // Another process has got the id.
             Some(stat) if stat.started != started => true,
             Some(stat) => stat.dead && self.has_no_live_thread(pid),
-            // Where processes of other users are hidden, this alone says nothing.
+            // The system may hide the processes of other users.
             None => is_free(pid),
         }
     }
@@ -72,16 +72,16 @@ impl Proc {
         self.root.join(pid.to_string())
     }
 
-    /// The namespace of process ids of this process; `None` where the folder shows the processes of
-    /// another namespace. A container may keep the `/proc` of the machine: the numbers in it are
-    /// then not those that the processes of the container know each other by.
+    /// Returns the namespace of process ids of this process; `None` when the folder shows the processes
+    /// of another namespace. A container may have the `/proc` of the machine, whose ids are not those
+    /// inside the container.
     fn namespace(&self, own: u32) -> Option<String> {
         let itself = self.root.join("self");
         if fs::read_link(&itself).ok()? != Path::new(&own.to_string()) {
             return None;
         }
-        // The ids of this process, from the namespace of the folder to its own: one, if they are
-        // the same. Linux before 4.1 has no such line.
+        // The ids of this process, from the namespace of the folder to its own: one id if both are the
+        // same. Linux before 4.1 has no such line.
         let status = fs::read_to_string(itself.join("status")).ok()?;
         let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
         if ids.is_some_and(|ids| ids.split_whitespace().count() != 1) {
@@ -91,13 +91,13 @@ impl Proc {
         link.to_str().map(ToOwned::to_owned)
     }
 
-    /// Whether all threads of a process have certainly ended. The first one may end before the
-    /// others, and the process then looks like a dead one that waits for its parent.
+    /// Returns whether all threads of a process have certainly ended. When the first thread ends before
+    /// the others, the process looks like a dead one that waits for its parent.
     fn has_no_live_thread(&self, pid: u32) -> bool {
         let Ok(threads) = fs::read_dir(self.of(pid).join("task")) else {
             return false;
         };
-        // A thread that ends meanwhile is looked at again the next time.
+        // A thread that ends meanwhile is read again the next time.
         let is_dead = |thread: std::io::Result<fs::DirEntry>| {
             let thread = thread.ok().and_then(|thread| stat(&thread.path()));
             thread.is_some_and(|thread| thread.dead)
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_killed_has_ended_buried_or_not() {
+    fn a_killed_process_has_ended_before_and_after_its_parent_waits() {
         let mut child = Command::new("sleep")
             .arg("600")
             .stdout(Stdio::null())
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_leaves_the_lease_its_time() {
+    fn an_unknown_process_keeps_its_lease() {
         let space = Proc::new("/proc").namespace(std::process::id()).unwrap();
         for process in ["", "x", "pid:[1] 1 1", "pid:[1] x 1"] {
             assert!(!has_ended(process), "{process}");
@@ -239,7 +239,7 @@ mod tests {
             Proc::new(self.folder.path())
         }
 
-        /// What `self` leads to, and the ids of this process by namespace.
+        /// Sets the process that `self` leads to, and its ids by namespace.
         fn see_self_as(&self, pid: u32, ids: &str) {
             let itself = self.folder.path().join("self");
             let _ = fs::remove_file(&itself);

@@ -1,19 +1,19 @@
 //! [`Progress`]: how far a reader of the log got.
 
-/// How far a reader got.
+/// How far a reader of the log got in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Progress {
-    /// There will be nothing more for it.
+    /// The reader is gone.
     Ended,
-    /// It has received everything.
+    /// The reader has received everything.
     Done,
-    /// It has to read first what was sent to it.
+    /// The queue of the reader is full.
     Full,
-    /// There is more to tell.
+    /// There is more to deliver.
     More,
 }
 
-/// How many tasks of a list, or changes of a feed, are read at once.
+/// The number of tasks of a list, or changes of a feed, in one read.
 pub(super) const CHUNK: usize = 1000;
-/// How many batches wait for a slow reader.
+/// The number of batches that wait for a slow reader.
 pub(super) const QUEUE: usize = 8;

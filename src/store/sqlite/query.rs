@@ -1,4 +1,4 @@
-//! What operators ask for: tasks, lists, counts, commands.
+//! Reads tasks, lists, counts and commands for clients.
 
 use rusqlite::{Connection, types::Value};
 use windlass_statemachine::{CommandId, Kind, TaskId};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
 
-/// The row of a task.
+/// Returns the row number of a task.
 pub(super) fn row_of(conn: &Connection, id: &TaskId) -> Result<i64, Stop> {
     let mut row = conn.prepare_cached("SELECT n FROM tasks WHERE id = ?1")?;
     let n = first(&mut row, [id.as_str()], |row| row.get(0))?;
@@ -32,10 +32,10 @@ pub(super) fn get(conn: &Connection, id: &TaskId) -> Result<TaskRecord, Stop> {
     Ok(record.flatten().ok_or_else(|| Error::no_task(id))?)
 }
 
-/// The query of a list, and its values. What has an index, or saves the reading of a state, is asked
-/// of SQLite; the filter itself decides.
+/// Returns the query of a list, and its values. SQLite checks the conditions that have an index or save
+/// reading a state; the filter itself decides.
 fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
-    // SQLite does not see by itself that live and claimed tasks are few among those that have ended.
+    // SQLite does not know that few tasks are live or claimed, and most have ended.
     let index = match filter {
         Filter { node: Some(_), .. } => Some("states_owned"),
         Filter {
@@ -86,7 +86,7 @@ fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-/// The matching tasks.
+/// Returns the matching tasks.
 pub(super) fn list(
     conn: &Connection,
     filter: &Filter,
@@ -102,17 +102,20 @@ pub(super) fn list(
         match rows::record(row)? {
             Some(record) if filter.matches(&record) => found.push(record),
             Some(_) => {}
-            None => tracing::error!(row = row.get::<_, i64>(0)?, "a task's id cannot be read"),
+            None => tracing::error!(
+                row = row.get::<_, i64>(0)?,
+                "could not read the id of a task"
+            ),
         }
     }
     Ok(found)
 }
 
-/// The first text that is greater than every text that begins with `prefix`.
+/// Returns the first text that is greater than every text that begins with `prefix`.
 fn after_prefix(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
-        // The one gap in the numbers of characters is skipped.
+        // The range skips the one gap in the numbers of characters.
         if let Some(next) = (last..=char::MAX).nth(1) {
             chars.push(next);
             return Some(chars.into_iter().collect());
@@ -121,7 +124,7 @@ fn after_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-/// The identity that the file was given when it was made.
+/// Returns the identity of the file, which it got when it was created.
 pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
     let mut read = conn.prepare_cached("SELECT value FROM meta WHERE name = 'store_id'")?;
     Ok(read.query_row((), |row| row.get(0))?)
@@ -173,7 +176,7 @@ pub(super) fn commands(conn: &Connection, id: &TaskId) -> Result<Vec<CommandReco
     for command in statement.query_map([n], rows::command)? {
         match command? {
             Ok(command) => found.push(command),
-            Err(error) => tracing::error!(task = %id, %error, "a command is left out of the list"),
+            Err(error) => tracing::error!(task = %id, %error, "could not read a command"),
         }
     }
     Ok(found)
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
     use crate::store::sqlite::schema;
 
-    /// A file with ten live tasks, the first of them claimed, after this many that have ended.
+    /// Makes a file with `ended` ended tasks and then ten live ones, the first of them claimed.
     fn file(ended: i64) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
         schema::migrate(&mut conn, "f", schema::MIGRATIONS).unwrap();
@@ -215,7 +218,7 @@ mod tests {
         conn
     }
 
-    /// How many steps SQLite takes for a list, and how many rows it finds.
+    /// Returns the number of steps that SQLite takes for a list, and the number of rows.
     fn steps(ended: i64, filter: &Filter) -> (i32, usize) {
         let conn = file(ended);
         let (sql, values) = list_query(filter, Page::default());
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_what_lives_reads_nothing_that_has_ended() {
+    fn a_list_of_live_tasks_reads_no_ended_task() {
         let live = Filter {
             states: vec![StateKind::Runnable, StateKind::Sleeping],
             ..Filter::default()

@@ -15,7 +15,7 @@ use crate::store::Error;
 /// How many reads run at once.
 const READERS: usize = 4;
 
-/// Connections for reading. Reads never wait for the writer, nor it for them.
+/// Connections for reading. Reads never wait for the writer, and the writer never waits for reads.
 pub(super) struct Readers {
     files: Arc<OpenFiles>,
     settings: open::Settings,
@@ -33,7 +33,7 @@ impl Readers {
         }
     }
 
-    /// Runs `read` on a thread where it may block; it sees the store as it is at one moment.
+    /// Runs `read` on a thread where it may block, in one transaction: it sees one state of the store.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &'static str,
@@ -66,7 +66,7 @@ impl Readers {
             .map_err(Stop::from)
             .and_then(|tx| read(&tx));
         if self.files.access() == Access::Frozen {
-            // A program that began to write meanwhile may have changed pages that were read.
+            // A program that began to write may have changed pages during the read.
             self.files.check()?;
         }
         if !matches!(result, Err(Stop::Sql(_))) {

@@ -1,4 +1,4 @@
-//! What a client asks of the store, handed to where it is done.
+//! [`Registry`]: each method hands its work to the writer or to a reader.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

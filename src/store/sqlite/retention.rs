@@ -1,4 +1,4 @@
-//! Deleting what is old, in steps that are small enough for others to write between them.
+//! Deletes old tasks and changes, in small steps so that other writers get their turn.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::store::retention;
 
-/// How many tasks or changes one step deletes.
+/// The most tasks or changes that one step deletes.
 pub(super) const STEP: u32 = 1000;
 
-/// Deletes the oldest tasks that ended in one of `states` before `before`; answers how many.
+/// Deletes the oldest tasks that ended in one of `states` before `before`, and returns their number.
 pub(super) fn purge(
     batch: &mut Batch<'_>,
     states: &[StateKind],
@@ -23,7 +23,7 @@ pub(super) fn purge(
 ) -> Sql<u64> {
     let mut found: Vec<(i64, i64, i64, String)> = Vec::new();
     for state in states.iter().filter(|s| s.is_terminal()) {
-        // One state at a time: so the index tells the oldest without sorting.
+        // One state at a time: the index then has the oldest first.
         found.extend(batch.all(
             "SELECT s.ended_at, s.n, s.last, t.id FROM states s JOIN tasks t ON t.n = s.n
              WHERE s.code = ?1 AND s.ended_at < ?2 ORDER BY s.ended_at LIMIT ?3",
@@ -44,8 +44,8 @@ pub(super) fn purge(
     Ok(purged)
 }
 
-/// Forgets up to `limit` of the oldest changes that were before `before`, and what only they
-/// spoke of; answers how many. The newest change of all stays: the numbering goes on from it.
+/// Deletes up to `limit` of the oldest changes from before `before`, and returns their number. The
+/// newest change stays: the numbering goes on from it.
 pub(super) fn history(
     batch: &Batch<'_>,
     (before, now): (Timestamp, Timestamp),
@@ -67,13 +67,13 @@ pub(super) fn history(
     Ok(pruned as u64)
 }
 
-/// When the newest change was made, as its writer's clock showed.
+/// Returns the time of the newest change, by its writer's clock.
 pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
     let mut newest = conn.prepare("SELECT at FROM changes ORDER BY seq DESC LIMIT 1")?;
     first(&mut newest, (), |row| Ok(time(row.get(0)?)))
 }
 
-/// Forgets the names that no change speaks of any more.
+/// Deletes names that no change refers to any more.
 pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
     let oldest = "SELECT seq, at FROM changes ORDER BY seq LIMIT 1";
     let oldest = batch.first(oldest, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -85,7 +85,7 @@ pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
         (seq, STEP),
     )?;
     if at >= before {
-        // A claim is older than the end of its lease.
+        // Every claim is older than the end of its lease.
         batch.run("DELETE FROM leases WHERE ended_at < ?1", [before])?;
     }
     batch.run(

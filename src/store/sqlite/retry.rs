@@ -1,4 +1,4 @@
-//! Quarantined tasks, and retrying those and the ended ones.
+//! Quarantines tasks, and retries quarantined and ended ones.
 
 use windlass_statemachine::{Fence, TaskId};
 
@@ -6,7 +6,7 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     errors::Stop,
-    json, rows,
+    rows, submit,
     texts::to_json,
 };
 use crate::store::{
@@ -17,9 +17,9 @@ use crate::store::{
     },
 };
 
-/// The record of a task cannot be read: it stays, quarantined with the reason, until an operator
-/// asks for a retry. Its claim, if it has one, ends.
-pub(super) fn set_aside(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
+/// Quarantines a task whose record cannot be read, with the reason. The record stays until an operator
+/// retries the task. Its claim ends.
+pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;
     batch.run(
         "UPDATE states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1",
@@ -74,7 +74,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Replaces what cannot be read of a task with its default. The reason is in its error log.
+/// Replaces unreadable fields of a task with their defaults. Its error log has the reason.
 fn repair(batch: &Batch<'_>, n: i64) -> Result<(), Stop> {
     let read = batch.first(
         "SELECT id, kind, priority, labels, start_at, retry, props FROM tasks WHERE n = ?1",
@@ -84,17 +84,16 @@ fn repair(batch: &Batch<'_>, n: i64) -> Result<(), Stop> {
     let Some((task, _)) = read.flatten() else {
         return Ok(());
     };
-    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
-    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
+    let optional = submit::optional(&task)?;
     batch.run(
         "UPDATE tasks SET kind = ?2, labels = ?3, start_at = ?4, retry = ?5, props = ?6
          WHERE n = ?1",
         (
             n,
             task.kind.as_str(),
-            labels.transpose()?,
-            task.start_at.map(|at| at.to_string()),
-            retry.transpose()?,
+            optional.labels,
+            optional.start_at,
+            optional.retry,
             task.props.as_str(),
         ),
     )?;

@@ -1,5 +1,5 @@
-//! Reading records from rows. A record that cannot be read is reported with the reason; it is never
-//! a failure of the query.
+//! Reads records from rows. A record that cannot be read is returned as its reason; the query does not
+//! fail.
 
 use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, Task, TaskId
 use super::{batch::Sql, codes::time};
 use crate::store::{CommandRecord, Error, TaskRecord};
 
-/// The columns that [`record`] reads; `l` is the lease of the claim, if there is one.
+/// The columns that [`record`] reads; `l` is the lease of the claim.
 pub(super) const RECORD: &str = "t.n, t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, \
      t.props, s.state, s.quarantine, t.submitted_at, s.fence, s.pending, l.node";
 
@@ -16,11 +16,11 @@ pub(super) const RECORD: &str = "t.n, t.id, t.kind, t.priority, t.labels, t.star
 pub(super) const RECORD_TABLES: &str =
     "tasks t JOIN states s ON s.n = t.n LEFT JOIN leases l ON l.id = s.owner";
 
-/// The same tables, from the states on: for what has an index there.
+/// The tables of [`RECORD`] behind `states s`, for a query by an index of `states`.
 pub(super) const RECORD_BY_STATE: &str =
     "CROSS JOIN tasks t ON t.n = s.n LEFT JOIN leases l ON l.id = s.owner";
 
-/// The text in a column; bytes that are no text are reported as such.
+/// Returns the text in a column, or why it is not text.
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
@@ -31,7 +31,7 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, Stri
     })
 }
 
-/// JSON in a column; `None` for NULL.
+/// Returns the JSON in a column; `None` for NULL.
 fn json<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
@@ -43,15 +43,15 @@ fn json<T: DeserializeOwned>(
     }))
 }
 
-/// The state in a column.
+/// Returns the state in a column, or why it cannot be read.
 pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<TaskState, String>> {
     let state = json(row, column, "state")?;
     Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
 }
 
-/// A task from the columns id, kind, priority, labels, start_at, retry and props, from `first` on.
-/// What of it cannot be read has its default, and the reason comes with it. `None` when there is
-/// not even an id.
+/// Returns a task from the columns id, kind, priority, labels, start_at, retry and props, from `first`
+/// on, and the first reason why a field cannot be read. Such a field has its default. `None` when the
+/// id cannot be read.
 pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<String>)>> {
     let mut wrong = None;
     let Some(id) = text(row, first)?
@@ -91,13 +91,13 @@ pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<Stri
     Ok(Some((task, wrong)))
 }
 
-/// Notes the first thing that is wrong.
+/// Keeps the first reason.
 fn keep<T>(wrong: &mut Option<String>, reason: impl ToString) -> Option<T> {
     wrong.get_or_insert_with(|| reason.to_string());
     None
 }
 
-/// A record from the columns [`RECORD`]; `None` when there is not even an id.
+/// Returns a record from the columns [`RECORD`]; `None` when the id cannot be read.
 pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     let Some((task, wrong)) = task(row, 1)? else {
         return Ok(None);
@@ -117,13 +117,13 @@ pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
     }))
 }
 
-/// The name of a node in a column.
+/// Returns the name of a node in a column.
 pub(super) fn name(row: &Row<'_>, column: usize) -> Sql<Option<NodeName>> {
     let name = text(row, column)?.ok().flatten();
     Ok(name.and_then(|name| NodeName::new(name).ok()))
 }
 
-/// A task's id in a column.
+/// Returns the id of a task in a column.
 pub(super) fn id(row: &Row<'_>, column: usize) -> Sql<Option<TaskId>> {
     let id = text(row, column)?.ok().flatten();
     Ok(id.and_then(|id| TaskId::new(id).ok()))
@@ -132,7 +132,7 @@ pub(super) fn id(row: &Row<'_>, column: usize) -> Sql<Option<TaskId>> {
 /// The columns that [`command`] reads.
 pub(super) const COMMAND: &str = "c.id, t.id, c.ord, c.command, c.sent_at, c.outcome";
 
-/// A command with what became of it.
+/// Returns a command with its outcome.
 pub(super) fn command(row: &Row<'_>) -> Sql<Result<CommandRecord, Error>> {
     let order: i64 = row.get(2)?;
     let id = text(row, 0)?.map(|id| CommandId::new(id.unwrap_or_default()));

@@ -1,21 +1,20 @@
-//! The tables, and how a file of an earlier version becomes one of this version.
+//! The tables, and the migration of files of earlier versions.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::errors::Stop;
 use crate::store::Error;
 
-/// Marks a file as ours, in SQLite's own header (`file` and other tools show it): "Wdls".
+/// Marks a file as one of windlass in SQLite's own header (`file` and other tools show it): "Wdls".
 pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 
-/// The steps from an empty file to this version; the version of a file is how many it has had.
-/// A step that was released is never changed: another is added.
+/// The steps from an empty file to this version. The version of a file is the number of its steps. A
+/// released step is never changed: another one is added.
 pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META, DATA_VERSIONS];
 
-/// One counter numbers everything that happens: `changes.seq`. A task's `n` and the order of a command
-/// are each the number of the change that made it, and a claim's fence is that number plus
-/// `fence_floor`. So all of them grow and none is used twice, as long as the newest change is never
-/// pruned.
+/// One counter, `changes.seq`, numbers every change. A task's `n` and the order of a command are each
+/// the number of the change that made it. A claim's fence is that number plus `fence_floor`. All of
+/// them grow, and none is used twice, since the newest change is never pruned.
 const TABLES: &str = "
 -- What was submitted; never changed. `n` is the submit order.
 CREATE TABLE tasks (
@@ -35,13 +34,13 @@ CREATE TABLE states (
     n           INTEGER PRIMARY KEY,
     code        INTEGER NOT NULL,            -- 0 runnable 1 sleeping 2 paused 3 fault 4 completed 5 failed 6 killed
     due         INTEGER,                     -- claimable from then on; NULL: by command only
-    owner       INTEGER,                     -- the lease that its claim hangs on
+    owner       INTEGER,                     -- the lease to which its claim is attached
     fence       INTEGER NOT NULL,            -- of its last claim
     last        INTEGER NOT NULL,            -- its newest change; they form a chain
     pending     INTEGER NOT NULL DEFAULT 0,  -- how many commands wait
     size        INTEGER NOT NULL,            -- bytes of the props, which count against the limit
-    version     INTEGER NOT NULL,            -- of the state: tells a write from the same write again
-    lost_by     TEXT,                        -- the node that lost the claim before; until somebody writes
+    version     INTEGER NOT NULL,            -- of the state: identifies a repeated write
+    lost_by     TEXT,                        -- the node that lost the last claim, until the next write
     ended_at    INTEGER,
     quarantine  TEXT,                        -- why the record cannot be read
     state       TEXT NOT NULL                -- the State as JSON
@@ -105,7 +104,7 @@ CREATE TABLE gone (
 CREATE INDEX gone_since ON gone (seq);
 ";
 
-/// What `SqliteStates` keeps.
+/// The states of `SqliteStates`.
 const STATES_ALONE: &str = "
 CREATE TABLE states_alone (
     task        TEXT PRIMARY KEY,
@@ -116,13 +115,13 @@ CREATE TABLE states_alone (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Which process a lease belongs to: one that has certainly ended needs no waiting for.
+/// The processes that hold a lease. It ends when they have certainly ended.
 const PROCESSES: &str = "
 ALTER TABLE leases ADD COLUMN process TEXT;
 ";
 
-/// Facts about the file itself: `store_id` identifies it whatever its path is, and every fence is
-/// greater than `fence_floor` (raised by each import).
+/// Facts about the file: `store_id` identifies it whatever its path is, and every fence is greater than
+/// `fence_floor`, which imports raise.
 const META: &str = "
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
@@ -131,20 +130,20 @@ CREATE TABLE meta (
 INSERT INTO meta VALUES ('store_id', lower(hex(randomblob(16)))), ('fence_floor', 0);
 ";
 
-/// The version of a task's data, beside the state: nodes need it of every task. Every kind has version 1
-/// in an older file.
+/// The version of a task's data, beside the state: nodes need it of every task. In an older file every kind
+/// has version 1.
 const DATA_VERSIONS: &str = "
 ALTER TABLE states ADD COLUMN data_version INTEGER NOT NULL DEFAULT 1;
 ";
 
-/// Brings the file to the newest version, in one transaction: it is of the old version or of the
-/// new one, never between. `file` is its name in errors.
+/// Migrates the file to the newest version in one transaction: it has the old version or the new one,
+/// never one between. `file` is its name in errors.
 pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
     if version(conn, file, steps.len())? == steps.len() {
         return Ok(());
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    // Another process may have done it meanwhile.
+    // Another process may have migrated it meanwhile.
     let have = version(&tx, file, steps.len())?;
     for step in steps.iter().skip(have) {
         tx.execute_batch(step)?;
@@ -155,7 +154,7 @@ pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Resu
     Ok(())
 }
 
-/// Whether the file is ours, or empty, and not newer than this program.
+/// Refuses a file of another program, or of a newer version. An empty file passes.
 pub(super) fn check(conn: &Connection, file: &str) -> Result<(), Stop> {
     version(conn, file, MIGRATIONS.len()).map(|_| ())
 }
@@ -173,9 +172,9 @@ pub(super) fn is_current(conn: &Connection, file: &str) -> Result<(), Stop> {
     }
 }
 
-/// The version of a file of ours; 0 for an empty one.
+/// Returns the version of a file; 0 for an empty one.
 fn version(conn: &Connection, file: &str, newest: usize) -> Result<usize, Stop> {
-    // One statement, so that it sees one moment: another process may be making the file.
+    // One statement, which sees one moment: another process may be creating the file.
     let (id, version, tables): (i32, i32, i64) = conn.query_row(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
          FROM pragma_application_id, pragma_user_version",

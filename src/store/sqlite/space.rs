@@ -1,21 +1,22 @@
-//! The free space of a disk, and what else a machine lacks for a file.
+//! The free space of a disk, and other resources that a machine may lack for a file.
 
 use std::path::Path;
 
 use crate::MachineFault;
 
-/// Less free space than this is none: SQLite and the file system need some for themselves.
+/// A disk with less free space than this is full: SQLite and the file system need some themselves.
 const NONE: u64 = 64 << 10;
 
-/// What the machine lacks for a file now. SQLite reports an error of the disk without its number.
+/// Returns what the machine lacks for a file now. SQLite reports an error of the disk without its
+/// number.
 pub(super) fn fault_of(path: &Path) -> Option<MachineFault> {
-    // Not the file itself: closing it would end the locks of this process on it.
+    // Opens the folder: closing the file would end the locks of this process on it.
     let opened = std::fs::File::open(path.parent()?);
     let fault = opened.err().and_then(|error| MachineFault::of(&error));
     fault.or_else(|| (free(path)? < NONE).then_some(MachineFault::DiskFull))
 }
 
-/// Returns how many bytes the disk of a file has free; `None` where that is not known.
+/// Returns the free bytes of the disk of a file; `None` where they are not known.
 #[cfg(unix)]
 #[allow(
     clippy::unnecessary_cast,

@@ -1,4 +1,4 @@
-//! [`SqliteStates`]: states alone, in a SQLite file, beside another coordinator.
+//! [`SqliteStates`]: states alone in a SQLite file, for another coordinator.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -23,8 +23,8 @@ use crate::{
     store::{Error, Limits, StateRemoval, StateStore, StateWrite, rules},
 };
 
-/// A [`StateStore`] in a SQLite file: a file of its own, or that of a
-/// [`SqliteStore`](super::SqliteStore), in a table of its own.
+/// A [`StateStore`] in a table of a SQLite file: a file of its own, or that of a
+/// [`SqliteStore`](super::SqliteStore).
 #[derive(Clone)]
 pub struct SqliteStates(Arc<Inner>);
 
@@ -42,7 +42,7 @@ impl fmt::Debug for SqliteStates {
 }
 
 impl SqliteStates {
-    /// Opens the file, and makes it if there is none (its folder must be there).
+    /// Opens the file, and creates it if there is none (its folder must exist).
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<TaskState>, Error>>
         .map_err(|reason| Error::corrupt_state(id, reason)))
 }
 
-/// Removes a state if it is the one that was seen.
+/// Removes a state if the stored one is the one that was seen.
 fn remove(batch: &Batch<'_>, removal: &StateRemoval) -> Result<(), Stop> {
     let stored = load(batch.connection(), &removal.task)?;
     if removal.check(&stored).map_err(Stop::Refused)? {
@@ -136,10 +136,10 @@ fn remove(batch: &Batch<'_>, removal: &StateRemoval) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Stores a state unless a newer one is there.
+/// Stores a state unless a newer one is stored.
 fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> {
     let (id, state) = (write.task.as_str(), &write.state);
-    // Not the incarnation: a late write of a task that was replaced may have a greater one.
+    // The incarnation is not compared: a late write of a replaced task may have a greater one.
     let new = (state.fence.0 as i64, state.version as i64);
     let stored = batch.first(
         "SELECT fence, version FROM states_alone WHERE task = ?1",

@@ -1,9 +1,9 @@
-//! Submitting tasks.
+//! Submits tasks.
 
-use windlass_statemachine::{StateKind, TaskState};
+use windlass_statemachine::{StateKind, Task, TaskState};
 
 use super::{
-    batch::Batch,
+    batch::{Batch, Sql},
     codes::{Log, from_code, micros, to_code},
     delete::forget,
     errors::Stop,
@@ -18,10 +18,10 @@ use crate::store::{
     },
 };
 
-/// What is known of the task that has an id.
+/// The task that has the id.
 struct Existing {
     n: i64,
-    /// Of a task without a code that anybody knows, no end is known.
+    /// `false` for a task with an unknown code.
     has_ended: bool,
     fence: i64,
 }
@@ -52,25 +52,9 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     }
     let state = TaskState::submitted(task.start_at, batch.now);
     let text = to_json(&state)?;
-    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
-    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
-    let (labels, retry) = (labels.transpose()?, retry.transpose()?);
+    let optional = optional(task)?;
     let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
-    batch.run(
-        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        (
-            n,
-            task.id.as_str(),
-            task.kind.as_str(),
-            task.priority,
-            batch.at,
-            labels,
-            task.start_at.map(|at| at.to_string()),
-            retry,
-            task.props.as_str(),
-        ),
-    )?;
+    insert(batch, n, task, &optional, batch.at)?;
     batch.run(
         "INSERT INTO states (n, code, due, fence, last, size, version, state)
          VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6)",
@@ -86,7 +70,49 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     Ok(Submitted::New)
 }
 
-/// Decides a submit whose id is taken. Only a rule that compares the tasks has the other one read.
+/// The fields of a task that may be NULL, as its row holds them.
+pub(super) struct Optional {
+    pub(super) labels: Option<String>,
+    pub(super) start_at: Option<String>,
+    pub(super) retry: Option<String>,
+}
+
+pub(super) fn optional(task: &Task) -> Result<Optional, Error> {
+    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
+    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
+    Ok(Optional {
+        labels: labels.transpose()?,
+        start_at: task.start_at.map(|at| at.to_string()),
+        retry: retry.transpose()?,
+    })
+}
+
+/// Inserts the row of a task as it was submitted.
+pub(super) fn insert(
+    batch: &Batch<'_>,
+    n: i64,
+    task: &Task,
+    optional: &Optional,
+    submitted_at: i64,
+) -> Sql<usize> {
+    batch.run(
+        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        (
+            n,
+            task.id.as_str(),
+            task.kind.as_str(),
+            task.priority,
+            submitted_at,
+            &optional.labels,
+            &optional.start_at,
+            &optional.retry,
+            task.props.as_str(),
+        ),
+    )
+}
+
+/// Decides a submit whose id is taken. Reads the other task only for a rule that compares them.
 fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Verdict, Stop> {
     let id = &submit.task.id;
     let mut there = None;

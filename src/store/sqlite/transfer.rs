@@ -1,4 +1,4 @@
-//! Tasks on their way to and from other stores.
+//! Exports and imports tasks.
 
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -10,7 +10,7 @@ use super::{
     codes::{Log, from_code, micros, to_code},
     command, delete,
     errors::{self, Stop},
-    history, json, query, rows,
+    history, json, query, rows, submit,
     texts::to_json,
 };
 use crate::store::{ChangeKind, CommandRecord, Error, Exported, Transfer, export::There};
@@ -33,7 +33,7 @@ pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     Ok(Exported::new(record, lost_by.flatten(), commands, history)?)
 }
 
-/// Takes a task with everything that belongs to it.
+/// Imports a task with everything that belongs to it.
 pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), Stop> {
     exported.check_size(batch.limits.max_bytes)?;
     let id = &exported.task.id;
@@ -61,14 +61,15 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         let exported = exported.clone().renumbered(batch.next() as u64);
         let n = exported.order as i64;
         let last = put_history(batch, n, &exported)?;
-        task(batch, n, &exported)?;
+        let (task, at) = (&exported.task, micros(exported.submitted_at));
+        submit::insert(batch, n, task, &submit::optional(task)?, at)?;
         state(batch, n, last, &exported)?;
         let mut commands = exported.commands.iter();
         commands.try_for_each(|one| put_command(batch, n, one))
     })
 }
 
-/// Writes the history; answers its last change.
+/// Writes the history and returns the number of its last change.
 fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64, Stop> {
     let mut last = 0;
     for change in &exported.history {
@@ -82,7 +83,7 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
     Ok(last)
 }
 
-/// A lease by which the history knows the name of a node: one that has ended.
+/// Returns an ended lease of a node, by which the history names the node.
 fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
     let known = batch.first(
         "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
@@ -99,28 +100,6 @@ fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
         |row| row.get(0),
     )?;
     Ok(made.first().copied().unwrap_or_default())
-}
-
-fn task(batch: &Batch<'_>, n: i64, exported: &Exported) -> Result<(), Stop> {
-    let task = &exported.task;
-    let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
-    let retry = task.retry.as_ref().map(|retry| json("retry", retry));
-    batch.run(
-        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        (
-            n,
-            task.id.as_str(),
-            task.kind.as_str(),
-            task.priority,
-            micros(exported.submitted_at),
-            labels.transpose()?,
-            task.start_at.map(|at| at.to_string()),
-            retry.transpose()?,
-            task.props.as_str(),
-        ),
-    )?;
-    Ok(())
 }
 
 fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<(), Stop> {
@@ -171,7 +150,7 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
 #[async_trait]
 impl Transfer for SqliteStore {
     async fn ids(&self) -> Result<Vec<TaskId>, Error> {
-        // Claims of nodes that are gone end with the next write of anybody; here it may be the last.
+        // The claims of ended leases end with the next write of any process. After a copy none may come.
         let look = self.0.writer.run("look for ended leases", 1, |_| Ok(()));
         look.await?;
         self.0.readers.run("list tasks", ids).await

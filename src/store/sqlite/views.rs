@@ -1,4 +1,4 @@
-//! [`Views`]: tasks as nodes need to know them, read for the watches.
+//! [`Views`]: reads tasks for watches, as nodes need them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,58 +15,56 @@ use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 /// A task as it is now.
 pub(super) enum View {
     Live(TaskView),
-    /// It has ended or is quarantined.
+    /// The task has ended or is quarantined.
     Ended(TaskId, Option<Kind>, Fence),
     Deleted(TaskId),
 }
 
-/// Kinds and labels are few and tasks are many: each text is read once and shared.
+/// Caches kinds and labels: few texts of many tasks, each parsed once and shared.
 #[derive(Default)]
 pub(super) struct Views {
     kinds: HashMap<String, Kind>,
     labels: HashMap<String, Arc<Labels>>,
 }
 
-/// How many different texts are remembered.
-const REMEMBERED: usize = 10_000;
+/// The number of texts that a cache holds before it is emptied.
+const CACHED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
      s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code, s.data_version";
 
+/// Returns the cached value of a text, or parses it; `None` for a text that cannot be parsed.
+fn cached<T: Clone>(
+    cache: &mut HashMap<String, T>,
+    text: String,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Option<T> {
+    if let Some(value) = cache.get(&text) {
+        return Some(value.clone());
+    }
+    let value = parse(&text)?;
+    if cache.len() >= CACHED {
+        cache.clear();
+    }
+    cache.insert(text, value.clone());
+    Some(value)
+}
+
 impl Views {
-    fn kind(&mut self, text: String) -> Option<Kind> {
-        if let Some(kind) = self.kinds.get(&text) {
-            return Some(kind.clone());
-        }
-        let kind = Kind::new(&text).ok()?;
-        if self.kinds.len() >= REMEMBERED {
-            self.kinds.clear();
-        }
-        self.kinds.insert(text, kind.clone());
-        Some(kind)
-    }
-
-    /// Labels that cannot be read count as none: the claim sets such a task aside.
+    /// Unreadable labels count as none: the claim quarantines such a task.
     fn labels(&mut self, text: Option<String>) -> Option<Arc<Labels>> {
-        let text = text?;
-        if let Some(labels) = self.labels.get(&text) {
-            return Some(labels.clone());
-        }
-        let labels = Arc::new(serde_json::from_str::<Labels>(&text).ok()?);
-        if self.labels.len() >= REMEMBERED {
-            self.labels.clear();
-        }
-        self.labels.insert(text, labels.clone());
-        Some(labels)
+        let parse = |text: &str| serde_json::from_str(text).ok().map(Arc::new);
+        cached(&mut self.labels, text?, parse)
     }
 
-    /// A task from the columns [`COLUMNS`]; `None` when it has no id that can be read.
+    /// Returns a task from the columns [`COLUMNS`]; `None` when its id cannot be read.
     fn view(&mut self, row: &Row<'_>) -> Sql<Option<View>> {
         let Some(id) = rows::id(row, 1)? else {
-            tracing::error!(row = row.get::<_, i64>(0)?, "a task's id cannot be read");
+            let row = row.get::<_, i64>(0)?;
+            tracing::error!(row, "could not read the id of a task");
             return Ok(None);
         };
-        let kind = self.kind(row.get(2)?);
+        let kind = cached(&mut self.kinds, row.get(2)?, |text| Kind::new(text).ok());
         let (true, Some(kind)) = (row.get(8)?, kind.clone()) else {
             let fence = Fence(row.get::<_, i64>(9)? as u64);
             return Ok(Some(View::Ended(id, kind, fence)));
@@ -85,7 +83,7 @@ impl Views {
         })))
     }
 
-    /// The task of a row as it is now.
+    /// Returns the task of a row as it is now.
     pub(super) fn one(&mut self, conn: &Connection, n: i64) -> Sql<Option<View>> {
         let sql =
             format!("SELECT {COLUMNS} FROM tasks t JOIN states s ON s.n = t.n WHERE t.n = ?1");
@@ -98,7 +96,7 @@ impl Views {
         Ok(id.map(View::Deleted))
     }
 
-    /// Up to `limit` live tasks with a row after `after`; the last row that was looked at.
+    /// Returns up to `limit` live tasks with a row after `after`, and the last row that was read.
     pub(super) fn live(
         &mut self,
         conn: &Connection,
@@ -123,14 +121,13 @@ impl Views {
     }
 }
 
-/// The commands that wait for a task. One that cannot be read is left to the next claim, which
-/// rejects it.
+/// Returns the waiting commands of a task, without unreadable ones: the next claim rejects them.
 pub(super) fn commands(conn: &Connection, n: i64) -> Sql<Vec<QueuedCommand>> {
     let waiting = command::waiting(conn, n)?;
     Ok(waiting.into_iter().filter_map(Result::ok).collect())
 }
 
-/// The commands that wait for a node: all, or the one with this order.
+/// Returns the waiting commands of a node: all, or the one with this order.
 pub(super) fn node_commands(
     conn: &Connection,
     lease: i64,

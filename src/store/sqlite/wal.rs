@@ -1,16 +1,16 @@
 //! [`Wal`]: keeps the write-ahead log (`PATH-wal`) short.
 //!
-//! SQLite appends every page that a transaction changes to the log, and reuses the log from its
-//! start once a checkpoint has copied all of it to the file and no connection reads it. The log is
+//! SQLite appends every page that a transaction changes to the log. It reuses the log from its start
+//! once a checkpoint has copied all of it to the file and no connection reads it. The log is
 //! checkpointed when it is about as large as the file, within [`LEAST`] and [`MOST`]: a checkpoint
 //! then writes each page of the file about once, and the log at most doubles the space of a store.
 //!
-//! That checkpoint waits for no reader. The writer truncates a log that grows to twice its limit in
-//! spite of it, which waits for readers up to [`PATIENCE`]. A transaction that stays open, of a
-//! backup or a shell, keeps the log growing: a warning names the log.
+//! A checkpoint does not wait for readers. When the log still grows to twice its limit, the writer
+//! truncates it, and waits for readers up to [`PATIENCE`]. A transaction that stays open (of a backup,
+//! of a shell) keeps the log growing: a warning names the log.
 //!
-//! The writer also truncates a log that is larger than the free space of its disk. A disk that is
-//! full of log has no room for the pages that a checkpoint adds to the file.
+//! The writer also truncates a log that is larger than the free space of its disk: a disk full of log
+//! has no room for the pages that a checkpoint adds to the file.
 
 use std::{
     path::PathBuf,
@@ -22,8 +22,8 @@ use rusqlite::Connection;
 use super::{batch::Sql, errors, file, open_files::OpenFiles, space};
 use crate::store::Error;
 
-/// The smallest and the largest limit of the log, in pages. A large file gains from a large limit:
-/// fewer of its pages are written twice.
+/// The smallest and the largest limit of the log, in pages. With a larger limit, fewer pages of a large
+/// file are written twice.
 const LEAST: u64 = 1000;
 const MOST: u64 = 10_000;
 /// How long a truncation waits for readers. Writes of all processes wait with it.
@@ -38,7 +38,7 @@ pub(super) struct Wal {
     file: PathBuf,
     log: PathBuf,
     page_bytes: u64,
-    /// How many pages the log has when it is checkpointed.
+    /// The number of pages at which the log is checkpointed.
     limit: u64,
     /// When a truncation failed last.
     failed: Option<Instant>,
@@ -111,11 +111,11 @@ impl Wal {
         }
     }
 
-    /// Copies the log to the file and truncates it, unless a reader stays.
+    /// Copies the log to the file and truncates it, unless a reader keeps it open.
     fn truncate(&self, conn: &Connection) -> Sql<()> {
         conn.busy_timeout(PATIENCE)?;
         let done = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
-        // The writer waits for locks in a way of its own.
+        // The writer waits for locks itself.
         conn.busy_timeout(Duration::ZERO)?;
         done
     }

@@ -1,5 +1,5 @@
-//! [`Watch`]: a node's reader of the log of changes, with its own place in it. A reader that is slow
-//! stays where it is: what waits for it is in the file, not in memory.
+//! [`Watch`]: a node's reader of the log of changes, with its own place in it. The changes that a slow
+//! reader has not read are in the file, not in memory.
 
 use std::collections::HashSet;
 
@@ -17,16 +17,17 @@ use super::{
 };
 use crate::store::Event;
 
-/// How many changes are read at once.
+/// The most changes in one read.
 const CHANGES: usize = 4000;
-/// A node's watch.
+
+/// The watch of a node.
 pub(super) struct Watch {
     lease: i64,
     kinds: Option<HashSet<Kind>>,
     events: mpsc::Sender<Vec<Event>>,
-    /// The last change that it knows of; `None` before the list has begun.
+    /// The last change that was delivered; `None` before the list has begun.
     seen: Option<i64>,
-    /// While the list is sent: the last row that was.
+    /// While the list is sent: the last row that was sent.
     listed: Option<i64>,
 }
 
@@ -58,9 +59,9 @@ impl Watch {
             return Ok(Progress::Full);
         }
         let Some(seen) = self.seen else {
-            // What changes from here on is sent after the list, whether the list has it or not.
+            // Later changes are sent after the list, even those that the list shows.
             let newest = newest(conn)?;
-            return Ok(self.tell(vec![Event::Reset], |watch| {
+            return Ok(self.deliver(vec![Event::Reset], |watch| {
                 watch.seen = Some(newest);
                 watch.listed = Some(0);
             }));
@@ -72,14 +73,14 @@ impl Watch {
         if next.gap {
             tracing::info!(
                 lease = self.lease,
-                "the history was pruned: the watch lists again"
+                "unread history was pruned; lists the tasks again"
             );
             self.seen = None;
             return Ok(Progress::More);
         }
         let done = next.rows.len() < CHANGES;
         let events = self.events(conn, views, &next.rows)?;
-        let progress = self.tell(events, |watch| watch.seen = Some(next.upto));
+        let progress = self.deliver(events, |watch| watch.seen = Some(next.upto));
         Ok(if done && progress == Progress::More {
             Progress::Done
         } else {
@@ -87,8 +88,8 @@ impl Watch {
         })
     }
 
-    /// Sends a batch, and notes with `then` that it was sent.
-    fn tell(&mut self, events: Vec<Event>, then: impl FnOnce(&mut Self)) -> Progress {
+    /// Sends a batch, and calls `then` when it was sent.
+    fn deliver(&mut self, events: Vec<Event>, then: impl FnOnce(&mut Self)) -> Progress {
         if !events.is_empty() {
             match self.events.try_send(events) {
                 Ok(()) => {}
@@ -128,10 +129,10 @@ impl Watch {
             events.extend(commands.into_iter().map(Event::Node));
             events.push(Event::Listed);
         }
-        Ok(self.tell(events, |watch| watch.listed = last))
+        Ok(self.deliver(events, |watch| watch.listed = last))
     }
 
-    /// What these changes mean for the node: each task is sent once, as it is now.
+    /// Returns the events of these changes for the node: each task once, as it is now.
     fn events(&self, conn: &Connection, views: &mut Views, touched: &[Touched]) -> Sql<Vec<Event>> {
         let (mut events, mut reported) = (Vec::new(), HashSet::new());
         for change in touched {
@@ -140,13 +141,13 @@ impl Watch {
                     let commands = views::node_commands(conn, self.lease, Some(change.seq))?;
                     events.extend(commands.into_iter().map(Event::Node));
                 }
-                // While a claim stands, its moves concern nobody but its owner, who made them.
-                // Where a move gives the claim back, that is a change of its own.
+                // While a claim stands, only its owner needs its moves, and the owner made them. The
+                // release of a claim is a change of its own.
                 MOVED if !change.ends() => {}
                 NODE | CHECKPOINTED => {}
                 _ if !reported.insert(change.n) => {}
                 _ => match views.one(conn, change.n)? {
-                    // Another task may have its id by now, which has changes of its own.
+                    // A later task with this id has changes of its own.
                     Some(View::Deleted(id)) => events.push(Event::Gone {
                         id,
                         order: change.n as u64,
@@ -162,7 +163,7 @@ impl Watch {
                         }
                     }
                     Some(View::Live(view)) if view.claimed_by == Some(self.lease as u64) => {
-                        // It knows of its own claims.
+                        // The node knows its own claims.
                         if view.commanded {
                             let commands = views::commands(conn, change.n)?;
                             events.push(Event::Commands {

@@ -1,7 +1,7 @@
 //! [`Writer`]: the one thread of an open store that writes.
 //!
-//! It takes all jobs that wait and runs them in one transaction: many writes, one sync of the
-//! disk. Each is answered when the transaction is durable, or when it is known to have failed.
+//! It runs all waiting jobs in one transaction: many writes, one sync of the disk. It answers each job
+//! when the transaction is durable or has failed.
 
 use std::{
     sync::{Arc, mpsc},
@@ -25,15 +25,15 @@ use crate::{
     store::{Error, Limits},
 };
 
-/// How many items a transaction takes before it is committed, though more wait.
+/// The number of items after which a transaction is committed, even while more jobs wait.
 const MAX_ITEMS: usize = 2000;
-/// The interval at which the log repeats the failure.
+/// How often the log repeats a failure.
 const WARN_EVERY: Duration = Duration::from_secs(60);
-/// How often ended leases are looked for when nobody writes.
+/// How often the thread looks for ended leases while it has no job.
 const REAP_EVERY: Duration = Duration::from_millis(400);
 
-/// What a job does, and how it is answered. It may be run more than once (each time in a
-/// transaction that holds nothing of the time before), and is answered once.
+/// A job of the writer. It may run more than once, each time in a transaction without the effects of
+/// the run before. It is answered once.
 trait Job: Send {
     fn items(&self) -> usize;
     fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
@@ -45,8 +45,7 @@ struct Work<T, F> {
     items: usize,
     work: F,
     result: Option<T>,
-    /// The work goes back with the result: what it holds is freed by the caller, and not by the one
-    /// thread that everybody waits for.
+    /// The work goes back with the result: the caller frees it, not the one thread that writes.
     answer: oneshot::Sender<(Result<T, Error>, F)>,
 }
 
@@ -66,7 +65,7 @@ impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
             (Some(failed), _) => Err(failed(self.operation)),
             (None, None) => Err(stopped(self.operation)),
         };
-        // Nobody waits for the answer any more: the job is done all the same.
+        // Fails when the caller has stopped waiting. The job is done.
         let _ = self.answer.send((result, self.work));
     }
 }
@@ -77,12 +76,12 @@ fn stopped(operation: &'static str) -> Error {
 
 enum Message {
     Job(Box<dyn Job>),
-    /// Nodes of this process live on this store: look for ended leases also when nobody writes.
+    /// Nodes of this process live on this store: look for ended leases even without a job.
     Reap,
     Stop,
 }
 
-/// What the thread works with.
+/// The parts of the thread.
 pub(super) struct Setup {
     pub(super) conn: Connection,
     pub(super) wal: Wal,
@@ -95,10 +94,10 @@ pub(super) struct Setup {
     pub(super) committed: Box<dyn Fn() + Send>,
 }
 
-/// The handle of the writing thread; the thread ends with it.
+/// The handle of the thread. Dropping it ends the thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
-    /// Why every job is refused, on a file that is only read.
+    /// The error of every job on a file that is only read.
     refuses: Option<Error>,
     thread: Option<JoinHandle<()>>,
 }
@@ -117,7 +116,7 @@ impl Writer {
         })
     }
 
-    /// One that refuses every job with this error.
+    /// Returns a writer that refuses every job with this error.
     pub(super) fn refusing(error: Error) -> Self {
         Self {
             jobs: mpsc::channel().0,
@@ -126,12 +125,12 @@ impl Writer {
         }
     }
 
-    /// Whether it refuses every job.
+    /// Returns whether it refuses every job.
     pub(super) fn refuses(&self) -> bool {
         self.refuses.is_some()
     }
 
-    /// Runs `work` in a transaction, with whatever else waits to be written; answers when it is
+    /// Runs `work` in a transaction, together with other waiting jobs. Returns when the transaction is
     /// durable.
     pub(super) async fn run<T, F>(
         &self,
@@ -160,7 +159,7 @@ impl Writer {
         result
     }
 
-    /// From now on ended leases are looked for also when nobody writes.
+    /// From now on the thread looks for ended leases even without a job.
     pub(super) fn keep_reaping(&self) {
         // A thread that has stopped is reported by the next job.
         let _ = self.jobs.send(Message::Reap);
@@ -171,7 +170,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let _ = self.jobs.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
-            // It has done what waited before. A panic in it was reported where it happened.
+            // The thread finishes the waiting jobs first. A panic in it was reported where it happened.
             let _ = thread.join();
         }
     }
@@ -180,7 +179,7 @@ impl Drop for Writer {
 struct Thread {
     setup: Setup,
     reap: bool,
-    /// When the log last said that expired leases cannot be read.
+    /// When a warning about unreadable leases was last logged.
     warned: Option<Instant>,
 }
 
@@ -233,9 +232,9 @@ impl Thread {
         }
     }
 
-    /// Nobody wrote for a while: has a lease ended meanwhile?
+    /// Ends leases that have expired while no job came.
     fn idle(&mut self) {
-        // It reports by itself that the files are gone; every job is refused from then on.
+        // The check logs once that the files are gone. Every job is refused from then on.
         if self.setup.files.check().is_err() {
             return;
         }
@@ -256,19 +255,19 @@ impl Thread {
         match error {
             error if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
                 self.warned = Some(Instant::now());
-                tracing::warn!(%error, "cannot look for ended leases; it goes on trying");
+                tracing::warn!(%error, "could not look for ended leases; retries");
             }
-            error => tracing::debug!(%error, "cannot look for ended leases"),
+            error => tracing::debug!(%error, "could not look for ended leases"),
         }
     }
 
     fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
         match self.transact(&mut jobs) {
             Ok(()) => self.answer(jobs, None),
-            // One job's trouble (it is too large for the disk, it meets a damaged page) is not
-            // that of the others: each gets a transaction of its own.
+            // One job may fail alone (too large for the disk, a damaged page): each gets a transaction
+            // of its own.
             Err((Stop::Sql(error), Phase::Work)) if jobs.len() > 1 => {
-                tracing::debug!(%error, "a batch failed; its jobs are run one by one");
+                tracing::debug!(%error, "a batch failed; ran its jobs one by one");
                 for job in jobs {
                     self.serve(vec![job]);
                 }
@@ -285,11 +284,11 @@ impl Thread {
         };
         match stop {
             Stop::Sql(error) => tracing::warn!(%error, "a write failed"),
-            // The files have reported it.
+            // The check of the files has logged the cause.
             Stop::Refused(error) => tracing::debug!(%error, "a write was refused"),
         }
-        let tell = |operation| self.error(operation, stop);
-        jobs.into_iter().for_each(|job| job.answer(Some(&tell)));
+        let error = |operation| self.error(operation, stop);
+        jobs.into_iter().for_each(|job| job.answer(Some(&error)));
     }
 
     fn error(&self, operation: &'static str, stop: &Stop) -> Error {
@@ -299,9 +298,9 @@ impl Thread {
         }
     }
 
-    /// Runs the jobs in one transaction. The files are checked twice: before the transaction, so that
-    /// nothing is written to a file that was moved away; and after the commit, so that nothing is
-    /// acknowledged that was written to such a file.
+    /// Runs the jobs in one transaction. Checks the files before the transaction, so that nothing is
+    /// written to a file that was moved away, and after the commit, so that no write to such a file is
+    /// acknowledged.
     fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
         let conn = &setup.conn;
@@ -325,31 +324,31 @@ impl Thread {
                     node,
                     lease,
                     claims,
-                    "a node is gone or its lease has ended: its claims are lost"
+                    "a node has ended without leaving, or its lease has expired; its claims are lost"
                 );
             }
             Ok(())
         });
-        // SQLite itself rolls back after some errors and not after others.
+        // SQLite rolls back by itself after some errors only.
         if result.is_err()
             && !conn.is_autocommit()
             && let Err(error) = conn.execute_batch("ROLLBACK")
         {
-            tracing::error!(%error, "cannot roll back");
+            tracing::error!(%error, "could not roll back");
         }
         result
     }
 }
 
-/// How far a transaction came.
+/// The phase in which a transaction failed.
 enum Phase {
     Begin,
     Work,
     Commit,
 }
 
-/// Waits for the right to write. SQLite's own waiting sleeps for up to 100 ms at a time, which
-/// starves a process beside a busy one.
+/// Begins a transaction, waiting for the lock. SQLite's own waiting sleeps for up to 100 ms at a time,
+/// which starves a process beside a busy one.
 fn begin(conn: &Connection, timeout: Duration) -> Sql<()> {
     let mut since = None;
     loop {

@@ -1,9 +1,9 @@
-//! [`Capability`]: what a case needs of a store beyond the duties of the traits.
+//! [`Capability`]: a part of a store or its harness that a case needs beyond the duties of the traits.
 
 #[cfg(doc)]
 use super::{Harness, StateHarness};
 
-/// Something that a case needs and that a store, or its harness, may lack.
+/// A part that a case needs and that a store, or its harness, may lack.
 ///
 /// [`conformance_tests!`](crate::conformance_tests) takes the capabilities that a store lacks, each
 /// with the reason. The cases that need one of them are ignored tests with that reason.
@@ -29,7 +29,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// What the harness or the store has to provide.
+    /// Returns what the author of the store has to do.
     fn provided_by(self) -> &'static str {
         match self {
             Self::Reopen => "implement `reopen` of the harness",
@@ -44,8 +44,8 @@ impl Capability {
     }
 }
 
-/// Returns what a capability provided. Fails the case on a store that lacks the capability: a case
-/// that checked nothing must not pass.
+/// Returns the value of a capability. Fails the case on a store that lacks the capability, so that a
+/// case that checks nothing does not pass.
 pub(super) fn need<T>(capability: Capability, provided: Option<T>) -> T {
     provided.unwrap_or_else(|| {
         let remedy = capability.provided_by();

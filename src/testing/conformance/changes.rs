@@ -1,4 +1,4 @@
-//! History: of one task, and of all of them as it comes.
+//! History: of one task, and the stream of all changes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -7,7 +7,7 @@ use windlass_statemachine::{ActionKind, Command, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, field, id, one, settle},
+    kit::{Kit, field, id, settle},
     wait::{DEADLINE, eventually},
 };
 use crate::store::{Change, ChangeKind, ChangeStream};
@@ -39,10 +39,9 @@ impl Reader {
     }
 }
 
-/// The history of a task tells all that happened to it, in order.
+/// The history of a task has every change of the task, in order.
 pub async fn the_history_of_a_task(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let before = kit.now();
     let mut claimed = kit.claimed(&node, "a").await;
     let command = kit.send("a", "c", Command::Pause).await;
@@ -86,8 +85,7 @@ pub async fn the_history_of_a_task(harness: &dyn Harness) {
 
 /// A limit means the last changes, reported oldest first.
 pub async fn a_limit_means_the_last(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for _ in 0..5 {
         kit.commit(&mut claimed, &Message::run()).await;
@@ -97,16 +95,15 @@ pub async fn a_limit_means_the_last(harness: &dyn Harness) {
     assert_eq!(last, all[all.len() - 3..]);
 }
 
-/// The stream of changes tells what happens from now on, to every task.
+/// The stream of changes has every later change of every task.
 pub async fn changes_from_now_on(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("before").await;
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("a").await;
     kit.ended(&node, "b", &Message::complete()).await;
-    one(kit.registry().retry(vec![id("b")]).await).unwrap();
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.retry("b").await;
+    kit.delete("a").await;
     let (mut seen, mut last) = (Vec::new(), 0);
     loop {
         let change = changes.next().await;
@@ -130,7 +127,7 @@ pub async fn changes_from_now_on(harness: &dyn Harness) {
     assert!(seen.iter().any(|(_, what)| moved(what)), "{seen:?}");
 }
 
-/// Whoever goes on after a change misses none and sees none twice.
+/// A reader that goes on after a change misses none and sees none twice.
 pub async fn changes_go_on_after_one(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut all = Reader::new(&kit, None).await;
@@ -163,7 +160,7 @@ pub async fn changes_from_the_beginning(harness: &dyn Harness) {
     }
 }
 
-/// Several who follow the changes all see them.
+/// Each of several readers sees all changes.
 pub async fn followers_do_not_take_from_each_other(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut first = Reader::new(&kit, None).await;
@@ -176,10 +173,9 @@ pub async fn followers_do_not_take_from_each_other(harness: &dyn Harness) {
     }
 }
 
-/// History that is not kept any more is refused by its name, not left out in silence.
+/// A cursor whose history was pruned is refused with the field `after`.
 pub async fn pruned_history_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut changes = Reader::new(&kit, None).await;
     kit.ended(&node, "a", &Message::complete()).await;
     let first = changes.next().await;
@@ -192,20 +188,20 @@ pub async fn pruned_history_is_refused(harness: &dyn Harness) {
     })
     .await;
     assert_eq!(field(&error), "after", "{error}");
-    // What follows is reported as ever.
+    // Later changes are reported.
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("b").await;
     assert_eq!(changes.next().await.task, id("b"));
 }
 
-/// A cursor beyond the newest change is refused by its name. The newest change is a cursor, after
-/// which the next change comes.
+/// A cursor beyond the newest change is refused with the field `after`. After the newest change itself,
+/// the next change comes.
 pub async fn a_cursor_beyond_the_end_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut changes = Reader::new(&kit, None).await;
     kit.submit("a").await;
     let last = changes.next().await.seq;
-    // A store may number what happens at one time in steps.
+    // A store may number changes in steps.
     for beyond in [last + (1 << 32), u64::MAX >> 1, u64::MAX] {
         let error = kit.registry().changes(Some(beyond)).await.err();
         let error = error.unwrap_or_else(|| panic!("{beyond} is accepted; {last} is the last"));

@@ -1,6 +1,6 @@
-//! Claims: who may have a task, and when.
+//! Claims: which node may claim a task, and when.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use windlass_statemachine::{Command, Fence, Message, StateKind, TaskStatus};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, id, one, task, with_data},
+    kit::{Kit, assert_matches, id, task, with_data},
     wait::eventually,
 };
 use crate::{
@@ -16,10 +16,9 @@ use crate::{
     testing::ManualClock,
 };
 
-/// A claim brings all that is needed to start, and shows in the task's record and history.
+/// A claim returns everything that a node needs to start the task, and is in its record and history.
 pub async fn a_runnable_task_is_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let claimed = kit.claim(&node, "a").await;
     assert_eq!(*claimed.task, task("a"));
@@ -57,21 +56,19 @@ pub async fn a_claimed_task_is_not_claimed_again(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.node, Some("n1".parse().unwrap()));
 }
 
-/// A task that does not exist (any more) is no error.
+/// A claim of a task that does not exist, or not any more, returns `None`.
 pub async fn an_unknown_task_is_not_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
     kit.submit("a").await;
     let deleted = kit.registry().delete(vec![id("a")]).await;
-    assert!(matches!(deleted[..], [Ok(())]), "{deleted:?}");
+    assert_matches!(deleted[..], [Ok(())]);
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 
-/// Terminal is final.
+/// An ended task is not claimed.
 pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("done", Message::complete()),
         ("killed", Message::kill()),
@@ -85,9 +82,8 @@ pub async fn an_ended_task_is_not_claimed(harness: &dyn Harness) {
 
 /// A sleeper is claimed when it is due, not before, and the claim wakes it.
 pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let until = kit.later(SHORT);
+    let (kit, node) = Kit::with_node(harness).await;
+    let until = kit.later(Duration::from_millis(300));
     let mut sleeper = task("a");
     sleeper.start_at = Some(until);
     kit.submit_task(sleeper).await;
@@ -101,7 +97,7 @@ pub async fn a_sleeper_is_claimed_when_it_is_due(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
-/// A sleeper is not claimed before it is due, also when its time is nearer than a store's index keeps.
+/// A sleeper is not claimed before it is due, even by less time than an index of due times keeps.
 pub async fn a_sleeper_is_not_claimed_early(harness: &dyn Harness) {
     let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
     let clock = Arc::new(ManualClock::new(start));
@@ -121,8 +117,7 @@ pub async fn a_sleeper_is_not_claimed_early(harness: &dyn Harness) {
 
 /// A paused task waits for a command.
 pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &Message::pause()).await;
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
@@ -136,10 +131,9 @@ pub async fn a_paused_task_is_claimed_when_it_is_commanded(harness: &dyn Harness
     assert_eq!(claimed.commands.len(), 1);
 }
 
-/// A command does not wait for a sleeper to wake.
+/// A sleeper with a waiting command is claimed before it is due.
 pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let until = kit.in_an_hour();
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &Message::sleep_until(until)).await;
@@ -153,8 +147,8 @@ pub async fn a_commanded_sleeper_is_claimed_early(harness: &dyn Harness) {
     );
 }
 
-/// Only a wake-up is waited for: a runnable task runs at once, though its timestamps come from a
-/// clock that is ahead of the node's.
+/// A runnable task runs at once, even when its timestamps come from a clock that is ahead of the node's.
+/// Only a sleeper waits for its time.
 pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) {
     let now = Timestamp::now();
     let hour = SignedDuration::from_hours(1);
@@ -166,7 +160,7 @@ pub async fn a_runnable_task_from_a_clock_ahead_runs_now(harness: &dyn Harness) 
     let mut released = kit.claimed(&node, "released").await;
     kit.commit(&mut released, &Message::release()).await;
     kit.ended(&node, "retried", &Message::complete()).await;
-    one(kit.registry().retry(vec![id("retried")]).await).unwrap();
+    kit.retry("retried").await;
     let mut asleep = task("asleep");
     asleep.start_at = Some(now + hour + hour);
     kit.submit_task(asleep).await;
@@ -211,11 +205,10 @@ pub async fn claims_are_independent(harness: &dyn Harness) {
     assert_eq!(names, [Some("a".into()), None, None, Some("c".into())]);
 }
 
-/// One task that a call names twice is claimed twice, in order: the second claim has the greater fence
-/// and is the live one. The first may be refused as fenced already.
+/// A task that one call names twice is claimed twice, in order: the second claim has the greater fence
+/// and is the live one. The first may be refused as fenced.
 pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.submit("b").await;
     let ids = ["a", "b", "a"].map(id).to_vec();
@@ -227,8 +220,7 @@ pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
     match first {
         Ok(Some(first)) => {
             assert!(second.claim.fence > first.claim.fence);
-            let refused = kit.try_commit(first, &Message::kill()).await;
-            assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+            kit.assert_fenced(first, &Message::kill()).await;
         }
         refused => assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}"),
     }
@@ -236,22 +228,20 @@ pub async fn one_id_twice_is_claimed_twice(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
-/// A claim whose answer was lost is claimed anew by the same lease, with a new fence.
-pub async fn claiming_anew_answers_a_lost_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A lease that got no answer claims the same task again, with a new fence.
+pub async fn claiming_again_returns_a_lost_claim(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let lost = kit.claim(&node, "a").await;
     let mut found = kit.claim(&node, "a").await;
     assert!(found.claim.fence > lost.claim.fence);
-    let refused = kit.try_commit(&lost, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.assert_fenced(&lost, &Message::complete()).await;
     assert_eq!(found.state.attempts, 0, "nothing was abandoned");
     kit.commit(&mut found, &Message::complete()).await;
     assert_eq!(kit.state("a").await.code(), StateKind::Completed);
 }
 
-/// Of many nodes that want one task, one gets it.
+/// Of many nodes that claim one task, one gets it.
 pub async fn many_claimers_have_one_winner(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut nodes = Vec::new();
@@ -272,8 +262,8 @@ pub async fn many_claimers_have_one_winner(harness: &dyn Harness) {
     }
 }
 
-/// A claim that was given back can be had by another, with all that was stored.
-pub async fn a_task_that_was_given_back_is_claimed_by_another(harness: &dyn Harness) {
+/// Another node claims a released task, with everything that was stored.
+pub async fn a_released_task_is_claimed_by_another(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
     let mut claimed = kit.claimed(&first, "a").await;
@@ -289,11 +279,9 @@ pub async fn a_task_that_was_given_back_is_claimed_by_another(harness: &dyn Harn
 
 /// A lease that has ended claims nothing.
 pub async fn an_ended_lease_claims_nothing(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.coordinator().leave(&node).await.unwrap();
-    let refused = kit.try_claim(&node, "a").await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(kit.try_claim(&node, "a").await, Err(Error::Fenced(_)));
     assert_eq!(kit.get("a").await.node, None);
 }

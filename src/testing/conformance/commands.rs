@@ -7,10 +7,10 @@ use windlass_statemachine::{Command, Message, Outcome, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, command_of, field, id, one, settle, task},
+    kit::{Kit, assert_matches, command_of, field, id, same, sending, settle, task},
 };
 use crate::{
-    store::{ChangeKind, Error, IfExists, SendCommand, Submit, Submitted},
+    store::{ChangeKind, Error, Submitted},
     testing::ManualClock,
 };
 
@@ -19,10 +19,9 @@ const APPLIED: Outcome = Outcome::Applied {
     to: StateKind::Runnable,
 };
 
-/// Commands wait in the order sent; none takes the place of another.
+/// Commands wait in the order sent; none replaces another.
 pub async fn commands_queue_in_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let until = kit.in_an_hour();
     let sent = [
@@ -61,11 +60,10 @@ pub async fn commands_queue_in_order(harness: &dyn Harness) {
     assert_eq!(reported.count(), 5, "each is reported in the history");
 }
 
-/// Orders go on growing across the tasks and the incarnations of a namespace, so that a task which
-/// has applied one never takes a later one for done.
+/// Orders grow across the tasks and the incarnations of a namespace, so that a task never skips a
+/// command after one that it has applied.
 pub async fn orders_grow_across_retries(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let first = kit
         .send("a", "c1", Command::Complete { result: None })
@@ -73,7 +71,7 @@ pub async fn orders_grow_across_retries(harness: &dyn Harness) {
     let mut write = kit.write(&claimed, &Message::complete());
     settle(&mut write, first, APPLIED);
     kit.try_write(&claimed, write).await.unwrap();
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    kit.retry("a").await;
     let second = kit.send("a", "c2", Command::Pause).await;
     assert!(second > first);
     let claimed = kit.claim(&node, "a").await;
@@ -81,10 +79,9 @@ pub async fn orders_grow_across_retries(harness: &dyn Harness) {
     assert_eq!(claimed.commands.len(), 1, "{:?}", claimed.commands);
 }
 
-/// A command that is sent again is the same command, also after it has its outcome.
+/// A command that is sent again is the same command, even after it has its outcome.
 pub async fn the_same_id_is_the_same_command(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Kill).await;
     assert_eq!(kit.send("a", "c", Command::Kill).await, order);
@@ -105,23 +102,19 @@ pub async fn one_id_twice_in_one_call_is_one_command(harness: &dyn Harness) {
     kit.submit("a").await;
     kit.submit("b").await;
     let sends = [("a", "c1"), ("a", "c2"), ("a", "c1"), ("b", "c1")];
-    let sends = sends.map(|(task, command)| SendCommand {
-        task: id(task),
-        id: command_of(command),
-        command: Command::Pause,
-    });
+    let sends = sends.map(|(task, command)| sending(task, command, Command::Pause));
     let answers = kit.registry().send(sends.to_vec()).await;
     let [Ok(first), Ok(second), Ok(again), Err(refused)] = &answers[..] else {
         panic!("{answers:?}");
     };
     assert!(first == again && first < second, "{answers:?}");
-    assert!(matches!(refused, Error::Invalid(_)), "{refused:?}");
+    assert_matches!(refused, Error::Invalid(_));
     assert_eq!(kit.get("a").await.commands, 2);
     assert_eq!(kit.get("b").await.commands, 0);
 }
 
-/// A command that is sent again is the same command, also when its time has come meanwhile: only a
-/// new one is held against the clock.
+/// A command that is sent again is the same command, even after its time: only a new command is checked
+/// against the clock.
 pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
     let now = Timestamp::now();
     let clock = Arc::new(ManualClock::new(now));
@@ -148,14 +141,11 @@ pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
     let new = client.command_with_id(&a, command_of("new"), sleep.clone());
     assert!(matches!(new.await, Err(Error::Invalid(_))));
 
-    let same = Submit {
-        task: starts,
-        if_exists: IfExists::Same,
-    };
+    let same = same(starts);
     let known = kit.try_submit(same).await.unwrap();
     assert_eq!(known, Submitted::Existing(StateKind::Sleeping));
 
-    // Also when it has its outcome, and its task has ended.
+    // Even when the command has its outcome, and its task has ended.
     let node = kit.node("n").await;
     let claimed = kit.claim(&node, "a").await;
     let mut write = kit.write(&claimed, &Message::kill());
@@ -166,7 +156,7 @@ pub async fn a_known_id_is_known_after_its_time(harness: &dyn Harness) {
     again.await.expect("a known command");
 }
 
-/// An id that was used for another task is refused.
+/// The id of a command to another task is refused.
 pub async fn an_id_of_another_task_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
@@ -177,10 +167,9 @@ pub async fn an_id_of_another_task_is_refused(harness: &dyn Harness) {
     assert_eq!(kit.get("b").await.commands, 0);
 }
 
-/// Only live tasks take commands, and each answer is that of its own command.
+/// Only live tasks take commands, and each command has its own answer.
 pub async fn items_are_independent(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     kit.ended(&node, "done", &Message::complete()).await;
     let past = Command::Sleep {
@@ -194,38 +183,24 @@ pub async fn items_are_independent(harness: &dyn Harness) {
         ("a", Command::Run),
     ];
     let sends = sends.into_iter().enumerate();
-    let sends = sends.map(|(n, (task, command))| SendCommand {
-        task: id(task),
-        id: command_of(&format!("c{n}")),
-        command,
-    });
+    let sends = sends.map(|(n, (task, command))| sending(task, &format!("c{n}"), command));
     let answers = kit.registry().send(sends.collect()).await;
-    assert!(
-        matches!(
-            &answers[..],
-            [
+    assert_matches!(answers[..], [
                 Ok(first),
                 Err(Error::NotFound { what: "task", .. }),
                 Err(Error::AlreadyFinished(_)),
                 Err(Error::Invalid(_)),
                 Ok(last),
-            ] if first < last
-        ),
-        "{answers:?}"
-    );
+            ] if first < last);
     assert_eq!(field(answers[3].as_ref().unwrap_err()), "until");
     assert_eq!(kit.get("a").await.commands, 2);
     let unknown = kit.registry().command(&command_of("c1")).await;
-    assert!(
-        matches!(unknown, Err(Error::NotFound { .. })),
-        "{unknown:?}"
-    );
+    assert_matches!(unknown, Err(Error::NotFound { .. }));
 }
 
-/// Each outcome is recorded, leaves the queue, and is returned to every caller that asks.
+/// Each outcome is recorded, and its command leaves the queue.
 pub async fn outcomes_are_recorded(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let outcomes = [
         APPLIED,
@@ -265,10 +240,9 @@ pub async fn outcomes_are_recorded(harness: &dyn Harness) {
     assert!(records.iter().all(|r| sent(r.sent_at)), "{records:?}");
 }
 
-/// The first outcome of a command stays: a later write that brings another one changes nothing.
+/// The first outcome of a command stays: a later outcome changes nothing.
 pub async fn an_outcome_is_final(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Run).await;
     let by = windlass_statemachine::ActionKind::Run;
@@ -282,10 +256,9 @@ pub async fn an_outcome_is_final(harness: &dyn Harness) {
     }
 }
 
-/// A command that has its outcome is not handed out again.
+/// A claim does not return a command that has its outcome.
 pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c1", Command::Run).await;
     kit.send("a", "c2", Command::Run).await;
@@ -297,10 +270,9 @@ pub async fn a_settled_command_is_gone_from_the_queue(harness: &dyn Harness) {
     assert_eq!(waiting, ["c2"]);
 }
 
-/// The end of a task rejects what waits, except what that same write settles.
-pub async fn the_end_rejects_what_waits(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// The end of a task rejects its waiting commands, except those that the same write settles.
+pub async fn the_end_rejects_waiting_commands(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let order = kit
         .send("a", "c1", Command::Complete { result: None })
@@ -325,7 +297,7 @@ pub async fn the_end_rejects_what_waits(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.commands, 0);
 }
 
-/// Commands wait while the task has no owner, and go from one owner to the next.
+/// Commands wait while the task has no owner, and the next owner gets them.
 pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
@@ -340,33 +312,28 @@ pub async fn commands_survive_a_change_of_owner(harness: &dyn Harness) {
     assert_eq!(reported, ["c1", "c2"]);
 }
 
-/// A kill that was meant for a task which is gone hits no later task with its id.
+/// A kill of a task does not reach a later task with its id.
 pub async fn no_command_hits_a_later_task(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    // Deleted with the command in its queue.
+    let (kit, node) = Kit::with_node(harness).await;
+    // A task that is deleted with the command in its queue.
     kit.submit("a").await;
     kit.send("a", "kill", Command::Kill).await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.delete("a").await;
     kit.submit("a").await;
-    // Ended before the command came to be applied, then replaced.
+    // One that ends before the command is applied, and is replaced.
     let claimed = kit.claimed(&node, "b").await;
     kit.send("b", "late", Command::Kill).await;
     kit.try_commit(&claimed, &Message::complete())
         .await
         .unwrap();
-    let submit = Submit {
-        task: task("b"),
-        if_exists: IfExists::ReplaceFinished,
-    };
-    kit.try_submit(submit).await.unwrap();
-    // Ended and run again.
+    kit.replace("b").await;
+    // One that ends and is retried.
     let claimed = kit.claimed(&node, "c").await;
     kit.send("c", "older", Command::Kill).await;
     kit.try_commit(&claimed, &Message::complete())
         .await
         .unwrap();
-    one(kit.registry().retry(vec![id("c")]).await).unwrap();
+    kit.retry("c").await;
 
     for name in ["a", "b", "c"] {
         assert_eq!(kit.get(name).await.commands, 0, "{name}");
@@ -378,31 +345,25 @@ pub async fn no_command_hits_a_later_task(harness: &dyn Harness) {
         );
     }
     let gone = kit.registry().command(&command_of("kill")).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    assert_matches!(gone, Err(Error::NotFound { .. }));
 }
 
 /// A command of an unknown id, and the commands of an unknown task, are not found.
 pub async fn unknown_commands_are_not_found(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let command = kit.registry().command(&command_of("c")).await;
-    assert!(
-        matches!(
-            command,
-            Err(Error::NotFound {
-                what: "command",
-                ..
-            })
-        ),
-        "{command:?}"
+    assert_matches!(
+        command,
+        Err(Error::NotFound {
+            what: "command",
+            ..
+        })
     );
     let commands = kit.registry().commands(&id("a")).await;
-    assert!(
-        matches!(commands, Err(Error::NotFound { what: "task", .. })),
-        "{commands:?}"
-    );
+    assert_matches!(commands, Err(Error::NotFound { what: "task", .. }));
 }
 
-/// A command that was acknowledged is there when the store is opened again.
+/// An acknowledged command is there when the store is opened again.
 pub async fn commands_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;

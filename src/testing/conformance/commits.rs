@@ -1,18 +1,17 @@
-//! Commits: what is written is there, whole, and nothing else is.
+//! Commits: every field of a write is stored, and nothing else changes.
 
 use serde_json::json;
 use windlass_statemachine::{Json, Message, Progress, StateKind, TaskStatus};
 
 use super::{
     Harness,
-    kit::{Kit, field, with_data},
+    kit::{Kit, assert_matches, field, with_data},
 };
 use crate::store::{ChangeKind, Commit, Error};
 
-/// A transition is stored with all that belongs to it, and reported in the history.
+/// A transition is stored with all its fields, and is in the history.
 pub async fn a_transition_is_stored(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let until = kit.in_an_hour();
     kit.commit(&mut claimed, &with_data(Message::sleep_until(until), 1))
@@ -33,10 +32,9 @@ pub async fn a_transition_is_stored(harness: &dyn Harness) {
     assert_eq!(reported.last(), Some(&ChangeKind::Dropped { fence }));
 }
 
-/// Data and result come back as they went in: large ones, large numbers, any text.
+/// Data and result are stored unchanged: large ones, large numbers, any text.
 pub async fn data_and_result_survive(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let data = Json::parse(
         "data",
         r#"{"u":18446744073709551615,"t":"é\u0000木","f":1.10}"#,
@@ -55,14 +53,12 @@ pub async fn data_and_result_survive(harness: &dyn Harness) {
     assert_eq!(state.status, TaskStatus::Completed { result });
 }
 
-/// New data takes the place of the old; a message without data keeps it.
+/// New data replaces the old data; a message without data keeps it.
 pub async fn data_is_replaced_or_kept(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 1..4 {
-        kit.commit(&mut claimed, &with_data(Message::checkpoint(), n))
-            .await;
+        kit.checkpoint(&mut claimed, n).await;
     }
     kit.commit(&mut claimed, &Message::run()).await;
     assert_eq!(kit.state("a").await.data, Some(json!({"n": 3}).into()));
@@ -73,10 +69,9 @@ pub async fn data_is_replaced_or_kept(harness: &dyn Harness) {
     assert_eq!(next.state.data, Some(Json::null()), "null is data too");
 }
 
-/// Errors, attempts and progress come back.
+/// Errors, attempts and progress are stored.
 pub async fn errors_and_counters_survive(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     let mut write = kit.write(&claimed, &Message::error("disk full: é"));
     write.state.attempts = 3;
@@ -95,8 +90,7 @@ pub async fn errors_and_counters_survive(harness: &dyn Harness) {
 
 /// A commit that does not drop the claim keeps it.
 pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 0..3 {
         let mut write = kit.write(&claimed, &with_data(Message::checkpoint(), n));
@@ -113,10 +107,9 @@ pub async fn a_checkpoint_keeps_the_claim(harness: &dyn Harness) {
     );
 }
 
-/// A terminal state removes the claim, whether the write says so or not.
+/// A terminal state ends the claim, even when the write does not ask for it.
 pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message, code) in [
         ("done", Message::complete(), StateKind::Completed),
         ("killed", Message::kill(), StateKind::Killed),
@@ -137,7 +130,7 @@ pub async fn the_end_removes_the_claim(harness: &dyn Harness) {
     assert_eq!(nodes[0].claims, 0);
 }
 
-/// One write that is refused does not touch the others, and answers come in the order of the items.
+/// A refused write does not touch the others, and answers come in the order of the items.
 pub async fn items_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, gone) = (kit.node("n").await, kit.node("gone").await);
@@ -156,18 +149,15 @@ pub async fn items_are_independent(harness: &dyn Harness) {
     }
     kit.coordinator().leave(&gone).await.unwrap();
     let answers = kit.coordinator().commit(commits).await;
-    assert!(
-        matches!(
-            answers[..],
-            [
-                Ok(()),
-                Err(Error::Fenced(_)),
-                Ok(()),
-                Err(Error::TooLarge { .. }),
-                Ok(())
-            ]
-        ),
-        "{answers:?}"
+    assert_matches!(
+        answers[..],
+        [
+            Ok(()),
+            Err(Error::Fenced(_)),
+            Ok(()),
+            Err(Error::TooLarge { .. }),
+            Ok(())
+        ]
     );
     for (name, code) in [
         ("a", StateKind::Completed),
@@ -180,11 +170,10 @@ pub async fn items_are_independent(harness: &dyn Harness) {
     }
 }
 
-/// Two writes of one claim in one call happen one after the other, and a third one that does not
-/// follow from them is refused.
+/// Two writes of one claim in one call are applied in order. A third one after the end of the claim is
+/// refused.
 pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let first = kit.write(&claimed, &with_data(Message::checkpoint(), 1));
     claimed.state = first.state.clone();
@@ -197,18 +186,14 @@ pub async fn two_writes_of_one_claim_happen_in_order(harness: &dyn Harness) {
         write,
     });
     let answers = kit.coordinator().commit(commits.to_vec()).await;
-    assert!(
-        matches!(answers[..], [Ok(()), Ok(()), Err(Error::Fenced(_))]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Ok(()), Ok(()), Err(Error::Fenced(_))]);
     let record = kit.get("a").await;
     assert_eq!((record.node, record.state.unwrap()), (None, claimed.state));
 }
 
-/// What is too large is refused with its field and its size; the claim still stands.
+/// A state that is too large is refused with its field and size; the claim stays.
 pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let limit = kit.coordinator().limits().max_bytes;
     let long = "x".repeat(limit);
@@ -231,10 +216,9 @@ pub async fn too_large_is_refused_and_the_claim_stands(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
 }
 
-/// What was committed is there when the store is opened again.
+/// A commit is there when the store is opened again.
 pub async fn commits_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     kit.commit(&mut claimed, &with_data(Message::pause(), 1))
         .await;

@@ -6,7 +6,7 @@ use windlass_statemachine::{Message, TaskId};
 use super::{
     Harness,
     kit::{Kit, id, one, task, with_data},
-    moving::{elsewhere, export, import},
+    strangers::{elsewhere, export, import},
     wait::Watcher,
 };
 use crate::store::{Claimed, IfExists, Submit, TaskView};

@@ -1,4 +1,4 @@
-//! Durability: what a store has acknowledged is there when the store is opened again.
+//! Durability: acknowledged writes are there when the store is opened again.
 //!
 //! Submits, commits and commands have their cases beside their other duties.
 
@@ -9,25 +9,21 @@ use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, id, one, with_data},
+    kit::{Kit, assert_matches, id, one, with_data},
 };
 use crate::store::{Error, NodeCommand};
 
 /// A node that has joined is listed, and its name is taken.
 pub async fn joins_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let kit = kit.reopened(harness).await;
     let nodes = kit.registry().nodes().await.unwrap();
     assert_eq!((nodes.len(), nodes[0].lease), (1, node.id));
     let second = kit.coordinator().join(&Kit::spec("n"), node.ttl).await;
-    assert!(
-        matches!(second, Err(Error::AlreadyExists { .. })),
-        "{second:?}"
-    );
+    assert_matches!(second, Err(Error::AlreadyExists { .. }));
 }
 
-/// A lease that was renewed lasts its whole time from then on.
+/// A renewed lease lasts its whole time from the renewal.
 pub async fn renewals_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let ttl = Duration::from_secs(3);
@@ -43,8 +39,7 @@ pub async fn renewals_are_durable(harness: &dyn Harness) {
 
 /// A node that has left is gone, and its tasks are claimable and not abandoned.
 pub async fn leaves_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "a").await;
     kit.coordinator().leave(&node).await.unwrap();
     let kit = kit.reopened(harness).await;
@@ -53,7 +48,7 @@ pub async fn leaves_are_durable(harness: &dyn Harness) {
     assert!(!kit.claim(&next, "a").await.abandoned);
 }
 
-/// A claim that was acknowledged excludes other nodes, and its owner can write.
+/// An acknowledged claim excludes other nodes, and its owner can write.
 pub async fn claims_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -65,29 +60,21 @@ pub async fn claims_are_durable(harness: &dyn Harness) {
     kit.try_commit(&claimed, &data).await.unwrap();
 }
 
-/// A command to a node that was acknowledged waits for the node.
+/// An acknowledged command to a node waits for the node.
 pub async fn node_commands_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
-    let order = sent.await.unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let order = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let kit = kit.reopened(harness).await;
     let outcome = kit.registry().node_outcome(order).await;
     assert_eq!(outcome.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    let is_it = |event: &crate::store::Event| match event {
-        crate::store::Event::Node(queued) if queued.id == order => Some(()),
-        _ => None,
-    };
-    watch.until("the command", is_it).await;
+    assert_eq!(watch.node_command().await.id, order);
 }
 
 /// The outcome that a node has acknowledged is there for the sender.
 pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let sent = kit.registry().send_node(&node.node, NodeCommand::Freeze);
-    let order = sent.await.unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let order = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let acknowledged = kit.coordinator().acknowledge(&node, order, "frozen");
     acknowledged.await.unwrap();
     let kit = kit.reopened(harness).await;
@@ -95,34 +82,30 @@ pub async fn outcomes_of_node_commands_are_durable(harness: &dyn Harness) {
     assert_eq!(outcome.as_deref(), Some("frozen"));
 }
 
-/// A task that was deleted stays deleted, and its claim stays fenced.
+/// A deleted task stays deleted, and its claim stays fenced.
 pub async fn deletions_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.delete("a").await;
     let kit = kit.reopened(harness).await;
     assert_eq!(kit.list(Default::default()).await, ["b"]);
-    let refused = kit.try_commit(&claimed, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.assert_fenced(&claimed, &Message::complete()).await;
 }
 
-/// A task that was retried is runnable in its new incarnation.
+/// A retried task is runnable in its new incarnation.
 pub async fn retries_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::error("x")).await;
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    kit.retry("a").await;
     let kit = kit.reopened(harness).await;
     let state = kit.state("a").await;
     assert_eq!((state.code(), state.incarnation), (StateKind::Runnable, 1));
 }
 
-/// A task that was purged stays away.
+/// A purged task stays deleted.
 pub async fn purges_are_durable(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::complete()).await;
     kit.submit("b").await;
     let purged = kit
@@ -133,9 +116,9 @@ pub async fn purges_are_durable(harness: &dyn Harness) {
     assert_eq!(kit.list(Default::default()).await, ["b"]);
 }
 
-/// A task that was imported is there with its state and its commands.
+/// An imported task is there with its state and its commands.
 pub async fn imports_are_durable(harness: &dyn Harness) {
-    let from = super::moving::elsewhere().await;
+    let from = super::strangers::elsewhere().await;
     from.submit("a").await;
     from.send("a", "c", windlass_statemachine::Command::Pause)
         .await;

@@ -1,4 +1,4 @@
-//! Effects: tasks and commands that come with a transition, or not at all.
+//! Effects: tasks and commands that are applied with a transition, or not at all.
 
 use windlass_statemachine::{Command, CommandId, Message, StateKind};
 
@@ -16,8 +16,7 @@ fn pause(message: Message, to: &str, command: &str) -> Message {
 /// A store that applies effects, a claimed task `a`, and a live task `b`.
 async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
     need(Capability::Effects, harness.takes_effects().then_some(()));
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
     (kit, claimed)
@@ -29,10 +28,9 @@ async fn assert_nothing_happened(kit: &Kit, claimed: &Claimed) {
     assert_eq!(kit.get("b").await.commands, 0);
 }
 
-/// A store that takes no effects says so before it writes anything, and names the field.
+/// A store without effects refuses them before it writes anything, and names the field.
 pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let message = Message::checkpoint().and_submit(task("new"));
     let answer = kit.try_commit(&claimed, &message).await;
@@ -69,7 +67,7 @@ pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
     assert_eq!(sent, ["c1", "c2"].map(command_of));
 }
 
-/// A task can be submitted and commanded at once, and a task can command itself.
+/// A message can submit a task and command it, and can command its own task.
 pub async fn a_new_task_can_be_commanded_at_once(harness: &dyn Harness) {
     let (kit, mut claimed) = prepared(harness).await;
     let message = Message::checkpoint().and_submit(task("new"));
@@ -79,7 +77,7 @@ pub async fn a_new_task_can_be_commanded_at_once(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.commands, 1);
 }
 
-/// One effect that is refused refuses the transition and every other effect; the claim stands.
+/// A refused effect refuses the transition and every other effect; the claim stays.
 pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
     let (kit, mut claimed) = prepared(harness).await;
     let base = || pause(Message::complete(), "b", "first").and_submit(task("new"));
@@ -109,7 +107,7 @@ pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
 }
 
-/// A claim that is not the live one has no effects.
+/// A write on a stale claim has no effects.
 pub async fn a_stale_owner_has_no_effects(harness: &dyn Harness) {
     let (kit, claimed) = prepared(harness).await;
     let node = kit.node("n2").await;
@@ -117,8 +115,7 @@ pub async fn a_stale_owner_has_no_effects(harness: &dyn Harness) {
     kit.try_write(&claimed, write).await.unwrap();
     let owner = kit.claim(&node, "a").await;
     let message = pause(Message::complete(), "b", "c").and_submit(task("new"));
-    let refused = kit.try_commit(&claimed, &message).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.assert_fenced(&claimed, &message).await;
     assert_nothing_happened(&kit, &owner).await;
 }
 

@@ -1,4 +1,4 @@
-//! How tasks go, and how they come back: delete, retry, purge, retention.
+//! Ends of tasks: delete, retry, purge, retention.
 
 use std::time::Duration;
 
@@ -6,17 +6,16 @@ use windlass_statemachine::{Fence, Message, StateKind, TaskState};
 
 use super::{
     Harness,
-    kit::{Kit, field, id, one, task, with_data},
+    kit::{Kit, assert_matches, field, id, task, with_data},
     wait::eventually,
 };
 use crate::store::{ChangeKind, Error};
 
 const ENDED: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
-/// Deleting a task leaves those whose names are like its own.
+/// A delete leaves tasks with similar ids.
 pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let names = [
         "foo", "foobar", "fo", "Foo", "foo%", "foo_", "foo bar", "foo.json",
     ];
@@ -32,7 +31,7 @@ pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
             .await;
     }
     for (n, name) in names.iter().enumerate() {
-        one(kit.registry().delete(vec![id(name)]).await).unwrap();
+        kit.delete(name).await;
         assert_eq!(kit.list(Default::default()).await, names[n + 1..]);
         for left in &names[n + 1..] {
             assert_eq!(kit.get(left).await.commands, 1);
@@ -42,27 +41,24 @@ pub async fn deleting_one_leaves_its_neighbours(harness: &dyn Harness) {
     }
 }
 
-/// Deleting takes the claim along: its owner changes nothing any more.
+/// A delete ends the claim: its owner cannot write any more.
 pub async fn deleting_ends_the_claim(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    let refused = kit.try_commit(&claimed, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.delete("a").await;
+    kit.assert_fenced(&claimed, &Message::complete()).await;
     let gone = kit.registry().get(&id("a")).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    assert_matches!(gone, Err(Error::NotFound { .. }));
     assert_eq!(kit.registry().nodes().await.unwrap()[0].claims, 0);
 }
 
-/// A deleted id is free, and nothing of the old task is left.
+/// A deleted id is free, and the new task has nothing of the old one.
 pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &with_data(Message::complete(), 1))
         .await;
     let old = kit.get("a").await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.delete("a").await;
     kit.submit("a").await;
     let record = kit.get("a").await;
     assert!(record.order > old.order);
@@ -73,41 +69,36 @@ pub async fn a_deleted_id_is_free(harness: &dyn Harness) {
     assert_eq!(kit.claim(&node, "a").await.state.data, None);
 }
 
-/// Items are independent: one that does not exist is not found, the others go.
+/// A task that does not exist is not found; the others of the call are deleted.
 pub async fn deletions_are_independent(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
     kit.submit("b").await;
     let ids = ["a", "nothing", "b", "a"].map(id).to_vec();
     let answers = kit.registry().delete(ids).await;
-    assert!(
-        matches!(
-            answers[..],
-            [
-                Ok(()),
-                Err(Error::NotFound { .. }),
-                Ok(()),
-                Err(Error::NotFound { .. })
-            ]
-        ),
-        "{answers:?}"
+    assert_matches!(
+        answers[..],
+        [
+            Ok(()),
+            Err(Error::NotFound { .. }),
+            Ok(()),
+            Err(Error::NotFound { .. })
+        ]
     );
 }
 
-/// A retry starts a task anew: attempts from 0, with its data and its errors.
-pub async fn a_retry_starts_anew(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A retry starts a task again: attempts from 0, with its data and its errors.
+pub async fn a_retry_starts_again(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
-    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
-        .await;
+    kit.checkpoint(&mut claimed, 1).await;
     let mut write = kit.write(&claimed, &Message::kill());
     write.state.attempts = 4;
     write.state.errors.push(kit.now(), "disk full", 8);
     kit.try_write(&claimed, write).await.unwrap();
     for incarnation in 1..3 {
         let before = kit.get("a").await;
-        one(kit.registry().retry(vec![id("a")]).await).unwrap();
+        kit.retry("a").await;
         let record = kit.get("a").await;
         assert_eq!(record.order, before.order, "it keeps its place");
         let state = record.state.unwrap();
@@ -123,12 +114,11 @@ pub async fn a_retry_starts_anew(harness: &dyn Harness) {
     }
 }
 
-/// The result of an ended incarnation is gone with its retry.
+/// A retry removes the result of the ended incarnation.
 pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::complete_with(&1)).await;
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    kit.retry("a").await;
     let mut claimed = kit.claim(&node, "a").await;
     kit.commit(&mut claimed, &Message::complete()).await;
     let result = None;
@@ -139,10 +129,9 @@ pub async fn a_retry_forgets_the_result(harness: &dyn Harness) {
     );
 }
 
-/// Only what has ended is retried; each answer is that of its own task.
+/// Only ended tasks are retried, and each task has its own answer.
 pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.claimed(&node, "claimed").await;
     kit.ended(&node, "failed", &Message::error("x")).await;
@@ -152,25 +141,18 @@ pub async fn a_live_task_is_not_retried(harness: &dyn Harness) {
         let error = answer.as_ref().unwrap_err();
         assert_eq!(field(error), "state", "{error}");
     }
-    assert!(
-        matches!(answers[2], Err(Error::NotFound { .. })),
-        "{answers:?}"
-    );
+    assert_matches!(answers[2], Err(Error::NotFound { .. }));
     assert!(answers[3].is_ok(), "{answers:?}");
     assert_eq!(kit.get("claimed").await.node, Some("n".parse().unwrap()));
     assert_eq!(kit.state("live").await.incarnation, 0);
 }
 
-/// One task that a call names twice is retried once: the second item finds it live.
+/// A task that one call names twice is retried once: the second item finds it live.
 pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.ended(&node, "a", &Message::error("x")).await;
     let answers = kit.registry().retry(["a", "a"].map(id).to_vec()).await;
-    assert!(
-        matches!(answers[..], [Ok(()), Err(Error::Invalid(_))]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Ok(()), Err(Error::Invalid(_))]);
     assert_eq!(kit.state("a").await.incarnation, 1);
     let retries = kit.events("a").await.into_iter();
     assert_eq!(
@@ -179,11 +161,10 @@ pub async fn one_id_twice_is_retried_once(harness: &dyn Harness) {
     );
 }
 
-/// Purging takes what ended in one of the states before the time, the oldest first, and no more
-/// than was asked for.
-pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A purge deletes tasks that ended in one of the states before the time, the oldest first, up to the
+/// limit.
+pub async fn purge_deletes_only_matching_tasks(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let long_ago = kit.now();
     kit.submit("live").await;
     for (name, message) in [
@@ -193,7 +174,7 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
         ("killed", Message::kill()),
         ("done-3", Message::complete()),
     ] {
-        // Each ends later than the one before, also by a clock of milliseconds.
+        // Each ends later than the one before, even by a clock of milliseconds.
         tokio::time::sleep(Duration::from_millis(5)).await;
         kit.ended(&node, name, &message).await;
     }
@@ -208,11 +189,7 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
         StateKind::Paused,
         StateKind::Fault,
     ];
-    assert_eq!(
-        purge(&live, soon, 10).await,
-        0,
-        "what lives is not looked at"
-    );
+    assert_eq!(purge(&live, soon, 10).await, 0, "live states are ignored");
     assert_eq!(purge(&[], soon, 10).await, 0);
     assert_eq!(purge(&[StateKind::Completed], soon, 2).await, 2);
     let left = kit.list(Default::default()).await;
@@ -224,7 +201,7 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
     assert_eq!(purge(&ENDED, soon, 10).await, 1);
     assert_eq!(kit.list(Default::default()).await, ["live"]);
     let gone = kit.registry().get(&id("failed")).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    assert_matches!(gone, Err(Error::NotFound { .. }));
     kit.try_submit(super::kit::fresh(task("failed")))
         .await
         .unwrap();
@@ -232,8 +209,7 @@ pub async fn purge_takes_what_is_meant(harness: &dyn Harness) {
 
 /// The age of a task counts from its end, not from its submit.
 pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut claimed = kit.claimed(&node, "a").await;
     let age = Duration::from_secs(2);
     tokio::time::sleep(age + Duration::from_millis(50)).await;
@@ -248,10 +224,9 @@ pub async fn retention_counts_from_the_end(harness: &dyn Harness) {
     );
 }
 
-/// Retention prunes what has ended for long enough, and never what lives.
+/// Retention deletes tasks that ended longer ago than its time, and never a live task.
 pub async fn retention_prunes_only_what_has_ended(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut paused = kit.claimed(&node, "paused").await;
     kit.commit(&mut paused, &with_data(Message::pause(), 1))
         .await;
@@ -274,7 +249,7 @@ pub async fn retention_prunes_only_what_has_ended(harness: &dyn Harness) {
         })
         .await;
     }
-    assert_eq!(pruned, 5, "it tells how many went");
+    assert_eq!(pruned, 5, "the number of deleted tasks");
     assert_eq!(kit.list(Default::default()).await, ["paused", "claimed"]);
     let data = kit.state("paused").await.data;
     assert_eq!(data.unwrap().as_str(), r#"{"n":1}"#);

@@ -1,4 +1,4 @@
-//! The examination that a store makes of itself.
+//! Examinations of a store.
 
 use std::collections::BTreeSet;
 
@@ -26,14 +26,14 @@ async fn examine(kit: &Kit) -> Vec<Finding> {
     )
 }
 
-/// The findings of an examination that are not fine.
+/// Returns the findings of an examination that are not [`Verdict::Ok`].
 async fn wrong(kit: &Kit) -> Vec<Finding> {
     let mut findings = examine(kit).await;
     findings.retain(|finding| finding.verdict != Verdict::Ok);
     findings
 }
 
-/// A task of every life, all of them in order.
+/// Makes tasks in several states, all in order.
 async fn busy(kit: &Kit) {
     let node = kit.node("holder").await;
     kit.claimed(&node, "examined-held").await;
@@ -47,7 +47,7 @@ async fn busy(kit: &Kit) {
         .await;
 }
 
-/// A store in order has no finding that an empty one has not: the disk, say, or the server's version.
+/// A store in order has only the findings of an empty one, about the disk or the server's version.
 pub async fn a_store_in_order_has_nothing_wrong(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let checks = |findings: &[Finding]| -> BTreeSet<&'static str> {
@@ -55,7 +55,7 @@ pub async fn a_store_in_order_has_nothing_wrong(harness: &dyn Harness) {
     };
     let about_empty = checks(&wrong(&kit).await);
     busy(&kit).await;
-    // A busy machine may make one examination slow, which is a finding as well.
+    // On a busy machine one examination may be slow, which is a finding too.
     eventually("nothing wrong", async || {
         let found = checks(&wrong(&kit).await);
         found.is_subset(&about_empty).then_some(())

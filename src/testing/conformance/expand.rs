@@ -1,4 +1,4 @@
-//! The macros that make tests of the lists of cases.
+//! The macros that make a test of each listed case.
 
 #[doc(hidden)]
 #[macro_export]
@@ -35,7 +35,7 @@ macro_rules! __conformance_cases {
     };
 }
 
-/// Makes the test of what a store declares as lacking.
+/// Makes the test of the capabilities that a store declares as lacking.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_declared {

@@ -1,22 +1,17 @@
-//! Fences: nothing is accepted from a claim that is not the live one.
+//! Fences: a claim that is not the live one cannot write.
 
 use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, fresh, id, one, settle, task, with_data},
+    kit::{Kit, fresh, is_fenced, one, settle, task, with_data},
 };
-use crate::store::{ChangeKind, Claim, Commit, Error, IfExists, Submit};
-
-fn is_fenced(answer: &Result<(), Error>) -> bool {
-    matches!(answer, Err(e @ Error::Fenced(_)) if !e.is_retryable())
-}
+use crate::store::{ChangeKind, Claim, Claimed, Commit};
 
 /// A fence is greater than that of every earlier claim of the task: across claims, retries,
 /// replacements, and a deletion.
 pub async fn fences_only_grow(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("a").await;
     let mut last = Fence(0);
     let mut grows = |fence: Fence, after: &str| {
@@ -35,24 +30,29 @@ pub async fn fences_only_grow(harness: &dyn Harness) {
     grows(claimed.claim.fence, "a release");
     kit.commit(&mut claimed, &Message::complete()).await;
 
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
+    kit.retry("a").await;
     let mut claimed = kit.claim(&node, "a").await;
     grows(claimed.claim.fence, "a retry");
     kit.commit(&mut claimed, &Message::complete()).await;
 
-    let submit = Submit {
-        task: task("a"),
-        if_exists: IfExists::ReplaceFinished,
-    };
-    kit.try_submit(submit).await.unwrap();
+    kit.replace("a").await;
     grows(kit.claim(&node, "a").await.claim.fence, "a replacement");
 
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.delete("a").await;
     kit.try_submit(fresh(task("a"))).await.unwrap();
     grows(kit.claim(&node, "a").await.claim.fence, "a deletion");
 }
 
-/// A node that lost a task changes nothing of it: not its state, its owner, its data nor its queue.
+/// Asserts that a write which settles a command is refused: its claim is stale.
+async fn assert_settles_nothing(kit: &Kit, stale: &Claimed, message: &Message, order: u64) {
+    let mut write = kit.write(stale, message);
+    let (from, to) = (StateKind::Runnable, StateKind::Runnable);
+    settle(&mut write, order, Outcome::Applied { from, to });
+    let answer = kit.try_write(stale, write).await;
+    assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+}
+
+/// A node that lost a task cannot change its state, its owner, its data or its queue.
 pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
@@ -60,8 +60,7 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     let order = kit.send("a", "c", Command::Pause).await;
     kit.coordinator().leave(&first).await.unwrap();
     let mut owner = kit.claim(&second, "a").await;
-    kit.commit(&mut owner, &with_data(Message::checkpoint(), 2))
-        .await;
+    kit.checkpoint(&mut owner, 2).await;
     let before = kit.events("a").await;
 
     for message in [
@@ -70,14 +69,7 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
         Message::release(),
         with_data(Message::checkpoint(), 1),
     ] {
-        let mut write = kit.write(&stale, &message);
-        let applied = Outcome::Applied {
-            from: StateKind::Runnable,
-            to: StateKind::Runnable,
-        };
-        settle(&mut write, order, applied);
-        let answer = kit.try_write(&stale, write).await;
-        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+        assert_settles_nothing(&kit, &stale, &message, order).await;
     }
     let record = kit.get("a").await;
     assert_eq!(record.node, Some("n2".parse().unwrap()));
@@ -89,19 +81,17 @@ pub async fn a_stale_owner_changes_nothing(harness: &dyn Harness) {
     kit.commit(&mut owner, &Message::complete()).await;
 }
 
-/// The new owner need not have written anything: its claim alone shuts the earlier one out, also for
-/// the owner after it.
+/// A new claim alone shuts out the earlier owner, even before the new owner writes, and after its claim
+/// ends.
 pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
     let mut stale = kit.claimed(&first, "a").await;
-    kit.commit(&mut stale, &with_data(Message::checkpoint(), 1))
-        .await;
+    kit.checkpoint(&mut stale, 1).await;
     kit.coordinator().leave(&first).await.unwrap();
     kit.claim(&second, "a").await;
     for message in [with_data(Message::pause(), 2), Message::complete()] {
-        let answer = kit.try_commit(&stale, &message).await;
-        assert!(is_fenced(&answer), "{answer:?}");
+        kit.assert_fenced(&stale, &message).await;
     }
     kit.coordinator().leave(&second).await.unwrap();
     let third = kit.node("n3").await;
@@ -110,39 +100,31 @@ pub async fn a_claim_shuts_out_the_one_before(harness: &dyn Harness) {
     assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":1}"#);
 }
 
-/// The end that a stale owner writes does not end a later task with the same id.
+/// The end of a task that a stale owner writes does not end a later task with the same id.
 pub async fn a_stale_end_does_not_end_a_later_task(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
     let stale = kit.claimed(&first, "a").await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    let answer = kit.try_commit(&stale, &Message::complete()).await;
-    assert!(
-        is_fenced(&answer),
-        "a deleted task has no claim: {answer:?}"
-    );
+    kit.delete("a").await;
+    kit.assert_fenced(&stale, &Message::complete()).await;
 
     kit.submit("a").await;
-    let answer = kit.try_commit(&stale, &Message::complete()).await;
-    assert!(is_fenced(&answer), "{answer:?}");
+    kit.assert_fenced(&stale, &Message::complete()).await;
     assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 
     let mut owner = kit.claim(&second, "a").await;
-    let answer = kit.try_commit(&stale, &Message::complete()).await;
-    assert!(is_fenced(&answer), "{answer:?}");
+    kit.assert_fenced(&stale, &Message::complete()).await;
     assert_eq!(kit.get("a").await.node, Some("n2".parse().unwrap()));
     kit.commit(&mut owner, &Message::complete()).await;
 }
 
-/// Writes of a deleted task change nothing of the next task with its id, also when the same node
-/// has claimed that one, under the same lease.
+/// Writes of a deleted task do not change the next task with its id, even when the same lease has
+/// claimed it.
 pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut stale = kit.claimed(&node, "a").await;
-    kit.commit(&mut stale, &with_data(Message::checkpoint(), 1))
-        .await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.checkpoint(&mut stale, 1).await;
+    kit.delete("a").await;
     kit.submit("a").await;
     let mut owner = kit.claim(&node, "a").await;
     assert!(owner.order > stale.order);
@@ -154,14 +136,7 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
         Message::complete(),
         Message::kill(),
     ] {
-        let mut write = kit.write(&stale, &message);
-        let applied = Outcome::Applied {
-            from: StateKind::Runnable,
-            to: StateKind::Runnable,
-        };
-        settle(&mut write, order, applied);
-        let answer = kit.try_write(&stale, write).await;
-        assert!(is_fenced(&answer), "{message:?}: {answer:?}");
+        assert_settles_nothing(&kit, &stale, &message, order).await;
     }
     let record = kit.get("a").await;
     assert_eq!((record.order, record.commands), (owner.order, 1));
@@ -172,10 +147,9 @@ pub async fn writes_of_a_deleted_task_do_not_reach_the_next(harness: &dyn Harnes
         .await;
 }
 
-/// A claim that was given back writes nothing more.
-pub async fn a_claim_that_was_given_back_is_gone(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A released claim cannot write.
+pub async fn a_released_claim_is_gone(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("released", Message::release()),
         ("paused", Message::pause()),
@@ -191,18 +165,16 @@ pub async fn a_claim_that_was_given_back_is_gone(harness: &dyn Harness) {
     }
 }
 
-/// When the lease has ended, its claims have too.
+/// The claims of an ended lease cannot write.
 pub async fn a_claim_ends_with_its_lease(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.coordinator().leave(&node).await.unwrap();
-    let answer = kit.try_commit(&claimed, &Message::complete()).await;
-    assert!(is_fenced(&answer), "{answer:?}");
+    kit.assert_fenced(&claimed, &Message::complete()).await;
     assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
-/// The fence of one claim is of no use with another lease, and the other way round.
+/// A claim with the fence of one claim and the lease of another cannot write.
 pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -229,11 +201,9 @@ pub async fn a_forged_claim_is_fenced(harness: &dyn Harness) {
     kit.try_write(&claimed, write).await.unwrap();
 }
 
-/// A write whose answer was lost is repeated: it succeeds and happens once, also when it ended the
-/// claim or the task.
+/// A repeated write succeeds and is applied once, even when it has ended the claim or the task.
 pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("kept", with_data(Message::run(), 1)),
         ("dropped", with_data(Message::pause(), 1)),
@@ -258,7 +228,7 @@ pub async fn a_repeated_commit_happens_once(harness: &dyn Harness) {
     }
 }
 
-/// A repeated write does not undo what a later owner has done.
+/// A repeated write does not undo the writes of a later owner.
 pub async fn a_repeated_commit_does_not_undo(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
@@ -268,8 +238,7 @@ pub async fn a_repeated_commit_does_not_undo(harness: &dyn Harness) {
     let mut owner = kit.claim(&second, "a").await;
     let answer = kit.try_write(&claimed, write.clone()).await;
     assert!(is_fenced(&answer), "{answer:?}");
-    kit.commit(&mut owner, &with_data(Message::checkpoint(), 2))
-        .await;
+    kit.checkpoint(&mut owner, 2).await;
     let answer = kit.try_write(&claimed, write).await;
     assert!(is_fenced(&answer), "{answer:?}");
     assert_eq!(kit.state("a").await, owner.state);

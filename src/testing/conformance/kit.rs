@@ -1,11 +1,11 @@
-//! What the cases are written with.
+//! The tools of the cases.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde_json::json;
 use windlass_statemachine::{
-    ActionKind, Command, CommandId, Message, Outcome, StateKind, Task, TaskId, TaskState,
+    ActionKind, Command, CommandId, Message, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
     machine::{Step, Write},
     state::LastCommand,
     transition,
@@ -15,14 +15,21 @@ use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
     Change, ChangeKind, Claimed, Commit, Coordinator, DataVersions, Error, Filter, IfExists, Lease,
-    NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord,
-    Transfer,
+    NodeCommand, NodeCommandId, NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit,
+    Submitted, TaskRecord, Transfer,
 };
 
-/// The lease of a node that is to be lost in a case.
-pub(super) const SHORT: Duration = Duration::from_millis(300);
 /// The lease of a node that stays.
 pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// Asserts that a value matches a pattern; shows the value when it does not.
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat $(if $guard:expr)? $(,)?) => {{
+        let value = &$value;
+        assert!(matches!(value, $pattern $(if $guard)?), "{value:?}");
+    }};
+}
+pub(super) use assert_matches;
 
 pub(super) fn id(text: &str) -> TaskId {
     text.parse().expect("a legal id")
@@ -32,10 +39,30 @@ pub(super) fn task(text: &str) -> Task {
     Task::new(id(text), "demo".parse().expect("a legal kind"))
 }
 
+pub(super) fn of_kind(text: &str, kind: &str) -> Task {
+    Task::new(id(text), kind.parse().expect("a legal kind"))
+}
+
 pub(super) fn fresh(task: Task) -> Submit {
     Submit {
         task,
         if_exists: IfExists::Refuse,
+    }
+}
+
+/// A submit that the same task satisfies.
+pub(super) fn same(task: Task) -> Submit {
+    Submit {
+        task,
+        if_exists: IfExists::Same,
+    }
+}
+
+pub(super) fn sending(task: &str, name: &str, command: Command) -> SendCommand {
+    SendCommand {
+        task: id(task),
+        id: command_of(name),
+        command,
     }
 }
 
@@ -58,13 +85,20 @@ impl Kit {
         Self { store }
     }
 
-    /// The same data, opened again.
+    /// Opens a store on which the node `n` lives.
+    pub(super) async fn with_node(harness: &dyn Harness) -> (Self, Lease) {
+        let kit = Self::new(harness).await;
+        let node = kit.node("n").await;
+        (kit, node)
+    }
+
+    /// Opens the same data again.
     pub(super) async fn reopened(self, harness: &dyn Harness) -> Self {
         let store = need(Capability::Reopen, harness.reopen(self.store).await);
         Self { store }
     }
 
-    /// A store that follows `clock`.
+    /// Opens a store that follows `clock`.
     pub(super) async fn with_clock(harness: &dyn Harness, clock: Arc<dyn Clock>) -> Self {
         let store = harness.store_with_clock(clock).await;
         let store = need(Capability::Clock, store);
@@ -87,7 +121,7 @@ impl Kit {
         self.store.clock().now()
     }
 
-    /// In whole milliseconds: a store may keep no more of a due time in its index.
+    /// Returns a time from now, in whole milliseconds: an index of due times may keep no more.
     pub(super) fn later(&self, wait: Duration) -> Timestamp {
         let later = self.now() + SignedDuration::try_from(wait).expect("a short time");
         later.round(Unit::Millisecond).expect("a time of our days")
@@ -139,6 +173,26 @@ impl Kit {
         assert_eq!(answer.expect("submitted"), Submitted::New);
     }
 
+    /// Submits a new task with the id of an ended one.
+    pub(super) async fn replace(&self, text: &str) {
+        let submit = Submit {
+            task: task(text),
+            if_exists: IfExists::ReplaceFinished,
+        };
+        assert_eq!(
+            self.try_submit(submit).await.expect("replaced"),
+            Submitted::New
+        );
+    }
+
+    pub(super) async fn delete(&self, text: &str) {
+        one(self.registry().delete(vec![id(text)]).await).expect("deleted");
+    }
+
+    pub(super) async fn retry(&self, text: &str) {
+        one(self.registry().retry(vec![id(text)]).await).expect("retried");
+    }
+
     pub(super) async fn get(&self, text: &str) -> TaskRecord {
         let record = self.registry().get(&id(text)).await;
         record.unwrap_or_else(|e| panic!("'{text}' cannot be read: {e}"))
@@ -167,7 +221,7 @@ impl Kit {
         self.claim(lease, text).await
     }
 
-    /// What the state machine would write for this message.
+    /// Returns the write of the state machine for this message.
     pub(super) fn write(&self, claimed: &Claimed, message: &Message) -> Write {
         let (before, now) = (&claimed.state, self.now());
         let mut state = transition(before, message, now).expect("a transition of the table");
@@ -204,7 +258,13 @@ impl Kit {
         self.try_write(claimed, self.write(claimed, message)).await
     }
 
-    /// Commits a message; the claim's state goes on from what was stored.
+    /// Asserts that a claim is refused: it is not the live one.
+    pub(super) async fn assert_fenced(&self, claimed: &Claimed, message: &Message) {
+        let refused = self.try_commit(claimed, message).await;
+        assert!(is_fenced(&refused), "{message:?}: {refused:?}");
+    }
+
+    /// Commits a message, and puts the stored state into the claim.
     pub(super) async fn commit(&self, claimed: &mut Claimed, message: &Message) {
         let write = self.write(claimed, message);
         let state = write.state.clone();
@@ -213,11 +273,17 @@ impl Kit {
         claimed.state = state;
     }
 
+    /// Commits a checkpoint with this data.
+    pub(super) async fn checkpoint(&self, claimed: &mut Claimed, n: u64) {
+        self.commit(claimed, &with_data(Message::checkpoint(), n))
+            .await;
+    }
+
     /// Submits a task, claims it and ends it with this message.
     pub(super) async fn ended(&self, lease: &Lease, text: &str, message: &Message) {
         let mut claimed = self.claimed(lease, text).await;
         if message.kind() == ActionKind::Error {
-            // Two steps of the table: the error, and the retry policy that gives up.
+            // Two steps of the table: the error, and the end by the retry policy.
             let mut write = self.write(&claimed, message);
             let fault = Claimed {
                 state: write.state.clone(),
@@ -241,11 +307,7 @@ impl Kit {
         command_id: &str,
         command: Command,
     ) -> Result<u64, Error> {
-        let send = SendCommand {
-            task: id(text),
-            id: command_of(command_id),
-            command,
-        };
+        let send = sending(text, command_id, command);
         one(self.registry().send(vec![send]).await)
     }
 
@@ -254,7 +316,12 @@ impl Kit {
         sent.unwrap_or_else(|e| panic!("command {command_id} is refused: {e}"))
     }
 
-    /// What a command came to, in the words of its outcome.
+    pub(super) async fn send_node(&self, node: &NodeName, command: NodeCommand) -> NodeCommandId {
+        let sent = self.registry().send_node(node, command.clone()).await;
+        sent.unwrap_or_else(|e| panic!("{command:?} is refused: {e}"))
+    }
+
+    /// Returns the outcome of a command; `None` while it waits.
     pub(super) async fn outcome(&self, command_id: &str) -> Option<Outcome> {
         let record = self.registry().command(&command_of(command_id)).await;
         record.expect("a known command").outcome
@@ -271,7 +338,7 @@ impl Kit {
         history.expect("a history")
     }
 
-    /// The history without checkpoints: a store may make one of its own.
+    /// Returns the history without checkpoints: a store may add some.
     pub(super) async fn events(&self, text: &str) -> Vec<ChangeKind> {
         let changes = self.history(text).await.into_iter().map(|c| c.what);
         let is_checkpoint = |what: &ChangeKind| matches!(what, ChangeKind::Checkpointed { .. });
@@ -288,7 +355,12 @@ impl Kit {
     }
 }
 
-/// The one answer to one item.
+/// Returns whether a write was refused because its claim is not the live one.
+pub(super) fn is_fenced(answer: &Result<(), Error>) -> bool {
+    matches!(answer, Err(e @ Error::Fenced(_)) if !e.is_retryable())
+}
+
+/// Returns the answer to a call with one item.
 pub(super) fn one<T: Debug>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
     assert_eq!(answers.len(), 1, "one item, one answer: {answers:?}");
     answers.remove(0)

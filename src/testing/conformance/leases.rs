@@ -1,4 +1,4 @@
-//! Leases and nodes: who lives, and what becomes of the tasks of one who does not.
+//! Leases and nodes: live nodes, and the tasks of lost ones.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use windlass_statemachine::{Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, SHORT, with_data},
+    kit::{Kit, LONG, assert_matches},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, Event, NodeCommand, NodeCommandId, NodeStatus, TaskView};
+use crate::store::{ChangeKind, Error, NodeCommand, NodeCommandId, NodeStatus, TaskView};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -29,14 +29,13 @@ pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
         second.id, first.id,
         "the number of a lease is never used twice"
     );
-    let refused = kit.renew(&first).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(kit.renew(&first).await, Err(Error::Fenced(_)));
 }
 
 /// A name is free again when its node is lost.
 pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let lost = kit.node_for("n", SHORT).await;
+    let lost = kit.node_for("n", harness.short_lease()).await;
     let spec = Kit::spec("n");
     let next = eventually("a lost node's name", async || {
         kit.coordinator().join(&spec, LONG).await.ok()
@@ -45,12 +44,12 @@ pub async fn the_name_of_a_lost_node_is_free(harness: &dyn Harness) {
     assert_ne!(next.id, lost.id);
     assert_eq!(next.node, lost.node);
     assert_eq!(next.ttl, LONG);
-    // Leaving with the lease that was lost must not hit the node that has the name now.
+    // Leaving with the lost lease must not end the lease of the node that has the name now.
     kit.coordinator().leave(&lost).await.unwrap();
     kit.renew(&next).await.unwrap();
 }
 
-/// Nodes are listed with what they registered and what they reported last.
+/// Nodes are listed with their specification and their last status.
 pub async fn nodes_are_listed(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     assert_eq!(kit.registry().nodes().await.unwrap(), []);
@@ -81,10 +80,10 @@ pub async fn nodes_are_listed(harness: &dyn Harness) {
     assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
 }
 
-/// A lease that is renewed in time goes on.
+/// A lease that is renewed in time does not end.
 pub async fn renewing_keeps_the_lease(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    // Long enough that a busy machine renews it in time, and renewed for longer than it is.
+    // Long enough for a busy machine to renew it in time. It is renewed for twice its time.
     let ttl = Duration::from_millis(1500);
     let node = kit.node_for("n", ttl).await;
     let mut claimed = kit.claimed(&node, "a").await;
@@ -94,29 +93,26 @@ pub async fn renewing_keeps_the_lease(harness: &dyn Harness) {
         tokio::time::sleep(ttl / 10).await;
     }
     assert_eq!(kit.registry().nodes().await.unwrap().len(), 1);
-    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
-        .await;
+    kit.checkpoint(&mut claimed, 1).await;
 }
 
-/// A lease that has ended is not renewed, and does nothing else.
+/// An ended lease is not renewed, and every other call with it is refused.
 pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let node = kit.node_for("n", SHORT).await;
-    let claimed = kit.claimed(&node, "a").await;
+    kit.submit("a").await;
     kit.submit("b").await;
+    let node = kit.node_for("n", harness.short_lease()).await;
+    let claimed = kit.claim(&node, "a").await;
     eventually("the end of a lease", async || {
         let nodes = kit.registry().nodes().await.unwrap();
         nodes.is_empty().then_some(())
     })
     .await;
-    let refused = kit.renew(&node).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
-    let refused = kit.try_claim(&node, "b").await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
-    let refused = kit.try_commit(&claimed, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(kit.renew(&node).await, Err(Error::Fenced(_)));
+    assert_matches!(kit.try_claim(&node, "b").await, Err(Error::Fenced(_)));
+    kit.assert_fenced(&claimed, &Message::complete()).await;
     let refused = kit.coordinator().watch(&node, None).await.err();
-    assert!(matches!(refused, Some(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(refused, Some(Error::Fenced(_)));
     let record = kit.get("a").await;
     assert_eq!(
         (record.node, record.state.unwrap().code()),
@@ -125,24 +121,23 @@ pub async fn an_ended_lease_is_gone(harness: &dyn Harness) {
     kit.coordinator().leave(&node).await.unwrap();
 }
 
-/// The tasks of a lost node are reported to the others within a second; the next claim learns that the
-/// one before was abandoned, and counts it.
+/// The watches report the tasks of a lost node within a second. The next claim counts the abandoned one.
 pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let survivor = kit.node("survivor").await;
     let mut watch = kit.watch(&survivor).await;
     watch.listed().await;
-    let lost = kit.node_for("lost", SHORT).await;
-    let mut claimed = kit.claimed(&lost, "a").await;
-    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 1))
-        .await;
+    kit.submit("a").await;
+    let lost = kit.node_for("lost", harness.short_lease()).await;
+    let mut claimed = kit.claim(&lost, "a").await;
+    kit.checkpoint(&mut claimed, 1).await;
     let is_claimed = |v: &TaskView| v.claimed_by == Some(lost.id);
     watch.task("a", "the claim", is_claimed).await;
     let claimed_at = Instant::now();
     watch
         .task("a", "the lost claim", |v| v.claimed_by.is_none())
         .await;
-    // The lease itself, the second that the duty gives, and another for a busy machine.
+    // The lease itself, the second of the duty, and another one for a busy machine.
     let waited = claimed_at.elapsed();
     assert!(
         waited < harness.short_lease() + Duration::from_secs(2),
@@ -166,16 +161,16 @@ pub async fn a_lost_node_abandons_its_tasks(harness: &dyn Harness) {
         abandoned: true,
     });
     assert!(lost.is_some() && lost < again, "{reported:?}");
-    let refused = kit.try_commit(&claimed, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.assert_fenced(&claimed, &Message::complete()).await;
 }
 
 /// One abandoned claim is counted once.
 pub async fn an_abandoned_claim_counts_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let survivor = kit.node("survivor").await;
-    let lost = kit.node_for("lost", SHORT).await;
-    kit.claimed(&lost, "a").await;
+    kit.submit("a").await;
+    let lost = kit.node_for("lost", harness.short_lease()).await;
+    kit.claim(&lost, "a").await;
     let mut next = eventually("an abandoned task", async || {
         kit.try_claim(&survivor, "a").await.unwrap()
     })
@@ -188,8 +183,8 @@ pub async fn an_abandoned_claim_counts_once(harness: &dyn Harness) {
     assert_eq!(again.state.errors.total(), 1);
 }
 
-/// A node that leaves gives its tasks back: nothing was abandoned.
-pub async fn leaving_gives_the_tasks_back(harness: &dyn Harness) {
+/// A node that leaves releases its tasks: they are not abandoned.
+pub async fn leaving_releases_the_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (first, second) = (kit.node("n1").await, kit.node("n2").await);
     let mut watch = kit.watch(&second).await;
@@ -208,15 +203,11 @@ pub async fn leaving_gives_the_tasks_back(harness: &dyn Harness) {
     assert_eq!((next.state.attempts, next.state.errors.total()), (0, 0));
 }
 
-/// What a node answers to a command is there for its sender; the first answer stays.
+/// The sender of a node command can read the answer of the node; the first answer stays.
 pub async fn node_commands_are_answered(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let registry = kit.registry();
-    let order = registry
-        .send_node(&node.node, NodeCommand::Drain)
-        .await
-        .unwrap();
+    let order = kit.send_node(&node.node, NodeCommand::Drain).await;
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     for outcome in ["drained", "drained again"] {
         let answer = kit.coordinator().acknowledge(&node, order, outcome).await;
@@ -226,10 +217,7 @@ pub async fn node_commands_are_answered(harness: &dyn Harness) {
     let outcome = registry.node_outcome(order).await.unwrap();
     assert_eq!(outcome.as_deref(), Some("drained"));
     let unknown = registry.node_outcome(NodeCommandId(order.0 + 1000)).await;
-    assert!(
-        matches!(unknown, Err(Error::NotFound { .. })),
-        "{unknown:?}"
-    );
+    assert_matches!(unknown, Err(Error::NotFound { .. }));
 }
 
 /// A node command is answered only on the lease of its node. Another lease is refused, changes nothing
@@ -240,28 +228,23 @@ pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     let gone = kit.node("gone").await;
     kit.coordinator().leave(&gone).await.unwrap();
     let registry = kit.registry();
-    let order = registry.send_node(&node.node, NodeCommand::Drain).await;
-    let order = order.unwrap();
+    let order = kit.send_node(&node.node, NodeCommand::Drain).await;
     let foreign = kit.coordinator().acknowledge(&other, order, "no").await;
-    assert!(
-        matches!(foreign, Err(Error::NotFound { .. })),
-        "{foreign:?}"
-    );
+    assert_matches!(foreign, Err(Error::NotFound { .. }));
     let ended = kit.coordinator().acknowledge(&gone, order, "no").await;
-    assert!(matches!(ended, Err(Error::Fenced(_))), "{ended:?}");
+    assert_matches!(ended, Err(Error::Fenced(_)));
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    let is_it = |event: &Event| matches!(event, Event::Node(n) if n.id == order).then_some(());
-    watch.until("the command", is_it).await;
+    assert_eq!(watch.node_command().await.id, order);
     let own = kit.coordinator().acknowledge(&node, order, "drained").await;
     own.unwrap();
-    // A store may find that it is answered before it looks whose it was.
+    // A store may find the answer before it compares the lease.
     let _ = kit.coordinator().acknowledge(&other, order, "no").await;
     let outcome = registry.node_outcome(order).await.unwrap();
     assert_eq!(outcome.as_deref(), Some("drained"));
 }
 
-/// A command for a node that does not live is refused, and one that waits goes with its node.
+/// A command to a dead node is refused, and a waiting one ends with its node.
 pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let name = "n".parse().unwrap();
@@ -270,33 +253,19 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let is_right = matches!(&refused, Err(Error::NotFound { what: "node", name }) if name == "n");
     assert!(is_right, "{refused:?}");
     let node = kit.node("n").await;
-    let order = registry
-        .send_node(&name, NodeCommand::Freeze)
-        .await
-        .unwrap();
+    let order = kit.send_node(&name, NodeCommand::Freeze).await;
     kit.coordinator().leave(&node).await.unwrap();
     let gone = registry.node_outcome(order).await;
-    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
-    // A later node with the name is not reported.
+    assert_matches!(gone, Err(Error::NotFound { .. }));
+    // A later node with the name does not get the command.
     let later = kit.node("n").await;
-    let own = registry
-        .send_node(&name, NodeCommand::Unfreeze)
-        .await
-        .unwrap();
+    let own = kit.send_node(&name, NodeCommand::Unfreeze).await;
     let mut watch = kit.watch(&later).await;
-    watch
-        .until("its own command", |event| match event {
-            crate::store::Event::Node(queued) => {
-                assert_eq!(queued.id, own);
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    assert_eq!(watch.node_command().await.id, own);
 }
 
-/// The peers are nodes that live, with what they last reported; a node that has left is none. A store
-/// may know of no peers.
+/// The peers are live nodes with their last status, without nodes that have left. A store may know no
+/// peers.
 pub async fn peers_are_live_nodes(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);

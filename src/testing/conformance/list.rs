@@ -79,9 +79,9 @@ macro_rules! conformance_tests {
                 a_runnable_task_from_a_clock_ahead_runs_now needs Clock,
                 claims_are_independent,
                 one_id_twice_is_claimed_twice,
-                claiming_anew_answers_a_lost_claim,
+                claiming_again_returns_a_lost_claim,
                 many_claimers_have_one_winner,
-                a_task_that_was_given_back_is_claimed_by_another,
+                a_released_task_is_claimed_by_another,
                 an_ended_lease_claims_nothing,
             }
             fences {
@@ -90,7 +90,7 @@ macro_rules! conformance_tests {
                 a_claim_shuts_out_the_one_before,
                 a_stale_end_does_not_end_a_later_task,
                 writes_of_a_deleted_task_do_not_reach_the_next,
-                a_claim_that_was_given_back_is_gone,
+                a_released_claim_is_gone,
                 a_claim_ends_with_its_lease,
                 a_forged_claim_is_fenced,
                 a_repeated_commit_happens_once,
@@ -119,7 +119,7 @@ macro_rules! conformance_tests {
                 outcomes_are_recorded,
                 an_outcome_is_final,
                 a_settled_command_is_gone_from_the_queue,
-                the_end_rejects_what_waits,
+                the_end_rejects_waiting_commands,
                 commands_survive_a_change_of_owner,
                 no_command_hits_a_later_task,
                 unknown_commands_are_not_found,
@@ -134,23 +134,25 @@ macro_rules! conformance_tests {
                 a_repeated_commit_has_its_effects_once needs Effects,
             }
             watch {
-                it_lists_what_lives,
-                it_tells_only_its_kinds,
-                it_tells_of_new_tasks,
-                it_tells_of_claims_and_transitions,
-                it_tells_of_the_end,
-                it_tells_the_owner_of_a_deletion,
-                a_deleted_task_and_the_next_of_its_id_are_two,
-                an_owner_is_told_though_another_kind_has_the_id,
-                an_end_names_the_claims_that_are_over,
-                it_tells_of_commands,
-                a_new_watch_tells_waiting_commands,
-                the_last_state_is_told,
-                it_tells_of_node_commands,
+                a_watch_begins_with_live_tasks,
+                only_watched_kinds_are_reported,
+                new_tasks_are_reported,
+                claims_and_transitions_are_reported,
+                commands_are_reported,
+                a_new_watch_reports_waiting_commands,
+                the_last_state_is_reported,
+                node_commands_are_reported,
                 an_answered_node_command_is_gone,
-                it_ends_with_the_lease,
+                a_watch_ends_with_the_lease,
                 a_long_list_is_whole,
-                a_second_watch_lists_what_came_between,
+                a_second_watch_lists_tasks_submitted_between,
+            }
+            watch_ends {
+                ends_are_reported,
+                the_owner_is_notified_of_a_deletion,
+                a_deleted_task_and_the_next_of_its_id_are_two,
+                the_owner_is_notified_though_another_kind_has_the_id,
+                an_end_names_the_claims_that_are_over,
             }
             leases {
                 two_nodes_with_one_name_are_refused,
@@ -160,7 +162,7 @@ macro_rules! conformance_tests {
                 an_ended_lease_is_gone,
                 a_lost_node_abandons_its_tasks,
                 an_abandoned_claim_counts_once,
-                leaving_gives_the_tasks_back,
+                leaving_releases_the_tasks,
                 node_commands_are_answered,
                 a_foreign_lease_answers_no_command,
                 a_dead_node_takes_no_commands,
@@ -171,7 +173,7 @@ macro_rules! conformance_tests {
                 pages_are_in_submit_order,
                 pages_of_a_filter_are_full,
                 a_page_of_no_size_is_refused,
-                filters_mean_what_they_say,
+                filters_select_matching_tasks,
                 a_prefix_is_no_pattern,
                 counts_are_by_kind_and_state,
                 a_record_shows_owner_and_queue,
@@ -186,11 +188,11 @@ macro_rules! conformance_tests {
                 deleting_ends_the_claim,
                 a_deleted_id_is_free,
                 deletions_are_independent,
-                a_retry_starts_anew,
+                a_retry_starts_again,
                 a_retry_forgets_the_result,
                 a_live_task_is_not_retried,
                 one_id_twice_is_retried_once,
-                purge_takes_what_is_meant,
+                purge_deletes_only_matching_tasks,
                 retention_prunes_only_what_has_ended,
                 retention_counts_from_the_end,
             }
@@ -203,24 +205,24 @@ macro_rules! conformance_tests {
                 a_move_keeps_them needs Transfer,
             }
             moving {
-                what_comes_from_elsewhere_is_whole needs Transfer,
-                what_goes_elsewhere_is_whole needs Transfer,
-                what_came_is_before_what_is_submitted_later needs Transfer,
+                a_task_from_another_store_is_complete needs Transfer,
+                a_task_for_another_store_is_complete needs Transfer,
+                imported_tasks_come_before_later_submits needs Transfer,
                 fences_go_on_growing needs Transfer,
                 fences_grow_past_a_delete needs Transfer,
-                commands_that_waited_go_on_waiting needs Transfer,
-                nodes_see_what_has_come needs Transfer,
+                waiting_commands_go_on_waiting needs Transfer,
+                nodes_see_imported_tasks needs Transfer,
                 a_taken_id_takes_nothing needs Transfer,
                 one_id_twice_is_imported_once needs Transfer,
-                a_claimed_task_is_not_told needs Transfer,
-                a_lost_claim_counts_after_the_move needs Transfer,
-                what_is_too_large_is_refused needs Transfer,
-                what_has_ended_can_be_retried_and_purged needs Transfer,
+                a_claimed_task_is_not_exported needs Transfer,
+                a_lost_claim_counts_after_an_import needs Transfer,
+                a_task_that_is_too_large_is_refused needs Transfer,
+                imported_ended_tasks_can_be_retried_and_purged needs Transfer,
             }
             replacing {
                 a_copy_that_is_refused_leaves_the_target needs Transfer,
                 an_import_takes_the_place_of_the_task_it_names needs Transfer,
-                a_refused_import_leaves_what_it_would_replace needs Transfer,
+                a_refused_import_leaves_the_old_task needs Transfer,
             }
             changes {
                 the_history_of_a_task,
@@ -248,7 +250,7 @@ macro_rules! conformance_tests {
                 counts_include_it needs CorruptState,
                 it_does_not_stop_the_others needs CorruptState,
                 it_stays_listed_with_the_reason needs CorruptState,
-                watches_are_told needs CorruptState,
+                watches_report_a_quarantine needs CorruptState,
                 a_retry_starts_it_from_its_props needs CorruptState,
                 a_retry_goes_on_counting needs CorruptState,
                 one_that_can_be_read_again_goes_on needs CorruptState RepairState,
@@ -291,14 +293,14 @@ macro_rules! state_store_conformance_tests {
                 a_state_comes_back,
                 a_smaller_fence_is_refused,
                 a_smaller_version_is_refused,
-                what_is_newer_is_taken,
+                a_newer_state_is_stored,
                 the_incarnation_does_not_matter,
                 the_same_write_again_succeeds,
                 another_write_of_the_same_version_is_stored,
                 items_are_independent,
                 names_do_not_touch,
-                what_is_removed_is_gone,
-                only_what_was_seen_is_removed,
+                a_removed_state_is_gone,
+                only_the_state_that_was_seen_is_removed,
                 a_removal_does_not_take_a_write_along,
                 writers_at_once_leave_the_greatest,
                 large_states_are_stored_or_refused,
@@ -330,7 +332,7 @@ mod tests {
     }
 
     /// Files of public functions that are no cases.
-    const NO_TOPICS: [&str; 1] = ["capability"];
+    const NO_TOPICS: [&str; 1] = ["declared"];
 
     /// A case that no list names is not run on any store.
     #[test]

@@ -1,4 +1,4 @@
-//! The conformance suite: what every store is held to, as tests that you can run on your own.
+//! The conformance suite: tests of the duties of a store, which you can run on your own store.
 //!
 //! Implement [`Harness`] (or [`StateHarness`] for a [`StateStore`]), which makes fresh stores, and
 //! call [`conformance_tests!`](crate::conformance_tests) (or
@@ -66,9 +66,11 @@ pub mod quarantine;
 pub mod registry;
 pub mod replacing;
 pub mod states;
+mod strangers;
 pub mod submit;
 mod wait;
 pub mod watch;
+pub mod watch_ends;
 
 pub use capability::Capability;
 #[doc(hidden)]
@@ -84,74 +86,77 @@ use crate::{
     store::{StateStore, Store},
 };
 
-/// Makes the stores that the suite is run on.
+/// Makes the stores that the suite tests.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// A fresh, empty namespace that follows the system's clock (or one that runs like it).
+    /// Returns an empty namespace that follows the system's clock, or one that runs like it.
     async fn store(&self) -> Store;
 
-    /// Returns a fresh, empty namespace that follows `clock`; `None` when the store has a clock that
-    /// cannot be replaced.
+    /// Returns an empty namespace that follows `clock`; `None` when the clock of the store cannot be
+    /// replaced.
     async fn store_with_clock(&self, clock: Arc<dyn Clock>) -> Option<Store> {
         drop(clock);
         None
     }
 
-    /// Closes the store and opens the same data again, as another process would; `None` when there
-    /// is nothing that outlives the store.
+    /// Closes the store and opens the same data again, as another process would; `None` when the data
+    /// end with the store.
     async fn reopen(&self, store: Store) -> Option<Store> {
         drop(store);
         None
     }
 
-    /// Puts bytes that are no state in the place of the stored state of a task; `false` when that
-    /// cannot be done.
+    /// Replaces the stored state of a task with bytes that are no state. Returns `false` when the harness
+    /// cannot do this.
     async fn corrupt_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// Puts back the state that [`corrupt_state`](Self::corrupt_state) replaced last; `false` when
-    /// that cannot be done.
+    /// Restores the state that [`corrupt_state`](Self::corrupt_state) replaced last. Returns `false` when
+    /// the harness cannot do this.
     async fn repair_state(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// Puts bytes that are no envelope in the place of the stored envelope of a task (the task as it
-    /// was submitted); `false` when that cannot be done.
+    /// Replaces the stored envelope of a task (the task as it was submitted) with bytes that are no
+    /// envelope. Returns `false` when the harness cannot do this.
     async fn corrupt_envelope(&self, store: &Store, task: &TaskId) -> bool {
         let _ = (store, task);
         false
     }
 
-    /// The shortest lease that the store grants: 300 ms unless it rounds up.
+    /// Returns the lease of a node that a case is about to lose: 300 ms by default. A case waits for
+    /// its end, and before that makes a few calls on it.
+    ///
+    /// A store that grants no lease as short names the shortest that it grants. A store that does not
+    /// follow paused time names one that a busy machine does not outlast.
     fn short_lease(&self) -> Duration {
-        kit::SHORT
+        Duration::from_millis(300)
     }
 
-    /// Whether a commit applies effects. A store that does not must refuse them:
+    /// Returns whether a commit applies effects. A store that does not must refuse them:
     /// [`effects_are_taken_or_refused`](effects::effects_are_taken_or_refused) checks it.
     fn takes_effects(&self) -> bool {
         true
     }
 }
 
-/// Makes the state stores that the suite is run on.
+/// Makes the state stores that the suite tests.
 #[async_trait]
 pub trait StateHarness: Send + Sync {
-    /// A fresh, empty state store.
+    /// Returns an empty state store.
     async fn states(&self) -> Arc<dyn StateStore>;
 
-    /// Closes the store and opens the same data again; `None` when there is nothing that outlives
-    /// it.
+    /// Closes the store and opens the same data again; `None` when the data end with the store.
     async fn reopen(&self, states: Arc<dyn StateStore>) -> Option<Arc<dyn StateStore>> {
         drop(states);
         None
     }
 
-    /// Puts bytes that are no state in the place of the stored state of a task; `false` when that
-    /// cannot be done.
+    /// Replaces the stored state of a task with bytes that are no state. Returns `false` when the harness
+    /// cannot do this.
     async fn corrupt(&self, states: &Arc<dyn StateStore>, task: &TaskId) -> bool {
         let _ = (states, task);
         false

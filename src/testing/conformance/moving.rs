@@ -1,94 +1,14 @@
-//! Tasks on their way to and from other stores: nothing of them is lost, and nothing that was true of
-//! their claims and commands stops being true.
-
-use std::sync::Arc;
+//! Exports and imports: tasks keep everything that belongs to them, and fences and commands stay valid.
 
 use windlass_statemachine::{Command, Fence, Message, Outcome, StateKind, TaskId};
 
 use super::{
     Harness,
-    kit::{Kit, SHORT, command_of, field, id, one, settle, task, with_data},
+    kit::{Kit, assert_matches, command_of, field, id, one, with_data},
+    strangers::{elsewhere, elsewhere_with, export, fill, import, stranger},
     wait::eventually,
 };
-use crate::{
-    clock::{Clock, SystemClock},
-    store::{ChangeKind, Error, Exported, IfExists, Store, Submit, Submitted},
-};
-
-/// A store of another kind.
-pub(super) async fn elsewhere() -> Kit {
-    elsewhere_with(SystemClock::shared()).await
-}
-
-async fn elsewhere_with(clock: Arc<dyn Clock>) -> Kit {
-    let store = Store::open_with_clock("memory:", clock).await;
-    let store = store.expect("a store in memory");
-    Kit { store }
-}
-
-/// Tasks in every state that a move may find them in; in submit order.
-async fn fill(kit: &Kit) -> Vec<TaskId> {
-    let node = kit.node("n").await;
-    let mut new = task("new");
-    new.priority = -3;
-    new.labels = [("team".to_owned(), "x".to_owned())].into();
-    new.props = serde_json::json!({ "big": 9_007_199_254_740_993_u64, "ü": [null] }).into();
-    kit.submit_task(new).await;
-    let mut later = task("later");
-    later.start_at = Some(kit.in_an_hour());
-    later.retry = Some(windlass_statemachine::Retry::Never);
-    kit.submit_task(later).await;
-
-    let mut asleep = kit.claimed(&node, "asleep").await;
-    let until = kit.in_an_hour();
-    kit.commit(&mut asleep, &with_data(Message::sleep_until(until), 7))
-        .await;
-    kit.send("asleep", "wait-1", Command::Run).await;
-    kit.send("asleep", "wait-2", Command::Kill).await;
-
-    let mut paused = kit.claimed(&node, "paused").await;
-    let order = kit.send("paused", "done", Command::Pause).await;
-    let mut write = kit.write(&paused, &with_data(Message::pause(), 1));
-    let (from, to) = (StateKind::Runnable, StateKind::Paused);
-    settle(&mut write, order, Outcome::Applied { from, to });
-    write.steps[0].command = Some(order);
-    paused.state = write.state.clone();
-    kit.try_write(&paused, write).await.expect("paused");
-
-    let ends = [
-        ("completed", with_data(Message::complete_with(&"done"), 2)),
-        ("failed", with_data(Message::error("out of luck"), 3)),
-        ("killed", Message::kill()),
-    ];
-    for (name, message) in ends {
-        kit.ended(&node, name, &message).await;
-    }
-    kit.ended(&node, "again", &Message::error("once")).await;
-    one(kit.registry().retry(vec![id("again")]).await).expect("retried");
-    kit.coordinator().leave(&node).await.expect("left");
-    kit.transfer().ids().await.expect("the ids")
-}
-
-pub(super) async fn export(kit: &Kit, ids: &[TaskId]) -> Vec<Exported> {
-    let exported = kit.transfer().export(ids).await;
-    exported.into_iter().map(|e| e.expect("exported")).collect()
-}
-
-pub(super) async fn import(kit: &Kit, tasks: Vec<Exported>) {
-    for answer in kit.transfer().import(tasks).await {
-        answer.expect("imported");
-    }
-}
-
-/// A task of another store with one thing changed.
-pub(super) async fn stranger(name: &str, change: impl FnOnce(&mut Exported)) -> Exported {
-    let kit = elsewhere().await;
-    kit.submit(name).await;
-    let mut exported = export(&kit, &[id(name)]).await;
-    let mut exported = exported.remove(0);
-    change(&mut exported);
-    exported
-}
+use crate::store::{ChangeKind, Error, Exported};
 
 async fn arrive_whole(from: &Kit, to: &Kit) {
     let ids = fill(from).await;
@@ -125,18 +45,18 @@ async fn arrive_whole(from: &Kit, to: &Kit) {
     assert!(matches!(record.outcome, Some(Outcome::Applied { .. })));
 }
 
-/// What another store tells arrives here: state, data, result, errors, commands, history.
-pub async fn what_comes_from_elsewhere_is_whole(harness: &dyn Harness) {
+/// An import from another store keeps state, data, result, errors, commands and history.
+pub async fn a_task_from_another_store_is_complete(harness: &dyn Harness) {
     arrive_whole(&elsewhere().await, &Kit::new(harness).await).await;
 }
 
-/// What this store tells arrives in another one.
-pub async fn what_goes_elsewhere_is_whole(harness: &dyn Harness) {
+/// An import into another store keeps them too.
+pub async fn a_task_for_another_store_is_complete(harness: &dyn Harness) {
     arrive_whole(&Kit::new(harness).await, &elsewhere().await).await;
 }
 
-/// What has come is submitted before what is submitted here later.
-pub async fn what_came_is_before_what_is_submitted_later(harness: &dyn Harness) {
+/// Imported tasks come before later submits in the order of submits.
+pub async fn imported_tasks_come_before_later_submits(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("before").await;
     let far = |e: &mut Exported| *e = e.clone().renumbered(1 << 50);
@@ -152,8 +72,8 @@ pub async fn what_came_is_before_what_is_submitted_later(harness: &dyn Harness) 
     );
 }
 
-/// The next claim has a greater fence than the last one elsewhere, and so on; what the old claim
-/// writes is refused.
+/// The next claims have greater fences than the last one in the other store. A write of the old claim
+/// is refused.
 pub async fn fences_go_on_growing(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let far = Fence(1 << 42);
@@ -173,8 +93,7 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
     assert_eq!(kit.get("a").await.fence, fence);
     let mut old = claimed.clone();
     old.claim.fence = far;
-    let refused = kit.try_commit(&old, &Message::complete()).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    kit.assert_fenced(&old, &Message::complete()).await;
     kit.commit(&mut claimed, &with_data(Message::release(), 1))
         .await;
     let again = kit.claim(&node, "a").await;
@@ -186,26 +105,22 @@ pub async fn fences_go_on_growing(harness: &dyn Harness) {
     });
     assert_eq!(claims.collect::<Vec<_>>(), [fence, again.claim.fence]);
 
-    // Also when its id is taken by another task.
+    // Even when another task takes its id.
     kit.submit("b").await;
     let other = kit.claim(&node, "b").await;
     assert!(other.claim.fence > Fence(0));
     kit.commit(&mut again.clone(), &Message::complete()).await;
-    let replaced = kit.try_submit(Submit {
-        task: task("a"),
-        if_exists: IfExists::ReplaceFinished,
-    });
-    assert_eq!(replaced.await.unwrap(), Submitted::New);
+    kit.replace("a").await;
     assert!(kit.claim(&node, "a").await.claim.fence > again.claim.fence);
 }
 
-/// Commands that waited there wait here, in their order, and are reported with the claim.
-pub async fn commands_that_waited_go_on_waiting(harness: &dyn Harness) {
+/// Waiting commands wait after an import, in their order, and the next claim returns them.
+pub async fn waiting_commands_go_on_waiting(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere().await;
     fill(&from).await;
     import(&kit, export(&from, &[id("asleep"), id("paused")]).await).await;
-    // The same command, sent again, is the same.
+    // A command that is sent again is the same command.
     let known = kit.registry().command(&command_of("wait-2")).await.unwrap();
     assert_eq!(
         kit.send("asleep", "wait-2", Command::Kill).await,
@@ -236,8 +151,8 @@ pub async fn commands_that_waited_go_on_waiting(harness: &dyn Harness) {
     assert_eq!(claimed.commands.len(), 1);
 }
 
-/// Nodes see what has come: what is due at once, what sleeps when it is.
-pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
+/// Nodes see imported tasks: due ones at once, sleeping ones with their times.
+pub async fn nodes_see_imported_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere_with(kit.store.clock().clone()).await;
     fill(&from).await;
@@ -268,7 +183,7 @@ pub async fn nodes_see_what_has_come(harness: &dyn Harness) {
     kit.claim(&node, "again").await;
 }
 
-/// Of two items of one call that bring one id, the first is imported.
+/// Of two items of one call with one id, the first is imported.
 pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let tasks = vec![
@@ -276,17 +191,13 @@ pub async fn one_id_twice_is_imported_once(harness: &dyn Harness) {
         stranger("a", |e| e.state.attempts = 6).await,
     ];
     let answers = kit.transfer().import(tasks).await;
-    assert!(
-        matches!(answers[..], [Ok(()), Err(Error::AlreadyExists { .. })]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Ok(()), Err(Error::AlreadyExists { .. })]);
     assert_eq!(kit.state("a").await.attempts, 5);
 }
 
-/// An id that is taken is refused, and what has it stays as it is; others are not touched by that.
+/// An import of a taken id is refused and changes nothing; the other items of the call are imported.
 pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.ended(&node, "over", &with_data(Message::complete(), 1))
         .await;
@@ -298,22 +209,16 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
         stranger("over", change).await,
     ];
     let answers = kit.transfer().import(tasks).await;
-    assert!(
-        matches!(answers[0], Err(Error::AlreadyExists { .. })),
-        "{answers:?}"
-    );
+    assert_matches!(answers[0], Err(Error::AlreadyExists { .. }));
     assert!(answers[1].is_ok(), "{answers:?}");
-    assert!(
-        matches!(answers[2], Err(Error::AlreadyFinished(_))),
-        "{answers:?}"
-    );
+    assert_matches!(answers[2], Err(Error::AlreadyFinished(_)));
     assert_eq!(
         (kit.get("live").await.order, kit.state("over").await),
         before
     );
     assert_eq!(kit.state("fine").await.attempts, 5);
 
-    // The id of a command, too.
+    // So is the id of a command.
     let from = elsewhere().await;
     from.submit("sender").await;
     from.send("sender", "c", Command::Pause).await;
@@ -323,12 +228,12 @@ pub async fn a_taken_id_takes_nothing(harness: &dyn Harness) {
     let refused = one(kit.transfer().import(exported).await).unwrap_err();
     assert_eq!(field(&refused), "command id");
     let none = kit.registry().get(&id("sender")).await;
-    assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+    assert_matches!(none, Err(Error::NotFound { .. }));
     assert_eq!(kit.get("mine").await.commands, 1);
 }
 
-/// A claimed task is not reported: what its owner writes meanwhile would be missed.
-pub async fn a_claimed_task_is_not_told(harness: &dyn Harness) {
+/// A claimed task is not exported: its owner could write meanwhile.
+pub async fn a_claimed_task_is_not_exported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let node = kit.node("busy").await;
     kit.claimed(&node, "a").await;
@@ -336,21 +241,18 @@ pub async fn a_claimed_task_is_not_told(harness: &dyn Harness) {
     let ids = [id("a"), id("nobody"), id("b")];
     let mut reported = kit.transfer().export(&ids).await;
     assert!(reported.pop().unwrap().is_ok());
-    let missing = reported.pop().unwrap();
-    assert!(
-        matches!(missing, Err(Error::NotFound { .. })),
-        "{missing:?}"
-    );
+    assert_matches!(reported.pop().unwrap(), Err(Error::NotFound { .. }));
     let refused = reported.pop().unwrap().unwrap_err();
     assert_eq!(field(&refused), "task");
     assert!(refused.to_string().contains("busy"), "{refused}");
 }
 
-/// A claim that was lost there is an attempt here.
-pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
+/// A claim that was lost before the export counts as an attempt after the import.
+pub async fn a_lost_claim_counts_after_an_import(harness: &dyn Harness) {
     let from = Kit::new(harness).await;
-    let lost = from.node_for("lost", SHORT).await;
-    from.claimed(&lost, "a").await;
+    from.submit("a").await;
+    let lost = from.node_for("lost", harness.short_lease()).await;
+    from.claim(&lost, "a").await;
     let reported = eventually("the end of a lease", async || {
         one(from.transfer().export(&[id("a")]).await).ok()
     });
@@ -362,7 +264,7 @@ pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
     assert!(claimed.abandoned);
     assert_eq!(claimed.state.attempts, 1);
 
-    // And the other way: what is reported again is the same.
+    // And the other way round, with the same export.
     let back = Kit::new(harness).await;
     import(&back, vec![reported]).await;
     let node = back.node("back").await;
@@ -371,8 +273,8 @@ pub async fn a_lost_claim_counts_after_the_move(harness: &dyn Harness) {
     assert_eq!(claimed.state.attempts, 1);
 }
 
-/// What is larger than the store takes is refused by name.
-pub async fn what_is_too_large_is_refused(harness: &dyn Harness) {
+/// A task that is larger than the store takes is refused with its field.
+pub async fn a_task_that_is_too_large_is_refused(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let limit = kit.registry().limits().max_bytes;
     let large = |e: &mut Exported| {
@@ -388,13 +290,13 @@ pub async fn what_is_too_large_is_refused(harness: &dyn Harness) {
     kit.submit("a").await;
 }
 
-/// What ended there can be retried and purged here.
-pub async fn what_has_ended_can_be_retried_and_purged(harness: &dyn Harness) {
+/// Imported tasks that have ended can be retried and purged.
+pub async fn imported_ended_tasks_can_be_retried_and_purged(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let from = elsewhere().await;
     let ids = fill(&from).await;
     import(&kit, export(&from, &ids).await).await;
-    one(kit.registry().retry(vec![id("failed")]).await).unwrap();
+    kit.retry("failed").await;
     let state = kit.state("failed").await;
     assert_eq!((state.code(), state.incarnation), (StateKind::Runnable, 1));
     let node = kit.node("here").await;
@@ -403,13 +305,13 @@ pub async fn what_has_ended_can_be_retried_and_purged(harness: &dyn Harness) {
     let all = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
     let later = kit.in_an_hour();
     assert_eq!(kit.registry().purge(&all, later, 100).await.unwrap(), 2);
-    one(kit.registry().delete(vec![id("asleep")]).await).unwrap();
+    kit.delete("asleep").await;
     let left = ["new", "later", "paused", "failed", "again"];
     assert_eq!(kit.list(Default::default()).await, left);
 }
 
-/// No claim of an id has a fence that an earlier claim of that id had, also when the task came with a
-/// great fence, was deleted, purged or replaced, and was submitted again.
+/// Fences of an id grow even when the task was imported with a great fence, was deleted, purged or
+/// replaced, and was submitted again.
 pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
     let mut kit = Kit::new(harness).await;
     let had = |fence| {
@@ -432,7 +334,7 @@ pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
         kit.coordinator().leave(&node).await.expect("left");
     };
     claim(&kit, "a").await;
-    one(kit.registry().delete(vec![id("a")]).await).expect("deleted");
+    kit.delete("a").await;
     kit.submit("a").await;
     claim(&kit, "a").await;
     let later = kit.in_an_hour();
@@ -444,9 +346,9 @@ pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
     kit.submit("a").await;
     claim(&kit, "a").await;
 
-    // A task that leaves without a claim, and a smaller fence than before.
+    // A task that is deleted without a claim, and an import with a smaller fence.
     import(&kit, vec![stranger("b", had(2 * far)).await]).await;
-    one(kit.registry().delete(vec![id("b")]).await).expect("deleted");
+    kit.delete("b").await;
     let mut smaller = stranger("a", had(5)).await;
     smaller.replaces = Some(kit.get("a").await.order);
     import(&kit, vec![smaller]).await;
@@ -454,7 +356,7 @@ pub async fn fences_grow_past_a_delete(harness: &dyn Harness) {
     kit.submit("b").await;
     claim(&kit, "b").await;
     assert!(kit.get("b").await.fence > Fence(2 * far));
-    one(kit.registry().delete(vec![id("b")]).await).expect("deleted");
+    kit.delete("b").await;
     if let Some(store) = harness.reopen(kit.store).await {
         kit = Kit { store };
         kit.submit("b").await;

@@ -1,22 +1,22 @@
-//! Records that cannot be read: quarantined with the reason, and nothing else suffers.
+//! Unreadable records: quarantined with the reason, without an effect on other tasks.
 
 use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Capability, Harness,
     capability::need,
-    kit::{Kit, fresh, id, one, task, with_data},
+    kit::{Kit, assert_matches, fresh, id, same, task, with_data},
 };
-use crate::store::{ChangeKind, Error, Filter, IfExists, Submit, Submitted};
+use crate::store::{ChangeKind, Error, Filter, IfExists, Submit};
 
-/// A store with two tasks. The state of `bad` cannot be read.
+/// Opens a store with two tasks. The state of `bad` cannot be read.
 async fn damaged(harness: &dyn Harness) -> Kit {
     let kit = sound(harness).await;
     damage(harness, &kit).await;
     kit
 }
 
-/// A store with two tasks. The envelope of `bad` cannot be read.
+/// Opens a store with two tasks. The envelope of `bad` cannot be read.
 async fn with_damaged_envelope(harness: &dyn Harness) -> Kit {
     let kit = sound(harness).await;
     let damaged = harness.corrupt_envelope(&kit.store, &id("bad")).await;
@@ -30,7 +30,7 @@ async fn damage(harness: &dyn Harness, kit: &Kit) {
     need(Capability::CorruptState, damaged.then_some(()));
 }
 
-/// A store with two tasks, `bad` and `good`, that both can be read.
+/// Opens a store with two tasks, `bad` and `good`, that both can be read.
 async fn sound(harness: &dyn Harness) -> Kit {
     let kit = Kit::new(harness).await;
     let node = kit.node("first").await;
@@ -42,16 +42,16 @@ async fn sound(harness: &dyn Harness) -> Kit {
     kit
 }
 
-async fn set_aside(kit: &Kit) {
+async fn quarantine(kit: &Kit) {
     let node = kit.node("second").await;
     let refused = kit.try_claim(&node, "bad").await;
-    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert_matches!(refused, Err(Error::Corrupt { .. }));
 }
 
-/// The counts include a quarantined task, apart from those that can be read.
+/// The counts have a quarantined task without a state.
 pub async fn counts_include_it(harness: &dyn Harness) {
     let kit = damaged(harness).await;
-    set_aside(&kit).await;
+    quarantine(&kit).await;
     let counts = kit.registry().counts().await.unwrap();
     let (good, bad): (Vec<_>, Vec<_>) = (counts.iter().map(|c| (c.state, c.tasks)))
         .partition(|(state, _)| *state == Some(StateKind::Runnable));
@@ -63,14 +63,14 @@ pub async fn counts_include_it(harness: &dyn Harness) {
     );
 }
 
-/// The claim of one that cannot be read says so once; the others of the same call are claimed.
+/// The claim of an unreadable task returns the error once; the others of the call are claimed.
 pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     let node = kit.node("n").await;
     let ids = ["bad", "good"].map(id).to_vec();
     let mut answers = kit.coordinator().claim(&node, ids).await;
     let error = answers.remove(0).unwrap_err();
-    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+    assert_matches!(error, Error::Corrupt { .. });
     assert!(!error.is_retryable());
     assert!(error.to_string().contains("bad"), "names the task: {error}");
     let mut good = answers.remove(0).unwrap().expect("the other task");
@@ -81,12 +81,12 @@ pub async fn it_does_not_stop_the_others(harness: &dyn Harness) {
     assert!(nodes.iter().all(|n| n.claims == 0), "{nodes:?}");
 }
 
-/// It is listed with the reason, whether or not it was quarantined yet.
+/// An unreadable task is listed with the reason, before and after its quarantine.
 pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     for round in 0..2 {
         let error = kit.get("bad").await.state.unwrap_err();
-        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert_matches!(error, Error::Corrupt { .. });
         assert_eq!(
             kit.get("bad").await.task.id,
             id("bad"),
@@ -94,7 +94,7 @@ pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
         );
         assert_eq!(kit.list(Filter::default()).await, ["bad", "good"]);
         if round == 0 {
-            set_aside(&kit).await;
+            quarantine(&kit).await;
         }
     }
     let quarantined = Filter {
@@ -111,7 +111,7 @@ pub async fn it_stays_listed_with_the_reason(harness: &dyn Harness) {
 
 /// A watch that has listed the task as sound reports its end when a claim finds it damaged, and
 /// later lists omit it.
-pub async fn watches_are_told(harness: &dyn Harness) {
+pub async fn watches_report_a_quarantine(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let mut watch = kit.watch(&node).await;
@@ -121,19 +121,19 @@ pub async fn watches_are_told(harness: &dyn Harness) {
     assert_eq!(names, ["bad", "good"]);
     damage(harness, &kit).await;
     let claimed = kit.try_claim(&other, "bad").await;
-    assert!(matches!(claimed, Err(Error::Corrupt { .. })), "{claimed:?}");
+    assert_matches!(claimed, Err(Error::Corrupt { .. }));
     watch.gone("bad").await;
     let listed = kit.watch(&other).await.listed().await;
     let names: Vec<_> = listed.iter().map(|v| v.id.as_str()).collect();
     assert_eq!(names, ["good"]);
 }
 
-/// A retry starts it from its props, and the reason is in its error log.
+/// A retry starts the task from its props, and its error log has the reason.
 pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
     let kit = damaged(harness).await;
-    set_aside(&kit).await;
+    quarantine(&kit).await;
     let fence = kit.get("bad").await.fence;
-    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    kit.retry("bad").await;
     let state = kit.state("bad").await;
     assert_eq!(state.code(), StateKind::Runnable);
     let kept = &state.errors.last().expect("the reason").error;
@@ -145,27 +145,25 @@ pub async fn a_retry_starts_it_from_its_props(harness: &dyn Harness) {
     let mut claimed = kit.claim(&node, "bad").await;
     assert!(claimed.claim.fence > fence);
     assert_eq!(claimed.state.data, None);
-    kit.commit(&mut claimed, &with_data(Message::checkpoint(), 2))
-        .await;
+    kit.checkpoint(&mut claimed, 2).await;
     kit.commit(&mut claimed, &Message::complete()).await;
     let state = kit.state("bad").await;
     assert_eq!(state.code(), StateKind::Completed);
     assert_eq!(state.data.unwrap().as_str(), r#"{"n":2}"#);
 }
 
-/// It can be deleted, and its id is free then.
+/// A quarantined task can be deleted, and its id is free then.
 pub async fn it_can_be_deleted(harness: &dyn Harness) {
     let kit = damaged(harness).await;
-    set_aside(&kit).await;
-    one(kit.registry().delete(vec![id("bad")]).await).unwrap();
+    quarantine(&kit).await;
+    kit.delete("bad").await;
     assert_eq!(kit.list(Filter::default()).await, ["good"]);
     kit.submit("bad").await;
     let node = kit.node("n").await;
     assert_eq!(kit.claim(&node, "bad").await.state.claims, 1);
 }
 
-/// A task whose envelope cannot be read is quarantined like one whose state cannot be read, and
-/// nothing else suffers.
+/// A task whose envelope cannot be read is quarantined like one whose state cannot be read.
 pub async fn an_unreadable_envelope_is_quarantined(harness: &dyn Harness) {
     let kit = with_damaged_envelope(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
@@ -175,10 +173,10 @@ pub async fn an_unreadable_envelope_is_quarantined(harness: &dyn Harness) {
     let mut answers = kit.coordinator().claim(&node, ids).await;
     let refused = answers.remove(0);
     if was_listed {
-        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+        assert_matches!(refused, Err(Error::Corrupt { .. }));
         watch.gone("bad").await;
     } else {
-        // The list of the watch found it first.
+        // The list of the watch has quarantined it.
         assert!(!matches!(refused, Ok(Some(_))), "{refused:?}");
     }
     let mut good = answers.remove(0).unwrap().expect("the other task");
@@ -187,8 +185,7 @@ pub async fn an_unreadable_envelope_is_quarantined(harness: &dyn Harness) {
 
     let record = kit.get("bad").await;
     assert_eq!((record.task.id, record.node), (id("bad"), None));
-    let error = record.state.unwrap_err();
-    assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+    assert_matches!(record.state.unwrap_err(), Error::Corrupt { .. });
     assert_eq!(kit.list(Filter::default()).await, ["bad", "good"]);
     let quarantined = Filter {
         quarantined: true,
@@ -198,7 +195,7 @@ pub async fn an_unreadable_envelope_is_quarantined(harness: &dyn Harness) {
     if let Some(transfer) = kit.registry().transfer() {
         assert_eq!(transfer.ids().await.unwrap(), ["bad", "good"].map(id));
     }
-    one(kit.registry().delete(vec![id("bad")]).await).unwrap();
+    kit.delete("bad").await;
     kit.submit("bad").await;
     assert_eq!(kit.claim(&node, "bad").await.state.claims, 1);
 }
@@ -208,9 +205,9 @@ pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harnes
     let kit = with_damaged_envelope(harness).await;
     let node = kit.node("n").await;
     let refused = kit.try_claim(&node, "bad").await;
-    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert_matches!(refused, Err(Error::Corrupt { .. }));
     let fence = kit.get("bad").await.fence;
-    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    kit.retry("bad").await;
     assert_eq!(kit.state("bad").await.code(), StateKind::Runnable);
     let mut claimed = kit.claim(&node, "bad").await;
     assert!(claimed.claim.fence > fence);
@@ -220,15 +217,12 @@ pub async fn a_retry_starts_one_with_an_unreadable_envelope(harness: &dyn Harnes
     assert_eq!(kit.state("bad").await.code(), StateKind::Completed);
 }
 
-/// A submit of the same task reports that the record cannot be read, whether or not a claim has
-/// quarantined the task. Such a task is not as good as submitted: no node runs it.
+/// A submit of the same task returns the error of the unreadable record, before and after the
+/// quarantine: no node runs the task.
 pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     for round in 0..2 {
-        let submit = Submit {
-            task: task("bad"),
-            if_exists: IfExists::Same,
-        };
+        let submit = same(task("bad"));
         let refused = kit.try_submit(submit).await;
         let is_reported =
             matches!(&refused, Err(Error::Corrupt { what, .. }) if what.contains("bad"));
@@ -244,20 +238,20 @@ pub async fn the_same_submit_reports_it(harness: &dyn Harness) {
             assert!(is_taken || (round == 1 && refused.is_ok()), "{refused:?}");
         }
         if round == 0 {
-            set_aside(&kit).await;
+            quarantine(&kit).await;
         }
     }
 }
 
-/// A retry of a task whose state cannot be read starts a new incarnation. Version and fence go on
-/// from those of the last write, and no later write takes the place of earlier history.
+/// A retry of a task whose state cannot be read starts a new incarnation. Version and fence continue
+/// from those of the last write, and later writes do not replace earlier history.
 pub async fn a_retry_goes_on_counting(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let before = kit.state("bad").await;
     let history = kit.history("bad").await;
     damage(harness, &kit).await;
-    set_aside(&kit).await;
-    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    quarantine(&kit).await;
+    kit.retry("bad").await;
     let state = kit.state("bad").await;
     assert_eq!(state.incarnation, 1);
     assert!(
@@ -282,16 +276,16 @@ pub async fn a_retry_goes_on_counting(harness: &dyn Harness) {
     assert_eq!(later[..history.len()], history, "earlier history stays");
 }
 
-/// A retry of a quarantined task whose record can be read again goes on from that record: with its
+/// A retry of a quarantined task whose record can be read again continues with that record: with its
 /// data, in its incarnation, with the next version.
 pub async fn one_that_can_be_read_again_goes_on(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let before = kit.state("bad").await;
     damage(harness, &kit).await;
-    set_aside(&kit).await;
+    quarantine(&kit).await;
     let repaired = harness.repair_state(&kit.store, &id("bad")).await;
     need(Capability::RepairState, repaired.then_some(()));
-    one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+    kit.retry("bad").await;
     let state = kit.state("bad").await;
     assert_eq!(state.data, before.data);
     assert_eq!(state.incarnation, before.incarnation);
@@ -300,8 +294,8 @@ pub async fn one_that_can_be_read_again_goes_on(harness: &dyn Harness) {
     kit.claim(&node, "bad").await;
 }
 
-/// A task that has ended stays ended when its state cannot be read: it takes no command and no
-/// claim, its id is free for a replacement alone, and a purge removes it.
+/// An ended task stays ended when its state cannot be read: it takes no command and no claim, its id is
+/// free only for a replacement, and a purge deletes it.
 pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     let kit = sound(harness).await;
     let node = kit.node("n").await;
@@ -310,20 +304,10 @@ pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     damage(harness, &kit).await;
     assert!(kit.try_claim(&node, "bad").await.unwrap().is_none());
     let refused = kit.try_send("bad", "c", Command::Run).await;
-    assert!(
-        matches!(refused, Err(Error::AlreadyFinished(_))),
-        "{refused:?}"
-    );
+    assert_matches!(refused, Err(Error::AlreadyFinished(_)));
     let refused = kit.try_submit(fresh(task("bad"))).await;
-    assert!(
-        matches!(refused, Err(Error::AlreadyFinished(_))),
-        "{refused:?}"
-    );
-    let replacement = Submit {
-        task: task("bad"),
-        if_exists: IfExists::ReplaceFinished,
-    };
-    assert_eq!(kit.try_submit(replacement).await.unwrap(), Submitted::New);
+    assert_matches!(refused, Err(Error::AlreadyFinished(_)));
+    kit.replace("bad").await;
     let mut claimed = kit.claim(&node, "bad").await;
     kit.commit(&mut claimed, &Message::complete()).await;
     damage(harness, &kit).await;
@@ -333,14 +317,14 @@ pub async fn an_ended_task_stays_ended(harness: &dyn Harness) {
     assert_eq!(purge.await.unwrap(), 1);
 }
 
-/// Each quarantine of a task is a line of its history.
+/// Each quarantine of a task is in its history.
 pub async fn each_quarantine_is_in_the_history(harness: &dyn Harness) {
     let kit = damaged(harness).await;
     let node = kit.node("n").await;
     for _ in 0..2 {
         let refused = kit.try_claim(&node, "bad").await;
-        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
-        one(kit.registry().retry(vec![id("bad")]).await).unwrap();
+        assert_matches!(refused, Err(Error::Corrupt { .. }));
+        kit.retry("bad").await;
         let mut claimed = kit.claim(&node, "bad").await;
         kit.commit(&mut claimed, &with_data(Message::release(), 1))
             .await;

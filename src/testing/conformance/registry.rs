@@ -1,12 +1,12 @@
-//! What operators see: one task, lists, counts.
+//! Reads of clients: one task, lists, counts, errors.
 
 use windlass_statemachine::{Command, Json, Message, StateKind, Task};
 
 use super::{
     Harness,
-    kit::{Kit, LONG, command_of, field, fresh, id, one, task},
+    kit::{Kit, LONG, assert_matches, command_of, field, fresh, id, of_kind, one, task},
 };
-use crate::store::{Error, Filter, IfExists, NodeCommand, NodeCommandId, Page, Submit, TaskCount};
+use crate::store::{Error, Filter, NodeCommand, NodeCommandId, Page, TaskCount};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -20,14 +20,11 @@ pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
         );
         assert!(is_right, "{error:?}");
         let history = kit.registry().history(&id(name), 10).await;
-        assert!(
-            matches!(history, Err(Error::NotFound { .. })),
-            "{history:?}"
-        );
+        assert_matches!(history, Err(Error::NotFound { .. }));
     }
 }
 
-/// A list is in submit order, page after page, with nothing missing and nothing twice.
+/// The pages of a list have every task once, in submit order.
 pub async fn pages_are_in_submit_order(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let names: Vec<String> = (0..25).rev().map(|n| format!("t{n}")).collect();
@@ -47,7 +44,7 @@ pub async fn pages_are_in_submit_order(harness: &dyn Harness) {
     assert_eq!(listed, names);
 }
 
-/// A filter and a page go together: a page is full as long as there is enough that is meant.
+/// A page of a filter is full as long as enough tasks match.
 pub async fn pages_of_a_filter_are_full(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     for n in 0..20 {
@@ -88,13 +85,10 @@ pub async fn a_page_of_no_size_is_refused(harness: &dyn Harness) {
     }
 }
 
-/// Every condition of a filter means what it says, and all of them have to hold.
-pub async fn filters_mean_what_they_say(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let mut other = task("other-kind");
-    other.kind = "other".parse().unwrap();
-    kit.submit_task(other).await;
+/// A filter selects the tasks that fulfil every condition.
+pub async fn filters_select_matching_tasks(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.submit_task(of_kind("other-kind", "other")).await;
     for (name, team) in [("red-1", "red"), ("red-2", "red"), ("blue", "blue")] {
         let mut labelled = task(name);
         labelled.labels.insert("team".into(), team.into());
@@ -186,7 +180,7 @@ pub async fn a_prefix_is_no_pattern(harness: &dyn Harness) {
     }
 }
 
-/// Counts are by kind and state, with what is claimed.
+/// Counts are by kind and state, with the number of claimed tasks.
 pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     assert_eq!(kit.registry().counts().await.unwrap(), []);
@@ -195,9 +189,7 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
         kit.submit(&format!("r{n}")).await;
     }
     kit.claim(&node, "r0").await;
-    let mut other = task("o");
-    other.kind = "other".parse().unwrap();
-    kit.submit_task(other).await;
+    kit.submit_task(of_kind("o", "other")).await;
     kit.ended(&node, "done", &Message::complete()).await;
     let mut counts = kit.registry().counts().await.unwrap();
     counts.sort_by_key(|c| (c.kind.clone(), c.state));
@@ -217,10 +209,9 @@ pub async fn counts_are_by_kind_and_state(harness: &dyn Harness) {
     );
 }
 
-/// A record shows who has the task and what waits for it.
+/// A record shows the owner of the task and the number of waiting commands.
 pub async fn a_record_shows_owner_and_queue(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let claimed = kit.claimed(&node, "a").await;
     kit.send("a", "c1", Command::Run).await;
     kit.send("a", "c2", Command::Run).await;
@@ -245,10 +236,10 @@ pub async fn limits_are_the_same(harness: &dyn Harness) {
     assert!(limits.max_bytes >= 1024, "{limits:?}");
 }
 
-/// The identity of a namespace is the same for all who ask, also later, and no other's.
+/// A namespace has one identity, which stays the same, and which no other namespace has.
 pub async fn a_namespace_has_one_identity_of_its_own(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    // Who asks first may make it.
+    // The first call may create it.
     let (first, second) = futures::join!(kit.registry().identity(), kit.registry().identity());
     let first = first.unwrap();
     assert_eq!(second.unwrap(), first);
@@ -269,14 +260,12 @@ pub async fn the_identity_is_durable(harness: &dyn Harness) {
     assert_eq!(kit.registry().identity().await.unwrap(), first);
 }
 
-/// A task that was deleted, or that replaces an ended one, has an order of its own: with it a task
-/// is reported from another that had its id.
+/// A task that is submitted again after a delete, or replaces an ended one, has another order.
 pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let first = kit.claimed(&node, "a").await;
     assert_eq!(first.order, kit.get("a").await.order);
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
+    kit.delete("a").await;
     kit.submit("a").await;
     let mut second = kit.claim(&node, "a").await;
     assert_eq!(second.order, kit.get("a").await.order);
@@ -287,11 +276,7 @@ pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
         second.order
     );
     kit.commit(&mut second, &Message::complete()).await;
-    let again = Submit {
-        task: task("a"),
-        if_exists: IfExists::ReplaceFinished,
-    };
-    kit.try_submit(again).await.unwrap();
+    kit.replace("a").await;
     let third = kit.claim(&node, "a").await;
     assert_eq!(third.order, kit.get("a").await.order);
     assert!(
@@ -302,10 +287,9 @@ pub async fn a_task_submitted_again_has_another_order(harness: &dyn Harness) {
     );
 }
 
-/// The errors that operators read are the same sentences on every store.
+/// Every store returns the same error texts.
 pub async fn errors_read_the_same(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("live").await;
     kit.ended(&node, "over", &Message::complete()).await;
     kit.send("live", "c", Command::Pause).await;

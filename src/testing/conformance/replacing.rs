@@ -1,4 +1,4 @@
-//! Imports that take the place of a task: the old one or the new one is there, whole.
+//! Imports that replace a task: the store has the whole old task or the whole new one.
 //!
 //! Beyond the duties: `a_copy_that_is_refused_leaves_the_target`.
 
@@ -6,12 +6,12 @@ use windlass_statemachine::{Command, Message, Outcome, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, command_of, field, id, one, settle, with_data},
-    moving::{elsewhere, export, import, stranger},
+    kit::{Kit, assert_matches, command_of, field, id, one, settle, with_data},
+    strangers::{elsewhere, export, import, stranger},
 };
 use crate::store::{Error, Exported, copy::Copier};
 
-/// A copy that replaces leaves a task of the target as it was when the import in its place is refused.
+/// A copy that replaces tasks leaves a task of the target as it was when the import is refused.
 pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
     let (kit, from) = (Kit::new(harness).await, elsewhere().await);
     for (name, command) in [("a", "taken"), ("b", "free")] {
@@ -35,18 +35,17 @@ pub async fn a_copy_that_is_refused_leaves_the_target(harness: &dyn Harness) {
     assert_eq!(kit.state("b").await.code(), StateKind::Runnable);
 }
 
-/// What a store holds of a task, and where it is among the others.
+/// Exports a task.
 async fn whole(kit: &Kit, name: &str) -> Exported {
     export(kit, &[id(name)]).await.remove(0)
 }
 
-/// A task with commands of both kinds and a long history; it has a claim behind it, but none now.
+/// Makes a released task with settled and waiting commands and a long history.
 async fn busy(kit: &Kit, prefix: &str, data: u64) {
     let node = kit.node(&format!("{prefix}node")).await;
     let mut claimed = kit.claimed(&node, "a").await;
     for n in 0..70 {
-        kit.commit(&mut claimed, &with_data(Message::checkpoint(), n))
-            .await;
+        kit.checkpoint(&mut claimed, n).await;
     }
     for n in 0..10 {
         let order = kit
@@ -66,8 +65,7 @@ async fn busy(kit: &Kit, prefix: &str, data: u64) {
     kit.coordinator().leave(&node).await.expect("left");
 }
 
-/// A task that is imported in the place of another one is there with everything, and nothing of the
-/// other one is.
+/// An imported task that replaces another one has everything of its own and nothing of the other one.
 pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harness) {
     let (kit, from) = (Kit::new(harness).await, elsewhere().await);
     busy(&from, "new-", 2).await;
@@ -85,7 +83,7 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     assert!(came.history.len() >= 60, "{}", came.history.len());
     for gone in ["old-0", "old-waits-0"] {
         let none = kit.registry().command(&command_of(gone)).await;
-        assert!(matches!(none, Err(Error::NotFound { .. })), "{none:?}");
+        assert_matches!(none, Err(Error::NotFound { .. }));
     }
     kit.send("b", "old-1", Command::Pause).await;
     let node = kit.node("here").await;
@@ -94,7 +92,7 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     assert_eq!(claimed.commands.len(), 10);
     assert_eq!(claimed.state.data.unwrap().as_str(), r#"{"n":2}"#);
 
-    // One that has ended is replaced by a live one, and the other way round.
+    // A live task replaces an ended one, and the other way round.
     kit.coordinator().leave(&node).await.expect("left");
     let node = kit.node("again").await;
     kit.ended(&node, "over", &with_data(Message::complete(), 1))
@@ -114,8 +112,8 @@ pub async fn an_import_takes_the_place_of_the_task_it_names(harness: &dyn Harnes
     assert!(kit.try_claim(&node, "over").await.unwrap().is_none());
 }
 
-/// An import that is refused leaves the task that it would have replaced as it was.
-pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness) {
+/// A refused import leaves the task that it was to replace as it was.
+pub async fn a_refused_import_leaves_the_old_task(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     busy(&kit, "old-", 1).await;
     kit.submit("other").await;
@@ -155,7 +153,7 @@ pub async fn a_refused_import_leaves_what_it_would_replace(harness: &dyn Harness
     refused.replaces = Some(before.order);
     let answer = one(kit.transfer().import(vec![refused]).await);
     assert_eq!(field(&answer.unwrap_err()), "task");
-    // Its owner goes on.
+    // The owner of the old task can write.
     kit.commit(&mut claimed, &Message::complete()).await;
     assert_eq!(kit.get("a").await.order, before.order);
 }

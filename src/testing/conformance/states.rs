@@ -11,7 +11,7 @@ use windlass_statemachine::{
 use super::{
     Capability, StateHarness,
     capability::need,
-    kit::{field, id, one},
+    kit::{assert_matches, field, id, one},
 };
 use crate::store::{Error, StateRemoval, StateStore, StateWrite};
 
@@ -35,7 +35,7 @@ async fn load(states: &Store, name: &str) -> Option<TaskState> {
     one(states.load(&[id(name)]).await).expect("a readable state")
 }
 
-/// Removes what is stored now.
+/// Removes the state that is stored now.
 async fn remove(states: &Store, name: &str) -> Result<(), Error> {
     let stored = one(states.load(&[id(name)]).await);
     let removal = StateRemoval::of(&id(name), &stored).expect("something to remove");
@@ -50,7 +50,7 @@ fn removal(name: &str, seen: Option<(u64, u64)>) -> StateRemoval {
     }
 }
 
-/// What is stored comes back, with everything that belongs to it.
+/// A state is loaded with every field.
 pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     let states = harness.states().await;
     assert_eq!(load(&states, "a").await, None);
@@ -84,28 +84,27 @@ pub async fn a_state_comes_back(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "b").await, Some(sleeping));
 }
 
-/// A smaller fence is refused, whatever its version, and changes nothing.
+/// A write with a smaller fence is refused, whatever its version, and changes nothing.
 pub async fn a_smaller_fence_is_refused(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     for stale in [state(4, 10), state(4, 11), state(1, 1000), state(0, 0)] {
-        let refused = store(&states, "a", stale).await;
-        assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+        assert_matches!(store(&states, "a", stale).await, Err(Error::Fenced(_)));
     }
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
 }
 
-/// A smaller version of the same fence is refused: it is a write that came late.
+/// A write with the same fence and a smaller version is refused: it is late.
 pub async fn a_smaller_version_is_refused(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     let refused = store(&states, "a", state(5, 9)).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(refused, Err(Error::Fenced(_)));
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
 }
 
-/// A greater fence is taken also with a smaller version, and a greater version of the same fence.
-pub async fn what_is_newer_is_taken(harness: &dyn StateHarness) {
+/// A greater fence is stored even with a smaller version, and so is a greater version of the same fence.
+pub async fn a_newer_state_is_stored(harness: &dyn StateHarness) {
     let states = harness.states().await;
     for newer in [state(5, 10), state(5, 11), state(6, 1), state(100, 1)] {
         store(&states, "a", newer.clone()).await.unwrap();
@@ -119,8 +118,7 @@ pub async fn the_incarnation_does_not_matter(harness: &dyn StateHarness) {
     store(&states, "a", state(5, 1)).await.unwrap();
     let mut late = state(4, 9);
     late.incarnation = 3;
-    let refused = store(&states, "a", late).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(store(&states, "a", late).await, Err(Error::Fenced(_)));
     assert_eq!(load(&states, "a").await, Some(state(5, 1)));
 }
 
@@ -132,8 +130,8 @@ pub async fn the_same_write_again_succeeds(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
 }
 
-/// Another write of the same claim and version is not taken for the one before, which the coordinator
-/// has refused: it takes its place.
+/// Another write with the same fence and version replaces the one before, which the coordinator has
+/// refused.
 pub async fn another_write_of_the_same_version_is_stored(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
@@ -155,10 +153,7 @@ pub async fn items_are_independent(harness: &dyn StateHarness) {
         state: state(fence, 1),
     });
     let answers = states.store(writes.collect()).await;
-    assert!(
-        matches!(answers[..], [Ok(()), Err(Error::Fenced(_)), Ok(()), Ok(())]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Ok(()), Err(Error::Fenced(_)), Ok(()), Ok(())]);
     let ids: Vec<TaskId> = ["c", "nothing", "a", "b", "a"].map(id).to_vec();
     let loaded = states.load(&ids).await.into_iter();
     let fences: Vec<_> = loaded.map(|s| s.unwrap().map(|s| s.fence.0)).collect();
@@ -168,7 +163,7 @@ pub async fn items_are_independent(harness: &dyn StateHarness) {
     assert!(states.remove(vec![]).await.is_empty());
 }
 
-/// Names that are alike are the names of different tasks, and every legal name can be stored.
+/// Similar ids are different tasks, and a state can be stored under every legal id.
 pub async fn names_do_not_touch(harness: &dyn StateHarness) {
     let states = harness.states().await;
     let longest = "x".repeat(256);
@@ -219,26 +214,23 @@ pub async fn names_do_not_touch(harness: &dyn StateHarness) {
     }
 }
 
-/// What is removed is gone, and its name takes any state again; removing nothing is no error.
-pub async fn what_is_removed_is_gone(harness: &dyn StateHarness) {
+/// A removed state is gone, and its id takes any state again. Removing a missing state is no error.
+pub async fn a_removed_state_is_gone(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     store(&states, "b", state(5, 10)).await.unwrap();
     let seen = Some((5, 10));
     let removals = ["a", "nothing", "a"].map(|name| removal(name, seen));
     let answers = states.remove(removals.to_vec()).await;
-    assert!(
-        matches!(answers[..], [Ok(()), Ok(()), Ok(())]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Ok(()), Ok(()), Ok(())]);
     assert_eq!(load(&states, "a").await, None);
     assert!(load(&states, "b").await.is_some());
     store(&states, "a", state(1, 1)).await.unwrap();
     assert_eq!(load(&states, "a").await, Some(state(1, 1)));
 }
 
-/// A removal removes the state that was seen, and no other: neither a newer nor an older one.
-pub async fn only_what_was_seen_is_removed(harness: &dyn StateHarness) {
+/// A removal removes the state that was seen, not a newer or an older one.
+pub async fn only_the_state_that_was_seen_is_removed(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
     for seen in [
@@ -249,20 +241,17 @@ pub async fn only_what_was_seen_is_removed(harness: &dyn StateHarness) {
         None,
     ] {
         let refused = one(states.remove(vec![removal("a", seen)]).await);
-        assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+        assert_matches!(refused, Err(Error::Fenced(_)));
         assert_eq!(load(&states, "a").await, Some(state(5, 10)));
     }
     store(&states, "b", state(1, 1)).await.unwrap();
     let removals = vec![removal("a", Some((4, 1))), removal("b", Some((1, 1)))];
     let answers = states.remove(removals).await;
-    assert!(
-        matches!(answers[..], [Err(Error::Fenced(_)), Ok(())]),
-        "{answers:?}"
-    );
+    assert_matches!(answers[..], [Err(Error::Fenced(_)), Ok(())]);
     assert_eq!(load(&states, "b").await, None);
 }
 
-/// A removal at the same time as a write removes what was seen, or nothing.
+/// A removal beside a write removes the state that was seen, or nothing.
 pub async fn a_removal_does_not_take_a_write_along(harness: &dyn StateHarness) {
     let states = harness.states().await;
     for round in 0..10 {
@@ -274,15 +263,12 @@ pub async fn a_removal_does_not_take_a_write_along(harness: &dyn StateHarness) {
         });
         let removed = one(states.remove(vec![removal(&name, Some((1, 1)))]).await);
         writing.await.unwrap().unwrap();
-        assert!(
-            matches!(removed, Ok(()) | Err(Error::Fenced(_))),
-            "{removed:?}"
-        );
+        assert_matches!(removed, Ok(()) | Err(Error::Fenced(_)));
         assert_eq!(load(&states, &name).await, Some(state(2, 1)));
     }
 }
 
-/// Of many writers at once, the greatest fence is what is left: comparing and writing is one step.
+/// Of many writers at once, the one with the greatest fence wins: comparing and writing is one step.
 pub async fn writers_at_once_leave_the_greatest(harness: &dyn StateHarness) {
     let states = harness.states().await;
     for round in 0..5 {
@@ -307,8 +293,8 @@ pub async fn writers_at_once_leave_the_greatest(harness: &dyn StateHarness) {
     }
 }
 
-/// What is larger than the store takes is refused with its size, and the stored state stays. A store
-/// without a limit stores it whole.
+/// A state that is larger than the store takes is refused with its size, and the stored state stays. A
+/// store without a limit stores it.
 pub async fn large_states_are_stored_or_refused(harness: &dyn StateHarness) {
     let states = harness.states().await;
     let mut large = state(1, 1);
@@ -317,7 +303,7 @@ pub async fn large_states_are_stored_or_refused(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "a").await, Some(large));
     store(&states, "b", state(1, 1)).await.unwrap();
     let mut huge = state(1, 2);
-    // More than the 16 MiB at which common databases end a value.
+    // More than 16 MiB, the limit of a value in common databases.
     huge.data = Some(Json::new("data", &"x".repeat(17 << 20)).unwrap());
     match store(&states, "b", huge.clone()).await {
         Ok(()) => assert!(
@@ -325,14 +311,14 @@ pub async fn large_states_are_stored_or_refused(harness: &dyn StateHarness) {
             "it was stored whole"
         ),
         Err(error) => {
-            assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+            assert_matches!(error, Error::TooLarge { .. });
             assert_eq!(field(&error), "data");
             assert_eq!(load(&states, "b").await, Some(state(1, 1)));
         }
     }
 }
 
-/// What was stored is there when the store is opened again.
+/// Stored states are there when the store is opened again.
 pub async fn states_are_durable(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "a", state(5, 10)).await.unwrap();
@@ -342,11 +328,11 @@ pub async fn states_are_durable(harness: &dyn StateHarness) {
     assert_eq!(load(&states, "a").await, Some(state(5, 10)));
     assert_eq!(load(&states, "b").await, None);
     let refused = store(&states, "a", state(4, 99)).await;
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(refused, Err(Error::Fenced(_)));
 }
 
-/// A state that cannot be read is reported as such and left as it is; the others are loaded. Only
-/// a store that knows its fence without reading it takes a newer one in its place.
+/// An unreadable state returns [`Error::Corrupt`] and stays as it is; the others are loaded. Only a store
+/// that knows its fence without reading it replaces it with a newer one.
 pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
     let states = harness.states().await;
     store(&states, "bad", state(1, 1)).await.unwrap();
@@ -356,19 +342,19 @@ pub async fn an_unreadable_state_is_left_as_it_is(harness: &dyn StateHarness) {
     for _ in 0..2 {
         let mut answers = states.load(&["bad", "good"].map(id)).await;
         let error = answers.remove(0).unwrap_err();
-        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert_matches!(error, Error::Corrupt { .. });
         assert!(error.to_string().contains("bad"), "names the task: {error}");
         let good = answers.remove(0).unwrap().unwrap();
         assert_eq!(good.code(), StateKind::Runnable);
     }
     let refused = one(states.remove(vec![removal("good", None)]).await);
-    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(refused, Err(Error::Fenced(_)));
     match store(&states, "bad", state(9, 9)).await {
         Ok(()) => assert_eq!(load(&states, "bad").await, Some(state(9, 9))),
         Err(error) => {
-            assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+            assert_matches!(error, Error::Corrupt { .. });
             let loaded = one(states.load(&[id("bad")]).await);
-            assert!(matches!(loaded, Err(Error::Corrupt { .. })), "{loaded:?}");
+            assert_matches!(loaded, Err(Error::Corrupt { .. }));
         }
     }
     remove(&states, "bad").await.unwrap();

@@ -1,4 +1,4 @@
-//! Submitting: what a new task is, and what an id that is taken answers.
+//! Submits: new tasks, and ids that are taken.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass_statemachine::{
 
 use super::{
     Harness,
-    kit::{Kit, command_of, field, fresh, id, task, with_data},
+    kit::{Kit, assert_matches, command_of, field, fresh, id, of_kind, same, task},
 };
 use crate::store::{ChangeKind, Error, IfExists, Submit, Submitted};
 
@@ -40,7 +40,7 @@ pub async fn a_future_start_sleeps(harness: &dyn Harness) {
     assert!(kit.try_claim(&node, "a").await.unwrap().is_none());
 }
 
-/// A start in the past is none.
+/// A task with a start in the past is runnable.
 pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut late = task("a");
@@ -49,10 +49,9 @@ pub async fn a_past_start_is_runnable(harness: &dyn Harness) {
     assert_eq!(kit.state("a").await.code(), StateKind::Runnable);
 }
 
-/// The id of a live task is taken, claimed or not.
+/// The id of a live task is refused, whether or not the task is claimed.
 pub async fn a_live_id_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("unclaimed").await;
     kit.claimed(&node, "claimed").await;
     for name in ["unclaimed", "claimed"] {
@@ -71,10 +70,9 @@ pub async fn a_live_id_is_refused(harness: &dyn Harness) {
     }
 }
 
-/// The id of an ended task is taken until it is replaced or deleted.
+/// The id of an ended task is refused until the task is replaced or deleted.
 pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for (name, message) in [
         ("done", Message::complete()),
         ("killed", Message::kill()),
@@ -82,26 +80,18 @@ pub async fn an_ended_id_is_refused(harness: &dyn Harness) {
     ] {
         kit.ended(&node, name, &message).await;
         let error = kit.try_submit(fresh(task(name))).await.unwrap_err();
-        assert!(
-            matches!(&error, Error::AlreadyFinished(task) if task.as_str() == name),
-            "{error:?}"
-        );
+        assert_matches!(error, Error::AlreadyFinished(task) if task.as_str() == name);
     }
 }
 
-/// With `Same`, the same kind and props are as good as submitted: live or ended.
+/// With `Same`, a task with the same kind and props exists already, live or ended.
 pub async fn the_same_task_exists(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
-    let mut same = task("a");
-    same.props = json!({"n": 1}).into();
-    let submit = Submit {
-        task: same,
-        if_exists: IfExists::Same,
-    };
-    assert_eq!(
-        kit.try_submit(submit.clone()).await.unwrap(),
-        Submitted::New
-    );
+    let mut first = task("a");
+    first.props = json!({"n": 1}).into();
+    let submit = same(first);
+    let new = kit.try_submit(submit.clone()).await.unwrap();
+    assert_eq!(new, Submitted::New);
     let live = kit.try_submit(submit.clone()).await.unwrap();
     assert_eq!(live, Submitted::Existing(StateKind::Runnable));
     let node = kit.node("n").await;
@@ -122,11 +112,7 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
     let submit = async |text: &str| {
         let mut again = first.clone();
         again.props = Json::parse("props", text).unwrap();
-        kit.try_submit(Submit {
-            task: again,
-            if_exists: IfExists::Same,
-        })
-        .await
+        kit.try_submit(same(again)).await
     };
     let node = kit.node("n").await;
     for code in [StateKind::Runnable, StateKind::Completed] {
@@ -162,14 +148,13 @@ pub async fn props_are_compared_as_values(harness: &dyn Harness) {
     assert_eq!(kept.as_str(), text, "as it was submitted first");
 }
 
-/// Another kind or other props make another task, which is refused also with `Same`.
+/// Another kind or other props make another task, which `Same` refuses.
 pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     kit.submit("a").await;
     let mut props = task("a");
     props.props = json!({"n": 1}).into();
-    let mut kind = task("a");
-    kind.kind = "other".parse().unwrap();
+    let kind = of_kind("a", "other");
     let if_exists = IfExists::Same;
     for task in [&props, &kind] {
         let task = task.clone();
@@ -177,7 +162,7 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
             .try_submit(Submit { task, if_exists })
             .await
             .unwrap_err();
-        assert!(matches!(error, Error::AlreadyExists { .. }), "{error:?}");
+        assert_matches!(error, Error::AlreadyExists { .. });
     }
     let node = kit.node("n").await;
     let mut claimed = kit.claim(&node, "a").await;
@@ -187,18 +172,16 @@ pub async fn another_task_is_not_the_same(harness: &dyn Harness) {
             .try_submit(Submit { task, if_exists })
             .await
             .unwrap_err();
-        assert!(matches!(error, Error::AlreadyFinished(_)), "{error:?}");
+        assert_matches!(error, Error::AlreadyFinished(_));
     }
 }
 
-/// A task that takes the place of an ended one has nothing of it but a fence that goes on growing.
+/// A task that replaces an ended one has nothing of it except a fence that goes on growing.
 pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let mut old = kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Checkpoint).await;
-    kit.commit(&mut old, &with_data(Message::checkpoint(), 1))
-        .await;
+    kit.checkpoint(&mut old, 1).await;
     kit.commit(&mut old, &Message::complete_with(&1)).await;
     let before = kit.get("a").await;
 
@@ -232,29 +215,22 @@ pub async fn a_replacement_has_nothing_of_the_old(harness: &dyn Harness) {
     assert!(!claimed.abandoned);
 }
 
-/// Two items of one call that name one task are taken one after the other.
+/// Two items of one call with one id are applied one after the other.
 pub async fn two_items_with_one_id(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let items = vec![fresh(task("a")), fresh(task("b")), fresh(task("a"))];
     let answers = kit.registry().submit(items).await;
-    assert!(
-        matches!(
-            &answers[..],
-            [
+    assert_matches!(answers[..], [
                 Ok(Submitted::New),
                 Ok(Submitted::New),
                 Err(Error::AlreadyExists { name, .. })
-            ] if name == "a"
-        ),
-        "{answers:?}"
-    );
+            ] if name == "a");
 }
 
-/// Of two items of one call that name one task, the second follows its own rule for a task that
-/// exists, as a later call would.
+/// Of two items of one call with one id, the second follows its own rule for a taken id, as a later call
+/// would.
 pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     for name in ["over-1", "over-2"] {
         kit.ended(&node, name, &Message::complete()).await;
     }
@@ -275,20 +251,17 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
         with_props("over-2", 2, replace),
     ]);
     let answers = answers.await;
-    assert!(
-        matches!(
-            &answers[..],
-            [
-                Ok(Submitted::New),
-                Ok(Submitted::Existing(StateKind::Runnable)),
-                Err(Error::AlreadyExists { .. }),
-                Err(Error::AlreadyFinished(_)),
-                Ok(Submitted::New),
-                Ok(Submitted::New),
-                Err(Error::AlreadyExists { .. }),
-            ]
-        ),
-        "{answers:?}"
+    assert_matches!(
+        answers[..],
+        [
+            Ok(Submitted::New),
+            Ok(Submitted::Existing(StateKind::Runnable)),
+            Err(Error::AlreadyExists { .. }),
+            Err(Error::AlreadyFinished(_)),
+            Ok(Submitted::New),
+            Ok(Submitted::New),
+            Err(Error::AlreadyExists { .. }),
+        ]
     );
     for name in ["a", "over-1", "over-2"] {
         let record = kit.get(name).await;
@@ -297,7 +270,7 @@ pub async fn one_id_twice_follows_each_rule(harness: &dyn Harness) {
     }
 }
 
-/// An item that is refused does not touch the others, and says which field is wrong.
+/// A refused item does not touch the others, and its error names the field.
 pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut large = task("large");
@@ -318,7 +291,7 @@ pub async fn a_bad_item_does_not_touch_the_others(harness: &dyn Harness) {
     assert_eq!(kit.list(Default::default()).await, ["a", "b"]);
 }
 
-/// Numbers come back as they went in, however large.
+/// Numbers are stored digit by digit, however large.
 pub async fn large_integers_survive(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let text = r#"{"i":9007199254740993,"u":18446744073709551615,"big":123456789012345678901234567890,"f":1.10}"#;
@@ -330,13 +303,12 @@ pub async fn large_integers_survive(harness: &dyn Harness) {
     assert_eq!(kit.claim(&node, "a").await.task.props.as_str(), text);
 }
 
-/// Every field of a task comes back, and so do ids of any script and of the greatest length.
+/// Every field of a task is stored, for ids of any script and of the greatest length.
 pub async fn every_field_survives(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let longest = "x".repeat(256);
     for name in ["häuser 木", "a%b", "a_b", "a'b\"c", "...", longest.as_str()] {
-        let mut full = task(name);
-        full.kind = "кind".parse().unwrap();
+        let mut full = of_kind(name, "кind");
         full.props = json!({"text": "é\u{0}\n木", "null": null}).into();
         full.start_at = Some(kit.in_an_hour());
         full.priority = i32::MIN;
@@ -356,7 +328,7 @@ pub async fn every_field_survives(harness: &dyn Harness) {
     }
 }
 
-/// A task that was acknowledged is there when the store is opened again.
+/// An acknowledged task is there when the store is opened again.
 pub async fn submits_are_durable(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let mut durable = task("a");

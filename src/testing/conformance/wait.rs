@@ -1,16 +1,17 @@
-//! Waiting for what must come, with a deadline instead of a blind sleep.
+//! Waits for events and answers, with a deadline.
 
 use std::{collections::VecDeque, time::Duration};
 
 use futures::StreamExt;
 use tokio::time::Instant;
+use windlass_statemachine::QueuedCommand;
 
-use crate::store::{Event, EventStream, TaskView};
+use crate::store::{Event, EventStream, QueuedNodeCommand, TaskView};
 
-/// How long a case waits for what must come.
+/// How long a case waits for an event that must come.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Asks until there is an answer.
+/// Calls `ask` until it returns an answer.
 pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -39,7 +40,7 @@ impl Watcher {
         }
     }
 
-    /// The next event; `None` when the stream has ended.
+    /// Returns the next event; `None` when the stream has ended.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -50,7 +51,7 @@ impl Watcher {
         }
     }
 
-    /// The events until none has come for `quiet`, or the stream has ended.
+    /// Returns the events until none comes for `quiet`, or the stream ends.
     pub(super) async fn rest(&mut self, quiet: Duration) -> Vec<Event> {
         let mut rest: Vec<Event> = self.ready.drain(..).collect();
         while let Ok(Some(batch)) = tokio::time::timeout(quiet, self.stream.next()).await {
@@ -59,25 +60,25 @@ impl Watcher {
         rest
     }
 
-    /// Reads on until an event is meant.
+    /// Reads events until `matching` returns a value for one.
     pub(super) async fn until<T>(
         &mut self,
         what: &str,
-        mut is_meant: impl FnMut(&Event) -> Option<T>,
+        mut matching: impl FnMut(&Event) -> Option<T>,
     ) -> T {
         let started = Instant::now();
         loop {
             let Some(event) = self.next().await else {
                 panic!("{what}: the watch ended before it was reported");
             };
-            if let Some(found) = is_meant(&event) {
+            if let Some(found) = matching(&event) {
                 return found;
             }
             assert!(started.elapsed() < DEADLINE, "{what}: not reported in time");
         }
     }
 
-    /// The tasks of the list that a watch begins with.
+    /// Returns the tasks of the list that a watch begins with.
     pub(super) async fn listed(&mut self) -> Vec<TaskView> {
         let first = self.next().await;
         assert!(
@@ -95,21 +96,39 @@ impl Watcher {
         views
     }
 
-    /// Reads on until a task is reported as it should be.
+    /// Reads events until a task is reported that matches.
     pub(super) async fn task(
         &mut self,
         text: &str,
         what: &str,
-        is_meant: impl Fn(&TaskView) -> bool,
+        matches: impl Fn(&TaskView) -> bool,
     ) -> TaskView {
         self.until(what, |event| match event {
-            Event::Task(view) if view.id.as_str() == text && is_meant(view) => Some(view.clone()),
+            Event::Task(view) if view.id.as_str() == text && matches(view) => Some(view.clone()),
             _ => None,
         })
         .await
     }
 
-    /// Reads on until a task is reported to be gone.
+    /// Reads events until commands of a task are reported, and returns them.
+    pub(super) async fn commands(&mut self, text: &str) -> Vec<QueuedCommand> {
+        self.until("commands for the owner", |event| match event {
+            Event::Commands { id, commands, .. } if id.as_str() == text => Some(commands.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Reads events until a node command is reported, and returns it.
+    pub(super) async fn node_command(&mut self) -> QueuedNodeCommand {
+        self.until("a node command", |event| match event {
+            Event::Node(queued) => Some(queued.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Reads events until a task is reported as gone.
     pub(super) async fn gone(&mut self, text: &str) {
         self.until("the end of a task", |event| {
             matches!(event, Event::Gone { id, .. } if id.as_str() == text).then_some(())

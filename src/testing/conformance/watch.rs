@@ -6,10 +6,10 @@ use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Harness,
-    kit::{Kit, command_of, id, one, task, with_data},
+    kit::{Kit, assert_matches, command_of, id, sending, task, with_data},
     wait::Watcher,
 };
-use crate::store::{Error, Event, NodeCommand, NodeCommandId, SendCommand, TaskView};
+use crate::store::{Error, Event, NodeCommand, TaskView};
 
 fn names(views: &[TaskView]) -> Vec<&str> {
     let mut names: Vec<_> = views.iter().map(|v| v.id.as_str()).collect();
@@ -17,8 +17,8 @@ fn names(views: &[TaskView]) -> Vec<&str> {
     names
 }
 
-/// A watch begins with every live task, and says when the list is complete.
-pub async fn it_lists_what_lives(harness: &dyn Harness) {
+/// A watch begins with every live task, and reports the end of the list.
+pub async fn a_watch_begins_with_live_tasks(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     assert!(kit.watch(&node).await.listed().await.is_empty());
@@ -58,7 +58,7 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
             commanded: name == "commanded",
         };
         assert_eq!(view, expected);
-        // A store may keep less than nanoseconds of it in its index.
+        // The index of a store may keep due times less precisely.
         let due = record.state.unwrap().due();
         let apart = due.zip(view.due).map(|(a, b)| a.duration_since(b).abs());
         let as_good_as_same = apart.is_some_and(|d| d < jiff::SignedDuration::from_millis(1));
@@ -72,10 +72,9 @@ pub async fn it_lists_what_lives(harness: &dyn Harness) {
     }
 }
 
-/// Only the kinds that were asked for are reported.
-pub async fn it_tells_only_its_kinds(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// Only tasks of the watched kinds are reported.
+pub async fn only_watched_kinds_are_reported(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let kinds = Some(vec!["mine".parse().unwrap(), "also".parse().unwrap()]);
     let of = |name: &str, kind: &str| {
         let mut of_kind = task(name);
@@ -101,9 +100,8 @@ pub async fn it_tells_only_its_kinds(harness: &dyn Harness) {
 }
 
 /// A new task is reported.
-pub async fn it_tells_of_new_tasks(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+pub async fn new_tasks_are_reported(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.submit("a").await;
@@ -112,8 +110,8 @@ pub async fn it_tells_of_new_tasks(harness: &dyn Harness) {
     assert!(view.due.is_some_and(|due| due <= kit.now()));
 }
 
-/// Claims, transitions and releases are reported, to their owner and to others.
-pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
+/// Claims, transitions and releases are reported to the owner and to other nodes.
+pub async fn claims_and_transitions_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let mut watches = [kit.watch(&node).await, kit.watch(&other).await];
@@ -139,144 +137,9 @@ pub async fn it_tells_of_claims_and_transitions(harness: &dyn Harness) {
     }
 }
 
-/// A task that has ended or was deleted is reported as gone; a retry reports it again.
-pub async fn it_tells_of_the_end(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let (node, other) = (kit.node("n").await, kit.node("other").await);
-    let mut watch = kit.watch(&other).await;
-    watch.listed().await;
-    let mut claimed = kit.claimed(&node, "a").await;
-    kit.commit(&mut claimed, &Message::kill()).await;
-    watch.gone("a").await;
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
-    watch
-        .task("a", "a retry", |v| {
-            v.claimed_by.is_none() && v.due.is_some()
-        })
-        .await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    watch.gone("a").await;
-}
-
-/// The owner of a deleted task is notified.
-pub async fn it_tells_the_owner_of_a_deletion(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let mut watch = kit.watch(&node).await;
-    watch.listed().await;
-    kit.claimed(&node, "a").await;
-    one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    watch.gone("a").await;
-}
-
-/// A task that is deleted and submitted again at once is two tasks: the owner of the first hears of
-/// its end, and of the second as another one, with its own claims and commands.
-pub async fn a_deleted_task_and_the_next_of_its_id_are_two(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let mut watch = kit.watch(&node).await;
-    watch.listed().await;
-    for _ in 0..5 {
-        let first = kit.claimed(&node, "a").await;
-        one(kit.registry().delete(vec![id("a")]).await).unwrap();
-        kit.submit("a").await;
-        let (mut gone, mut second) = (false, None);
-        watch
-            .until("the end of the first, and the second", |event| {
-                match event {
-                    Event::Gone {
-                        id: task, order, ..
-                    } if *task == id("a") => {
-                        gone |= *order == first.order;
-                    }
-                    Event::Task(view) if view.order > first.order => {
-                        assert!(gone, "the first comes first: {view:?}");
-                        second = Some(view.order);
-                    }
-                    _ => {}
-                }
-                (gone && second.is_some()).then_some(())
-            })
-            .await;
-        let claimed = kit.claim(&node, "a").await;
-        assert_eq!(Some(claimed.order), second);
-        let command = format!("c{}", claimed.order);
-        kit.send("a", &command, Command::Pause).await;
-        watch
-            .until("the command", |event| match event {
-                Event::Commands { order, .. } => {
-                    assert_eq!(*order, claimed.order);
-                    Some(())
-                }
-                Event::Gone { order, fence, .. } => {
-                    let is_over = *order == claimed.order
-                        && fence.is_none_or(|fence| claimed.claim.fence <= fence);
-                    assert!(!is_over, "the claim stands: {event:?}");
-                    None
-                }
-                _ => None,
-            })
-            .await;
-        one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    }
-}
-
-/// The owner of a deleted task hears of its end also when the next task with its id is of a kind
-/// that the owner does not watch.
-pub async fn an_owner_is_told_though_another_kind_has_the_id(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let kinds = Some(vec![task("a").kind]);
-    let watch = kit.coordinator().watch(&node, kinds).await.unwrap();
-    let mut watch = Watcher::new(watch);
-    watch.listed().await;
-    let mut other = task("a");
-    other.kind = "other".parse().unwrap();
-    for _ in 0..5 {
-        let first = kit.claimed(&node, "a").await;
-        one(kit.registry().delete(vec![id("a")]).await).unwrap();
-        kit.submit_task(other.clone()).await;
-        watch
-            .until("the end of the first", |event| match event {
-                Event::Gone {
-                    id: task, order, ..
-                } if *task == id("a") => (*order == first.order).then_some(()),
-                _ => None,
-            })
-            .await;
-        one(kit.registry().delete(vec![id("a")]).await).unwrap();
-    }
-}
-
-/// What is reported of the end of a task does not end the claim after a retry.
-pub async fn an_end_names_the_claims_that_are_over(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let (node, other) = (kit.node("n").await, kit.node("other").await);
-    let mut watch = kit.watch(&other).await;
-    watch.listed().await;
-    let mut first = kit.claimed(&node, "a").await;
-    kit.commit(&mut first, &Message::complete()).await;
-    one(kit.registry().retry(vec![id("a")]).await).unwrap();
-    let second = kit.claim(&node, "a").await;
-    kit.submit("last").await;
-    assert_eq!(first.order, second.order);
-    watch
-        .until("what comes last", |event| match event {
-            Event::Gone { order, fence, .. } => {
-                assert_eq!(*order, first.order);
-                let fence = fence.expect("it was not deleted");
-                assert!(fence >= first.claim.fence && fence < second.claim.fence);
-                None
-            }
-            Event::Task(view) => (view.id == id("last")).then_some(()),
-            _ => None,
-        })
-        .await;
-}
-
-/// A command for an unclaimed task is reported to all, one for a claimed task to its owner, with what
-/// it says.
-pub async fn it_tells_of_commands(harness: &dyn Harness) {
+/// A command to an unclaimed task is reported to every node, one to a claimed task to its owner, with its
+/// content.
+pub async fn commands_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let mut watch = kit.watch(&node).await;
@@ -290,19 +153,13 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
     }
     let claimed = kit.claim(&node, "a").await;
     let order = kit.send("a", "c2", Command::Kill).await;
-    let reported = watch
-        .until("a command for the owner", |event| match event {
-            Event::Commands {
-                id: task, commands, ..
-            } if *task == id("a") => commands.iter().find(|c| c.order == order).cloned(),
-            _ => None,
-        })
-        .await;
-    assert_eq!(
-        (reported.command, reported.id),
-        (Command::Kill, command_of("c2"))
-    );
-    // The next event of the others is this task's end: no command before it was theirs.
+    let mut reported = watch.commands("a").await;
+    while reported.iter().all(|command| command.order != order) {
+        reported = watch.commands("a").await;
+    }
+    let last = reported.pop().expect("a command");
+    assert_eq!((last.command, last.id), (Command::Kill, command_of("c2")));
+    // The next event of the other node is the end of the task, without a command before it.
     kit.try_commit(&claimed, &Message::complete())
         .await
         .unwrap();
@@ -314,29 +171,18 @@ pub async fn it_tells_of_commands(harness: &dyn Harness) {
         .await;
 }
 
-/// Commands that wait for a claimed task are delivered to an owner that begins to watch now.
-pub async fn a_new_watch_tells_waiting_commands(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A new watch of the owner reports the waiting commands of a claimed task.
+pub async fn a_new_watch_reports_waiting_commands(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     kit.claimed(&node, "a").await;
     let order = kit.send("a", "c", Command::Pause).await;
     let mut watch = kit.watch(&node).await;
-    let reported = watch
-        .until("a waiting command", |event| match event {
-            Event::Commands {
-                id: task, commands, ..
-            } if *task == id("a") => Some(commands.clone()),
-            _ => None,
-        })
-        .await;
-    assert_eq!(
-        reported.iter().map(|c| c.order).collect::<Vec<_>>(),
-        [order]
-    );
+    let reported = watch.commands("a").await.into_iter();
+    assert_eq!(reported.map(|c| c.order).collect::<Vec<_>>(), [order]);
 }
 
-/// A thousand changes may be merged into fewer events, but the last of each task arrives.
-pub async fn the_last_state_is_told(harness: &dyn Harness) {
+/// Many changes may be merged into fewer events, but the last state of each task is reported.
+pub async fn the_last_state_is_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
     let mut watch = kit.watch(&other).await;
@@ -372,84 +218,52 @@ pub async fn the_last_state_is_told(harness: &dyn Harness) {
             open.is_empty().then_some(())
         })
         .await;
-    // Nothing older comes behind it.
+    // No older state comes after it.
     for event in watch.rest(Duration::from_millis(300)).await {
         let is_stale = matches!(&event, Event::Task(view) if !is_last(view));
         assert!(!is_stale, "{event:?} came last");
     }
 }
 
-/// Node commands are reported once they are sent, and those that wait when the watch begins.
-pub async fn it_tells_of_node_commands(harness: &dyn Harness) {
+/// Node commands are reported when they are sent, and waiting ones when the watch begins.
+pub async fn node_commands_are_reported(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let (node, other) = (kit.node("n").await, kit.node("other").await);
-    let name = &node.node;
-    let registry = kit.registry();
-    let first = registry.send_node(name, NodeCommand::Freeze).await.unwrap();
+    let first = kit.send_node(&node.node, NodeCommand::Freeze).await;
     let mut watch = kit.watch(&node).await;
     let mut others = kit.watch(&other).await;
-    let reported = async |watch: &mut Watcher, order: NodeCommandId| {
-        watch
-            .until("a node command", |event| match event {
-                Event::Node(queued) if queued.id == order => Some(queued.command.clone()),
-                _ => None,
-            })
-            .await
-    };
-    assert_eq!(reported(&mut watch, first).await, NodeCommand::Freeze);
+    let reported = watch.node_command().await;
+    assert_eq!(
+        (reported.id, reported.command),
+        (first, NodeCommand::Freeze)
+    );
     let stop = NodeCommand::StopTask { task: id("a") };
-    let second = registry.send_node(name, stop.clone()).await.unwrap();
+    let second = kit.send_node(&node.node, stop.clone()).await;
     assert!(second > first);
-    assert_eq!(reported(&mut watch, second).await, stop);
+    let mut reported = watch.node_command().await;
+    while reported.id == first {
+        reported = watch.node_command().await;
+    }
+    assert_eq!((reported.id, reported.command), (second, stop));
     // The other node receives its own commands only.
-    let own = registry
-        .send_node(&other.node, NodeCommand::Balance)
-        .await
-        .unwrap();
-    others
-        .until("its own command", |event| match event {
-            Event::Node(queued) => {
-                assert_eq!(queued.id, own, "another node's command");
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    let own = kit.send_node(&other.node, NodeCommand::Balance).await;
+    assert_eq!(others.node_command().await.id, own);
 }
 
-/// A node command that was answered is not reported again.
+/// An answered node command is not reported again.
 pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
-    let registry = kit.registry();
-    let answered = registry
-        .send_node(&node.node, NodeCommand::Freeze)
-        .await
-        .unwrap();
-    kit.coordinator()
-        .acknowledge(&node, answered, "frozen")
-        .await
-        .unwrap();
-    let waiting = registry
-        .send_node(&node.node, NodeCommand::Drain)
-        .await
-        .unwrap();
+    let (kit, node) = Kit::with_node(harness).await;
+    let answered = kit.send_node(&node.node, NodeCommand::Freeze).await;
+    let acknowledged = kit.coordinator().acknowledge(&node, answered, "frozen");
+    acknowledged.await.unwrap();
+    let waiting = kit.send_node(&node.node, NodeCommand::Drain).await;
     let mut watch = kit.watch(&node).await;
-    watch
-        .until("the command that waits", |event| match event {
-            Event::Node(queued) => {
-                assert_eq!(queued.id, waiting);
-                Some(())
-            }
-            _ => None,
-        })
-        .await;
+    assert_eq!(watch.node_command().await.id, waiting);
 }
 
-/// The stream ends when the lease does, and a lease that has ended is not watched.
-pub async fn it_ends_with_the_lease(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// The stream ends with the lease, and an ended lease gets no watch.
+pub async fn a_watch_ends_with_the_lease(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     let mut watch = kit.watch(&node).await;
     watch.listed().await;
     kit.coordinator().leave(&node).await.unwrap();
@@ -457,22 +271,17 @@ pub async fn it_ends_with_the_lease(harness: &dyn Harness) {
         assert!(!matches!(event, Event::Reset), "{event:?}");
     }
     let refused = kit.coordinator().watch(&node, None).await.err();
-    assert!(matches!(refused, Some(Error::Fenced(_))), "{refused:?}");
+    assert_matches!(refused, Some(Error::Fenced(_)));
 }
 
-/// A long list is reported whole, and what comes meanwhile is not missed.
+/// A long list is complete, and changes during the list are not missed.
 pub async fn a_long_list_is_whole(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+    let (kit, node) = Kit::with_node(harness).await;
     let tasks = (0..2500).map(|n| super::kit::fresh(task(&format!("t{n}"))));
     for answer in kit.registry().submit(tasks.collect()).await {
         answer.unwrap();
     }
-    let sends = (0..10).map(|n| SendCommand {
-        task: id(&format!("t{n}")),
-        id: command_of(&format!("c{n}")),
-        command: Command::Pause,
-    });
+    let sends = (0..10).map(|n| sending(&format!("t{n}"), &format!("c{n}"), Command::Pause));
     let mut watch = kit.watch(&node).await;
     for answer in kit.registry().send(sends.collect()).await {
         answer.unwrap();
@@ -490,10 +299,9 @@ pub async fn a_long_list_is_whole(harness: &dyn Harness) {
         .await;
 }
 
-/// A watch that is opened again lists what was submitted since the first one.
-pub async fn a_second_watch_lists_what_came_between(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let node = kit.node("n").await;
+/// A second watch lists tasks that were submitted since the first one.
+pub async fn a_second_watch_lists_tasks_submitted_between(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
     kit.submit("before").await;
     let mut first = kit.watch(&node).await;
     assert_eq!(names(&first.listed().await), ["before"]);

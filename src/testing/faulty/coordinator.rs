@@ -31,7 +31,7 @@ impl Coordinator for FaultyStore {
 
     async fn leave(&self, lease: &Lease) -> Result<(), Error> {
         if self.check_lease(lease).is_err() {
-            // It has ended for its node; in the store it ends with its time.
+            // The node has lost the lease; in the store the lease expires.
             return Ok(());
         }
         let call = self.coordinator().leave(lease);
@@ -44,7 +44,7 @@ impl Coordinator for FaultyStore {
         let events = self.call(Operation::Watch, call).await?;
         let (mut lost, lease) = (self.lost.subscribe(), lease.id);
         let is_lost = async move {
-            // The sender lives as long as the store; without it nothing more is lost.
+            // Without the store, no lease is lost any more.
             if lost.wait_for(|lost| lost.contains(&lease)).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -92,7 +92,7 @@ impl Coordinator for FaultyStore {
         merged.collect()
     }
 
-    /// Never fails and is not counted: runners ask in the background, at moments of their own.
+    /// Never fails and is not counted: runners call this in the background at any time.
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         self.coordinator().peers().await
     }

@@ -50,15 +50,15 @@ pub enum Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// [`Error::Unavailable`], and nothing was done.
+    /// Returns [`Error::Unavailable`] without doing anything.
     Before,
-    /// [`Error::Unavailable`], and all was done: the answer was lost.
+    /// Does everything, loses the answer, and returns [`Error::Unavailable`].
     After,
-    /// All was done at once; the answer, whatever it is, takes so long.
+    /// Does everything at once, and returns the answer after this time.
     Late(Duration),
-    /// All was done at once; the answer is lost, and after so long it is [`Error::Unavailable`].
+    /// Does everything at once, loses the answer, and returns [`Error::Unavailable`] after this time.
     LostLate(Duration),
-    /// [`Error::TooLarge`]: the store refuses the operation for good, and nothing was done.
+    /// Returns [`Error::TooLarge`] without doing anything: the store refuses the operation for good.
     Refused,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for FaultyStore {
 }
 
 impl FaultyStore {
-    /// A store around `inner` that works as long as nothing else is asked for.
+    /// Wraps `inner`. Without a planned fault, every operation works.
     pub fn new(inner: &Store) -> Self {
         Self {
             inner: inner.clone(),
@@ -109,39 +109,39 @@ impl FaultyStore {
         }
     }
 
-    /// This store, for runners and clients.
+    /// Returns the store for runners and clients.
     pub fn store(&self) -> Store {
         let (coordinator, registry) = (Arc::new(self.clone()), Arc::new(self.clone()));
         Store::from_parts(coordinator, registry, self.inner.clock().clone())
     }
 
-    /// The next `times` calls of this operation fail so, after those that were asked for before.
+    /// Plans a fault for the next `times` calls of this operation, after the faults planned before.
     pub fn fail(&self, operation: Operation, fault: Fault, times: usize) {
         let mut plan = self.plan();
         let faults = plan.faults.entry(operation).or_default();
         faults.extend(std::iter::repeat_n(fault, times));
     }
 
-    /// Forgets every fault that was asked for and has not happened. Lost leases stay lost.
+    /// Removes every planned fault that has not happened. Lost leases stay lost.
     pub fn heal(&self) {
         self.plan().faults.clear();
     }
 
-    /// From now on this lease is lost: its renewals do not reach the store, so it ends there with
-    /// its time; all that it asks for is answered with [`Error::Fenced`], and its watches end.
+    /// Loses a lease: its renewals do not reach the store, so it expires there. Every call with the lease
+    /// returns [`Error::Fenced`], and its watches end.
     pub fn lose_lease(&self, lease: u64) {
         self.lost.send_modify(|lost| {
             lost.insert(lease);
         });
     }
 
-    /// Ends every watch there is, as a broken connection does; what happens until it is watched
-    /// again is in the next list.
+    /// Ends every watch, as a broken connection does. The list of the next watch has the changes until
+    /// then.
     pub fn break_watches(&self) {
         self.broken.send_modify(|times| *times += 1);
     }
 
-    /// How often this operation was called, failed calls included.
+    /// Returns the number of calls of this operation, failed ones included.
     pub fn calls(&self, operation: Operation) -> u64 {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
     }
@@ -158,7 +158,7 @@ impl FaultyStore {
         self.inner.registry().as_ref()
     }
 
-    /// Counts the call and answers how it is to fail.
+    /// Counts the call and returns its fault.
     fn next(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
         *plan.calls.entry(operation).or_default() += 1;
@@ -176,73 +176,55 @@ impl FaultyStore {
         self.check(lease.id)
     }
 
-    /// One call with one answer.
+    /// Makes a call with its planned fault. `all` makes the answer of a call that is not made, `lost` the
+    /// answer of one whose answer is lost.
+    async fn with_fault<A>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = A>,
+        all: impl FnOnce(Error) -> A,
+        lost: impl FnOnce(A) -> A,
+    ) -> A {
+        let (by, is_lost) = match self.next(operation) {
+            None => return call.await,
+            Some(Fault::Before) => return all(fault("nothing was done")),
+            Some(Fault::Refused) => return all(Error::too_large("fault on demand", 1, 0)),
+            Some(Fault::After) => (Duration::ZERO, true),
+            Some(Fault::Late(by)) => (by, false),
+            Some(Fault::LostLate(by)) => (by, true),
+        };
+        let answer = call.await;
+        if !by.is_zero() {
+            sleep(by).await;
+        }
+        if is_lost { lost(answer) } else { answer }
+    }
+
+    /// Makes a call with one answer.
     async fn call<T>(
         &self,
         operation: Operation,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        match self.next(operation) {
-            None => call.await,
-            Some(Fault::Before) => Err(fault("nothing was done")),
-            Some(Fault::Refused) => Err(refusal()),
-            Some(Fault::After) => match call.await {
-                Ok(_) => Err(fault("the answer was lost")),
-                refused => refused,
-            },
-            Some(Fault::Late(by)) => {
-                let answer = call.await;
-                sleep(by).await;
-                answer
-            }
-            Some(Fault::LostLate(by)) => {
-                let answer = call.await;
-                sleep(by).await;
-                answer.and_then(|_| Err(fault("the answer was lost")))
-            }
-        }
+        let lost = |answer: Result<T, Error>| answer.and_then(|_| Err(fault(LOST)));
+        self.with_fault(operation, call, Err, lost).await
     }
 
-    /// One call with so many answers.
+    /// Makes a call with one answer per item.
     async fn calls_of<T>(
         &self,
         operation: Operation,
         items: usize,
         call: impl Future<Output = Vec<Result<T, Error>>>,
     ) -> Vec<Result<T, Error>> {
-        let why = match self.next(operation) {
-            None => return call.await,
-            Some(Fault::Refused) => return (0..items).map(|_| Err(refusal())).collect(),
-            Some(Fault::Before) => "nothing was done",
-            Some(Fault::After) => {
-                call.await;
-                "the answer was lost"
-            }
-            Some(Fault::Late(by)) => {
-                let answers = call.await;
-                sleep(by).await;
-                return answers;
-            }
-            Some(Fault::LostLate(by)) => {
-                call.await;
-                sleep(by).await;
-                "the answer was lost"
-            }
-        };
-        std::iter::repeat_with(|| Err(fault(why)))
-            .take(items)
-            .collect()
+        let all = |error: Error| (0..items).map(|_| Err(error.clone())).collect();
+        let lost = |_| all(fault(LOST));
+        self.with_fault(operation, call, all, lost).await
     }
 }
+
+const LOST: &str = "the answer was lost";
 
 fn fault(why: &str) -> Error {
     Error::unavailable("do as it was asked", format!("a fault on demand: {why}"))
-}
-
-fn refusal() -> Error {
-    Error::TooLarge {
-        field: "fault on demand",
-        bytes: 1,
-        limit: 0,
-    }
 }

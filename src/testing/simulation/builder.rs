@@ -1,4 +1,4 @@
-//! [`Builder`]: puts a simulation together.
+//! [`Builder`]: the handlers and settings of a simulation.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     store::model::data_versions::check_data_version,
 };
 
-/// Puts a simulation together. See [`Simulation`] for an example.
+/// Collects the handlers and settings of a simulation. See [`Simulation`] for an example.
 #[derive(Clone)]
 #[must_use]
 pub struct Builder {
@@ -48,7 +48,7 @@ impl Builder {
         self.handler_with(kind, KindConfig::default(), handler)
     }
 
-    /// Adds the handler of a kind, and how it is run.
+    /// Adds the handler of a kind, with a configuration.
     pub fn handler_with(
         mut self,
         kind: impl Into<String>,
@@ -105,7 +105,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many writes one call of the simulation may make: 1,000,000 by default.
+    /// Sets the most writes of one call of the simulation: 1,000,000 by default.
     pub fn write_limit(mut self, writes: u64) -> Self {
         self.write_limit = writes;
         self
@@ -127,7 +127,7 @@ impl Builder {
             }
         }
         if kinds.is_empty() {
-            let reason = "there is none; a simulation without a handler has nothing to run";
+            let reason = "is missing; add one with `handler` or `job`";
             return Err(Invalid::new("handler", reason).into());
         }
         let limits = super::Limits {

@@ -1,4 +1,4 @@
-//! [`Error`]: why a simulation did not reach what it was run for.
+//! [`Error`]: why a simulation did not reach its goal.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use windlass_statemachine::{Invalid, TaskId};
 
 use crate::store;
 
-/// Why a simulation did not reach what it was run for.
+/// Why a simulation did not reach its goal.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,10 +16,10 @@ pub enum Error {
     /// The store refused a call.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// No time that passes brings the task further.
+    /// The task waits for neither a handler nor a time.
     #[error(
-        "task '{task}' does not get further: it is {state}, and nothing is due; send it a command, \
-         or give its kind a handler"
+        "could not run task '{task}' to its end: it is {state}, and nothing is due; send it a \
+         command, or give its kind a handler"
     )]
     Stuck {
         /// The task.
@@ -29,8 +29,8 @@ pub enum Error {
     },
     /// The handler does not return.
     #[error(
-        "the handler of task '{task}' has not returned for {patience:?}; send it a command, or \
-         raise `patience` if it waits for longer"
+        "could not run task '{task}' to its end: its handler has not returned for {patience:?}; send \
+         it a command, or raise `patience`"
     )]
     Waiting {
         /// The task.
@@ -40,8 +40,8 @@ pub enum Error {
     },
     /// The limit of writes was reached.
     #[error(
-        "the simulation made {writes} writes and did not end; a handler never lets time pass, or \
-         its task never ends (`write_limit` raises the limit)"
+        "could not reach the goal within {writes} writes: a handler never waits, or its task never \
+         ends; change the handler, or raise `write_limit`"
     )]
     Endless {
         /// The limit.

@@ -1,4 +1,4 @@
-//! [`Simulation`]: handlers on one node in virtual time.
+//! [`Simulation`]: runs handlers on one node in virtual time.
 
 mod builder;
 mod error;
@@ -22,7 +22,7 @@ use crate::{
     store::Store,
 };
 
-/// Handlers on one node in virtual time: a sleep of a year costs no more than one of a second.
+/// Runs handlers on one node in virtual time: a sleep of a year takes no longer than one of a second.
 ///
 /// # Flow
 ///
@@ -42,9 +42,9 @@ use crate::{
 ///
 /// # Caveats
 ///
-/// - What a handler waits for by itself (I/O, [`tokio::time::sleep`]) takes as long as in any other
-///   test. `#[tokio::test(start_paused = true)]` skips the sleeps.
-/// - A handler that has not returned for the [`patience`](Builder::patience) counts as waiting for a
+/// - A handler's own waiting (I/O, [`tokio::time::sleep`]) takes real time, as in any other test.
+///   `#[tokio::test(start_paused = true)]` skips the sleeps.
+/// - A handler that has not returned within the [`patience`](Builder::patience) counts as waiting for a
 ///   command, and the time goes on without it.
 /// - There is one node at a time: balancers, leases and labels are not simulated.
 ///
@@ -70,27 +70,27 @@ use crate::{
 pub struct Simulation {
     world: World,
     kinds: Arc<HashMap<Kind, KindEntry>>,
-    /// `None` only while one node takes the place of another.
+    /// `None` only while a new node replaces a lost one.
     node: Option<Node>,
     client: Client,
     limits: Limits,
 }
 
-/// What keeps a simulation from running for ever.
+/// The limits that keep a simulation from running for ever.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     patience: Duration,
     writes: u64,
 }
 
-/// What a simulation is run for.
+/// The goal of a run.
 enum Goal<'a> {
     Time(Timestamp),
     End(&'a TaskId),
     Outcome(&'a CommandId),
 }
 
-/// How long it takes until the tasks of a lost node are claimable: the lease of a node by default.
+/// How long the tasks of a lost node stay claimed: the default lease of a node.
 const TAKEN_OVER: Duration = Duration::from_secs(15);
 
 impl std::fmt::Debug for Simulation {
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Simulation {
 }
 
 impl Simulation {
-    /// Begins to put a simulation together.
+    /// Returns the builder of a simulation.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -127,24 +127,23 @@ impl Simulation {
         })
     }
 
-    /// The client of the simulated namespace. A method of it that waits for a task or a command
-    /// never returns, because nothing runs meanwhile: use [`run`](Self::run) and
-    /// [`command`](Self::command).
+    /// Returns the client of the simulated namespace. Its methods that wait for a task or a command never
+    /// return, because no handler runs meanwhile: use [`run`](Self::run) and [`command`](Self::command).
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> Timestamp {
         self.world.clock.now()
     }
 
-    /// How many writes are durable: transitions, checkpoints and releases of all tasks.
+    /// Returns the number of durable writes: transitions, checkpoints and releases of all tasks.
     pub fn writes(&self) -> u64 {
         self.world.writes
     }
 
-    /// Runs until this task has ended, and returns how.
+    /// Runs until this task has ended, and returns its end.
     ///
     /// # Errors
     ///
@@ -160,8 +159,8 @@ impl Simulation {
         Ok(Done::from_record(self.client.get(task).await?)?)
     }
 
-    /// Runs everything that is due within this time, and lets the time pass. `Duration::ZERO` runs
-    /// what is due now.
+    /// Lets this time pass, and runs every task that becomes due. `Duration::ZERO` runs the tasks that
+    /// are due now.
     ///
     /// # Errors
     ///
@@ -194,8 +193,8 @@ impl Simulation {
         }
     }
 
-    /// Loses the node, as a power cut does: its handlers are dropped where they are. After 15 s of
-    /// virtual time another node has the tasks.
+    /// Loses the node, as a power cut does, and drops its handlers. After 15 s of virtual time another
+    /// node takes over the tasks.
     ///
     /// # Errors
     ///
@@ -211,12 +210,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Loses the node at this write of the simulation, counted from its start, when it comes to it.
+    /// Plans the loss of the node at this write, counted from the start of the simulation.
     pub fn crash_at(&mut self, point: CrashPoint) {
         self.world.plan(point);
     }
 
-    /// The history of a task.
+    /// Returns the history of a task.
     ///
     /// # Errors
     ///
@@ -229,7 +228,7 @@ impl Simulation {
         Ok(History::read(&self.client, &task).await?)
     }
 
-    /// Runs until the goal is reached (true), or nothing more happens before it (false).
+    /// Runs until the goal is reached. Returns `false` when nothing more happens before.
     async fn drive(&mut self, goal: Goal<'_>) -> Result<bool, Error> {
         self.world.limit = self.world.writes.saturating_add(self.limits.writes);
         loop {

@@ -1,4 +1,4 @@
-//! [`World`]: the store and the time of a simulation, and the crash that is planned.
+//! [`World`]: the store, the time and the planned crash of a simulation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use crate::{
     testing::ManualClock,
 };
 
-/// Where a node is lost: at which write, and on which side of it.
+/// Where a node is lost: the write, and the side of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CrashPoint {
-    /// Before this write: what the handler did since the one before is done again.
+    /// Before this write: the handler repeats its work since the write before.
     Before(u64),
-    /// Right after this write: it is durable, and the node has not learnt of it.
+    /// Right after this write: the write is durable, and the node has no answer.
     After(u64),
 }
 
@@ -36,17 +36,17 @@ impl std::fmt::Display for CrashPoint {
 pub(super) struct World {
     pub(super) store: Arc<MemoryStore>,
     pub(super) clock: Arc<ManualClock>,
-    /// What virtual moments count from.
+    /// The start of virtual time.
     base: Instant,
     nodes: u64,
-    /// How many writes are durable.
+    /// The number of durable writes.
     pub(super) writes: u64,
     pub(super) limit: u64,
     crash: Option<CrashPoint>,
     crashed: bool,
 }
 
-/// How long the lease of a node holds after its last renewal: a century, since time leaps.
+/// The time of a lease: a century, since the time leaps.
 const LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 impl World {
@@ -86,7 +86,7 @@ impl World {
         self.crashed
     }
 
-    /// Forgets the crash; whether there was one.
+    /// Returns whether there was a crash, and resets it.
     pub(super) fn take_crash(&mut self) -> bool {
         std::mem::take(&mut self.crashed)
     }

@@ -1,5 +1,5 @@
-//! Whether two JSON texts have the same value. It needs no more stack for a deeper document, and no
-//! more time than in proportion to the length of both.
+//! Compares the values of two JSON texts, in constant stack and in time proportional to the length of
+//! both.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_are_told_apart() {
+    fn other_values_are_different() {
         check(
             false,
             &[

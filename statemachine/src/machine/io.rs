@@ -1,4 +1,4 @@
-//! The words of the machine: what it is fed, and what it answers.
+//! The inputs of a machine, and the effects that it returns.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,34 +9,34 @@ use crate::{
     StateKind, TaskState,
 };
 
-/// What a machine is told of its task and of its kind.
+/// The settings of one machine: those of its node, its kind and its task.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How long a handler may take to answer a command or a stop before it is aborted.
+    /// How long a handler may take to return after a command or a stop, before it is aborted.
     pub stop_grace: Duration,
-    /// A task that sleeps for longer than this gives its claim back.
+    /// A task that sleeps for longer than this releases its claim.
     pub park_after: Duration,
-    /// What follows a failed attempt.
+    /// Decides what follows a failed attempt.
     pub retry: Arc<dyn RetryPolicy>,
-    /// How many bytes data and result may have (the limit of the store, less the props).
+    /// The most bytes of data and result together: the limit of the store, less the props.
     pub max_data_bytes: usize,
     /// The version of the data that the handler writes: 1 for a kind that declares none.
     pub data_version: u32,
-    /// How many commands get their outcome in one write at the most (at least 1); what waits behind
-    /// them does so in the writes that follow.
+    /// The most commands that get their outcome in one write (at least 1). Further commands get theirs in
+    /// the writes that follow.
     pub max_outcomes: usize,
-    /// How many runs of less than 100 ms in a row may change nothing (no new data, no effect) before
-    /// the machine waits between two: 10 ms, then twice as long each time, at most 1 s.
+    /// How many runs in a row may be shorter than 100 ms and change nothing (no new data, no effect).
+    /// After that the machine waits between two runs: 10 ms, doubling up to 1 s.
     pub idle_runs: u32,
 }
 
-/// What comes from outside with every input, so that the machine needs no clock and no dice.
+/// Time and chance, passed with every input: the machine reads no clock and draws no random number.
 #[derive(Debug, Clone, Copy)]
 pub struct Env {
-    /// The time of day: for wake-ups and for what is recorded. It may be set forward and back.
+    /// The time of day, for wake-ups and timestamps. It may be set forward and back.
     pub now: Timestamp,
-    /// The time that has passed since a moment of the caller's choice, which is the same for every
-    /// input of a machine. It never goes back: every wait but a wake-up is measured with it.
+    /// The time since a moment of the caller's choice, the same for every input of a machine. It never
+    /// goes back. Every wait but a wake-up is measured with it.
     pub elapsed: Duration,
     /// A random number from 0 (included) to 1 (excluded).
     pub jitter: f64,
@@ -48,13 +48,13 @@ pub struct Env {
 pub enum StopReason {
     /// The node shuts down.
     Shutdown,
-    /// The node was told to give all its tasks back.
+    /// The node releases all its tasks, by an operator's command.
     Drain,
     /// Another node should have the task.
     Balance,
-    /// An operator told this node to give this task back.
+    /// An operator's command asks this node to release this task.
     StopTask,
-    /// The claim is lost, or about to be: nothing that the handler does now is kept.
+    /// The claim is lost, or about to be. Nothing that the handler does now is kept.
     LeaseLost,
     /// The task was deleted.
     Deleted,
@@ -63,14 +63,14 @@ pub enum StopReason {
 /// The two timers of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The wake-up of a sleep that is too short to give the claim back for, or the end of the wait
-    /// before the next run of a handler that runs again and again without any effect.
+    /// The wake-up of a sleep that is too short to release the claim, or the end of the wait before the
+    /// next run of a handler that runs again and again without any effect.
     Wake,
-    /// The end of the grace that a handler has. Setting the clock does not move it.
+    /// The end of the handler's grace. Setting the clock does not move it.
     Grace,
 }
 
-/// What the machine is fed.
+/// An input of the machine.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// The task is claimed and the commands that waited for it have been fed.
@@ -86,15 +86,15 @@ pub enum Input {
         /// The new data.
         data: Json,
     },
-    /// How far the handler is; kept with the next write.
+    /// The handler's progress; stored with the next write.
     Progress(Progress),
-    /// A command for the task. One that was seen before has no effect.
+    /// A command for the task. A command that was fed before has no effect.
     Command(QueuedCommand),
     /// A timer went off.
     Timer(Timer),
     /// The last write is durable.
     Stored,
-    /// The last write was refused for what it says (too large, a task to submit that exists …).
+    /// The store refused the last write for its content (too large, a task to submit that exists …).
     /// The claim still stands.
     Refused {
         /// Why.
@@ -104,13 +104,13 @@ pub enum Input {
     },
     /// The claim is lost.
     Fenced(StopReason),
-    /// The node wants to give the task back, within the grace.
+    /// The node releases the task, within the grace.
     Stop(StopReason),
-    /// The node wants to give the task back without a grace.
+    /// The node releases the task, without a grace.
     StopNow(StopReason),
 }
 
-/// What a running handler is told.
+/// A signal to a running handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A command was sent to the task.
@@ -124,39 +124,39 @@ pub enum Signal {
 pub struct Step {
     /// The message.
     pub message: ActionKind,
-    /// The state it met.
+    /// The state before.
     pub from: StateKind,
-    /// The state that followed.
+    /// The state after.
     pub to: StateKind,
-    /// The order of the command it was, if it was one.
+    /// The order of the command that caused it; `None` for the handler's return or a policy's decision.
     pub command: Option<u64>,
 }
 
-/// What is to be written, atomically.
+/// One atomic write.
 #[derive(Debug, Clone)]
 pub struct Write {
     /// The new state.
     pub state: TaskState,
-    /// How it came about, oldest first. Empty for a checkpoint of a running handler.
+    /// The transitions that led to the state, oldest first. Empty for a checkpoint of a running handler.
     pub steps: Vec<Step>,
-    /// Commands that leave the queue with it, by their order.
+    /// The outcomes of commands, by their order. These commands leave the queue.
     pub outcomes: Vec<(u64, Outcome)>,
-    /// Whether the claim is given back with it.
+    /// Whether the write releases the claim.
     pub drop_claim: bool,
-    /// What else is done with it, or none of it.
+    /// Tasks and commands in the same write.
     pub effects: Effects,
 }
 
 impl Write {
-    /// Gives a claim back in this state, and does nothing else.
+    /// Returns a write that releases a claim in this state, and does nothing else.
     ///
     /// ```
     /// use windlass_statemachine::{TaskState, machine::Write};
     ///
-    /// let write = Write::giving_back(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
+    /// let write = Write::releasing(TaskState::new(jiff::Timestamp::UNIX_EPOCH));
     /// assert!(write.drop_claim && write.steps.is_empty() && write.outcomes.is_empty());
     /// ```
-    pub fn giving_back(state: TaskState) -> Self {
+    pub fn releasing(state: TaskState) -> Self {
         Self {
             state,
             steps: Vec::new(),
@@ -170,13 +170,13 @@ impl Write {
 /// How a machine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The claim was given back in the last write; this is the state it left.
+    /// The last write released the claim, in this state.
     Dropped(StateKind),
     /// The claim is lost.
     Lost,
 }
 
-/// What the runner is to do.
+/// What the runner has to do.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// Start the handler, for this attempt (1 for the first).
@@ -184,17 +184,17 @@ pub enum Effect {
         /// Its number.
         attempt: u32,
     },
-    /// Tell the running handler.
+    /// Deliver this signal to the running handler.
     Signal(Signal),
     /// Abort the running handler, and feed [`Input::Aborted`] when it has ended.
     Abort,
     /// Write this, and feed [`Input::Stored`], [`Input::Refused`] or [`Input::Fenced`].
     Persist(Box<Write>),
-    /// Answer the handler that asked for a checkpoint.
+    /// Answer the handler that asked for this checkpoint.
     CheckpointDone {
-        /// Which.
+        /// The ticket of [`Input::Checkpoint`].
         ticket: u64,
-        /// The error says why it was refused.
+        /// Whether the checkpoint is durable; the error holds the reason when it was refused.
         result: Result<(), String>,
     },
     /// Set [`Timer::Wake`] (again) to this time of day.
@@ -209,8 +209,8 @@ pub enum Effect {
     },
     /// Set [`Timer::Grace`] (again) to when [`Env::elapsed`] reaches this.
     ArmGrace(Duration),
-    /// The timer is of no use any more.
+    /// Drop this timer.
     Disarm(Timer),
-    /// The machine is done: nothing more comes of it.
+    /// The machine has ended. It returns no further effects.
     Done(End),
 }

@@ -35,7 +35,7 @@ impl Pace {
         self.changed = true;
     }
 
-    /// The run has ended. `idle` says that its return changes nothing and asks for another run at once.
+    /// The run has ended. `idle` is whether its return changes nothing and asks for another run at once.
     pub(super) fn ends(&mut self, idle: bool, free: u32, elapsed: Duration) {
         let quick = elapsed.saturating_sub(self.started) < QUICK;
         if !idle || self.changed || !quick {

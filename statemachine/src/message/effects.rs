@@ -1,4 +1,4 @@
-//! [`Effects`]: what else is done in the same write as a transition, and how a message gets them.
+//! [`Effects`]: tasks and commands in the same write as a transition, and how a message gets them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct SendCommand {
     pub task: TaskId,
     /// The id of the command; sending the same id again is the same command.
     pub id: CommandId,
-    /// What is asked of the task.
+    /// The command.
     pub command: Command,
 }
 
@@ -36,7 +36,8 @@ impl From<Task> for SubmitTask {
     }
 }
 
-/// What else is done in the same atomic write as a transition, or not at all.
+/// Tasks and commands that are submitted and sent in the same atomic write as a transition, or not at
+/// all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
     /// Tasks to submit.
@@ -46,7 +47,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Whether there are none.
+    /// Returns whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.submit.is_empty() && self.send.is_empty()
     }
@@ -133,7 +134,7 @@ impl Message {
         self.refused = true;
     }
 
-    /// Gives the submitted tasks that start after a while their time.
+    /// Sets the start of each submitted task that starts after a while.
     ///
     /// # Errors
     ///

@@ -100,7 +100,7 @@ fn a_handler_that_returns_while_it_is_aborted_has_returned() {
 }
 
 #[test]
-fn a_command_that_the_handler_was_not_told_of_is_not_overridden_by_what_it_returns() {
+fn a_command_that_was_not_delivered_is_not_overridden_by_the_return() {
     // It comes while the handler is being aborted.
     let mut rig = Rig::running();
     rig.stop();
@@ -118,11 +118,7 @@ fn a_command_that_the_handler_was_not_told_of_is_not_overridden_by_what_it_retur
     rig.checkpoint(1, "1");
     assert_eq!(rig.returned(Message::run()), NONE);
     assert!(!rig.machine.is_running());
-    assert_eq!(
-        rig.command(Command::Pause),
-        NONE,
-        "nobody is there to be told"
-    );
+    assert_eq!(rig.command(Command::Pause), NONE, "no handler runs");
     assert_eq!(
         rig.stored(),
         [
@@ -148,7 +144,7 @@ fn a_sleep_command_that_is_ignored_is_applied_as_it_stands() {
 }
 
 #[test]
-fn a_release_command_gives_the_claim_back() {
+fn a_release_command_releases_the_claim() {
     let mut rig = Rig::running();
     rig.command(Command::Release);
     assert_eq!(
@@ -159,109 +155,6 @@ fn a_release_command_gives_the_claim_back() {
         ]
     );
     assert_eq!(rig.stored(), ["done runnable"]);
-}
-
-#[test]
-fn a_run_command_does_not_stop_the_handler() {
-    let mut rig = Rig::running();
-    assert_eq!(rig.command(Command::Run), ["signal run", "arm grace +30s"]);
-    assert_eq!(
-        rig.at(30).grace(),
-        ["write runnable: run#1; 1 applied runnable runnable"]
-    );
-    assert!(rig.machine.is_running());
-    assert_eq!(rig.stored(), NONE);
-    assert_eq!(
-        rig.returned(Message::complete()),
-        ["write completed: complete; drop"]
-    );
-}
-
-#[test]
-fn a_checkpoint_command_is_answered_by_the_handlers_own_checkpoint() {
-    let mut rig = Rig::running();
-    assert_eq!(
-        rig.command(Command::Checkpoint),
-        ["signal checkpoint", "arm grace +30s"]
-    );
-    assert_eq!(
-        rig.checkpoint(9, r#"{"page":2}"#),
-        ["write runnable: checkpoint#1; 1 applied runnable runnable"]
-    );
-    assert_eq!(rig.written().data, Some(json(r#"{"page":2}"#)));
-    assert_eq!(rig.stored(), ["checkpoint 9 ok"]);
-    assert!(rig.machine.is_running());
-    assert_eq!(rig.at(30).grace(), NONE);
-}
-
-#[test]
-fn a_checkpoint_command_that_is_ignored_never_aborts() {
-    let mut rig = Rig::running();
-    rig.command(Command::Checkpoint);
-    assert_eq!(
-        rig.at(31).grace(),
-        ["write runnable: checkpoint#1; 1 applied runnable runnable"]
-    );
-    assert_eq!(rig.stored(), NONE);
-    assert!(rig.machine.is_running());
-}
-
-#[test]
-fn a_checkpoint_command_waits_for_the_pause_before_it() {
-    let mut rig = Rig::running();
-    rig.command(Command::Pause);
-    rig.command(Command::Checkpoint);
-    assert_eq!(rig.checkpoint(1, "1"), ["write runnable", "arm grace +30s"]);
-    assert_eq!(rig.stored(), ["checkpoint 1 ok", "arm grace +30s"]);
-    assert_eq!(
-        rig.returned(Message::pause()),
-        [
-            "disarm grace",
-            "write paused: pause#1 checkpoint#2; 1 applied runnable paused; 2 applied paused paused; drop"
-        ]
-    );
-}
-
-#[test]
-fn each_command_has_a_grace_of_its_own() {
-    let mut rig = Rig::running();
-    rig.command(Command::Checkpoint);
-    assert_eq!(rig.at(20).command(Command::Pause), ["signal pause"]);
-    assert_eq!(
-        rig.at(30).grace(),
-        [
-            "write runnable: checkpoint#1; 1 applied runnable runnable",
-            "arm grace +50s"
-        ]
-    );
-    assert_eq!(rig.stored(), ["arm grace +50s"]);
-    assert_eq!(rig.at(50).grace(), ["abort"]);
-}
-
-#[test]
-fn a_grace_that_ends_during_a_write_is_looked_at_again_after_it() {
-    let mut rig = Rig::running();
-    rig.command(Command::Run);
-    rig.checkpoint(1, "1");
-    assert_eq!(rig.at(30).grace(), NONE, "one write at a time");
-    assert_eq!(rig.at(31).stored(), ["checkpoint 1 ok", "arm grace +30s"]);
-    assert_eq!(
-        rig.grace(),
-        ["write runnable: run#1; 1 applied runnable runnable"]
-    );
-    // An abort does not wait for the write.
-    let mut rig = Rig::running();
-    rig.command(Command::Pause);
-    rig.checkpoint(1, "1");
-    assert_eq!(rig.at(30).grace(), ["abort"]);
-    assert_eq!(rig.stored(), ["checkpoint 1 ok"]);
-    assert_eq!(
-        rig.aborted(),
-        [
-            "disarm grace",
-            "write paused: pause#1; 1 applied runnable paused; drop"
-        ]
-    );
 }
 
 #[test]
@@ -309,7 +202,7 @@ fn a_killed_task_whose_handler_ignores_it_is_aborted() {
 
 #[test]
 fn a_complete_before_a_kill_was_first() {
-    // Done as told: the handler's own result counts, and the kill finds a finished task.
+    // The handler completes as asked: its own result counts, and the kill finds a finished task.
     let mut rig = Rig::running();
     rig.command(result("1"));
     rig.command(Command::Kill);
@@ -318,14 +211,14 @@ fn a_complete_before_a_kill_was_first() {
         [
             "disarm grace",
             "write completed: complete#1; 1 applied runnable completed; \
-             2 rejected: a completed task does not take `kill`: completed is final (retry starts it anew); drop"
+             2 rejected: a completed task does not take `kill`: completed is final (retry starts it again); drop"
         ]
     );
     let done = TaskStatus::Completed {
         result: Some(json("2")),
     };
     assert_eq!(rig.written().status, done);
-    // The handler was going to complete anyway when it was told to pause, then killed: killed.
+    // The handler was going to complete anyway when the pause and the kill came: killed.
     let mut rig = Rig::running();
     rig.command(Command::Pause);
     rig.command(Command::Kill);
@@ -363,7 +256,7 @@ fn several_commands_are_applied_in_order_in_one_write() {
 }
 
 #[test]
-fn a_complete_that_the_handler_obeys_is_applied_whatever_it_was_told_before() {
+fn a_complete_that_the_handler_obeys_is_applied_after_earlier_commands() {
     let complete = || Command::Complete { result: None };
     let mut rig = Rig::running();
     rig.command(Command::Checkpoint);
@@ -383,7 +276,7 @@ fn a_complete_that_the_handler_obeys_is_applied_whatever_it_was_told_before() {
     assert_eq!(
         rig.returned(complete().to_message())[1],
         "write completed: complete#2; 1 overridden by complete; 2 applied runnable completed; \
-         3 rejected: a completed task does not take `run`: completed is final (retry starts it anew); drop"
+         3 rejected: a completed task does not take `run`: completed is final (retry starts it again); drop"
     );
 }
 
@@ -397,7 +290,7 @@ fn commands_after_a_complete_are_rejected_with_the_reason() {
         [
             "disarm grace",
             "write completed: complete#1; 1 applied runnable completed; \
-             2 rejected: a completed task does not take `run`: completed is final (retry starts it anew); drop"
+             2 rejected: a completed task does not take `run`: completed is final (retry starts it again); drop"
         ]
     );
 }

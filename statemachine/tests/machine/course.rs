@@ -64,7 +64,7 @@ fn a_handler_that_returns_run_or_checkpoint_starts_again_when_that_is_durable() 
 }
 
 #[test]
-fn a_handler_that_pauses_or_sleeps_long_gives_the_claim_back_in_the_same_write() {
+fn a_handler_that_pauses_or_sleeps_long_releases_the_claim_in_the_same_write() {
     let mut rig = Rig::running();
     assert_eq!(
         rig.returned(Message::pause()),
@@ -113,7 +113,7 @@ fn a_clock_that_goes_back_during_a_short_sleep_makes_it_a_long_one() {
 }
 
 #[test]
-fn a_handler_that_releases_gives_the_claim_back_runnable() {
+fn a_handler_that_releases_leaves_the_task_runnable() {
     let mut rig = Rig::running();
     assert_eq!(
         rig.returned(Message::release()),
@@ -131,7 +131,7 @@ fn effects_go_with_the_write_of_the_return() {
     let mut rig = Rig::running();
     rig.returned(message.clone());
     assert_eq!(&rig.write.as_ref().unwrap().effects, message.effects());
-    // What is refused with them is told as an error, without them.
+    // A refused write is followed by an error, without them.
     rig.refused();
     assert!(rig.write.as_ref().unwrap().effects.is_empty());
     // Nor are those of a handler that was killed carried out.

@@ -273,7 +273,7 @@ fn data_that_is_kept_counts_against_a_result() {
     rig.begin();
     let message = Message::complete_with(&"y".repeat(39));
     assert_eq!(rig.returned(message), ["write failed: error error; drop"]);
-    // Old data beyond the limit alone is nobody's fault: a message without any goes through.
+    // Old data beyond the limit alone does not refuse a message without data.
     state.data = Some(json(&format!("\"{}\"", "x".repeat(200))));
     let mut rig = Rig::of(state, Retry::Never);
     rig.begin();

@@ -61,7 +61,7 @@ fn a_kill_behind_many_ends_the_task() {
 }
 
 #[test]
-fn a_stop_gives_the_claim_back_with_what_still_waits() {
+fn a_stop_releases_the_claim_with_the_commands_that_wait() {
     let mut rig = waiting(&vec![Command::Pause; 12]);
     rig.begin();
     rig.stop();

@@ -52,7 +52,7 @@ fn a_counter_at_its_end_does_not_overflow() {
 }
 
 #[test]
-fn a_handler_whose_abort_was_nobodys_wish_starts_again() {
+fn a_handler_that_was_aborted_without_a_stop_starts_again() {
     let mut rig = Rig::running();
     assert_eq!(rig.aborted(), ["write runnable"]);
     assert_eq!(rig.stored(), ["start 1"]);

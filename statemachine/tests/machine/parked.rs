@@ -6,7 +6,7 @@ use crate::common::{Rig, config, t, t0};
 use crate::{NONE, asleep, paused, result};
 
 #[test]
-fn a_paused_task_that_is_told_to_run_starts() {
+fn a_paused_task_starts_on_a_run_command() {
     let mut rig = Rig::of(paused(), Retry::default());
     assert_eq!(rig.command(Command::Run), NONE, "it is not begun");
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_sleeping_task_that_is_killed_ends() {
 }
 
 #[test]
-fn commands_that_leave_a_parked_task_parked_give_it_back() {
+fn commands_that_leave_a_parked_task_parked_release_it() {
     for (state, command, expected) in [
         (
             paused(),
@@ -73,7 +73,7 @@ fn commands_that_leave_a_parked_task_parked_give_it_back() {
 }
 
 #[test]
-fn a_parked_task_that_was_claimed_for_nothing_is_given_back_as_it_is() {
+fn a_parked_task_that_was_claimed_for_nothing_is_released_as_it_is() {
     for (state, expected) in [
         (paused(), "write paused; drop"),
         (asleep(3600), "write sleeping +3600s; drop"),
@@ -110,7 +110,7 @@ fn a_command_during_a_short_sleep_is_applied_at_once() {
 }
 
 #[test]
-fn a_finished_task_that_is_handed_out_is_given_back_and_its_commands_are_rejected() {
+fn a_finished_task_that_is_handed_out_is_released_and_its_commands_are_rejected() {
     let mut state = TaskState::new(t0());
     state.status = TaskStatus::Killed;
     let mut rig = Rig::with(config(Retry::Never), state.clone(), true);
@@ -123,8 +123,8 @@ fn a_finished_task_that_is_handed_out_is_given_back_and_its_commands_are_rejecte
     assert_eq!(
         rig.begin(),
         [
-            "write killed; 1 rejected: a killed task does not take `run`: killed is final (retry starts it anew); \
-             2 rejected: a killed task does not take `kill`: killed is final (retry starts it anew); drop"
+            "write killed; 1 rejected: a killed task does not take `run`: killed is final (retry starts it again); \
+             2 rejected: a killed task does not take `kill`: killed is final (retry starts it again); drop"
         ]
     );
 }

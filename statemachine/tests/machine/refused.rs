@@ -1,9 +1,10 @@
 //! Writes that the store refuses.
 
-use windlass_statemachine::{Command, Message, Retry, TaskState};
+use windlass_statemachine::machine::Input;
+use windlass_statemachine::{Command, Message, Retry, StopReason, TaskState};
 
 use crate::common::{Rig, config, t0};
-use crate::{AtOnce, asleep, result};
+use crate::{AtOnce, NONE, asleep, result};
 
 #[test]
 fn a_refused_write_is_an_error_and_its_commands_are_not_lost() {
@@ -72,7 +73,7 @@ fn an_error_that_no_retry_fixes_stays_one_when_it_is_refused() {
 }
 
 #[test]
-fn a_write_that_is_refused_three_times_gives_the_task_back_as_it_was() {
+fn a_write_that_is_refused_three_times_releases_the_task_as_it_was() {
     let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
     rig.begin();
     rig.returned(Message::complete());
@@ -123,7 +124,7 @@ fn a_refused_result_of_a_command_rejects_the_command_and_costs_no_attempt() {
     );
     assert_eq!(rig.written().errors.total(), 0);
     assert_eq!(rig.stored(), ["arm wake +5s"]);
-    // Without a result it is nobody's fault, and is sent again.
+    // A command without a result is sent again.
     rig.command(Command::Pause);
     assert_eq!(
         rig.refused(),
@@ -178,4 +179,28 @@ fn a_refused_write_beside_a_running_handler_does_not_start_a_second_one() {
         rig.refused(),
         ["signal LeaseLost", "abort", "disarm grace", "lost"]
     );
+}
+
+#[test]
+fn the_claim_is_kept_until_an_aborted_handler_has_ended() {
+    let mut rig = Rig::running();
+    rig.command(Command::Run);
+    rig.at(30);
+    for _ in 0..2 {
+        rig.grace();
+        rig.refused();
+    }
+    rig.grace();
+    let stop = Input::StopNow(StopReason::Shutdown);
+    assert_eq!(rig.feed(stop), ["signal Shutdown", "abort"]);
+    assert_eq!(rig.refused(), NONE, "the handler has not ended yet");
+    assert_eq!(
+        rig.aborted(),
+        [
+            "disarm grace",
+            "write runnable: run#1 release; 1 applied runnable runnable; drop"
+        ]
+    );
+    assert_eq!(rig.refused(), ["write runnable; drop"]);
+    assert_eq!(rig.stored(), ["done runnable"]);
 }

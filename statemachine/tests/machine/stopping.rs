@@ -7,7 +7,7 @@ use crate::common::{Rig, t, t0};
 use crate::{AtOnce, NONE, asleep};
 
 #[test]
-fn a_handler_that_releases_when_the_node_stops_gives_the_claim_back() {
+fn a_handler_that_releases_when_the_node_stops_releases_the_claim() {
     let mut rig = Rig::running();
     assert_eq!(rig.at(5).stop(), ["signal Shutdown", "arm grace +35s"]);
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_command_before_the_stop_is_applied_in_the_write_that_releases() {
 /// A handler that only knows to release would otherwise lose every pause: it would be claimed again
 /// at once, and run on.
 #[test]
-fn a_handler_that_releases_when_it_is_told_to_make_room_gives_way_to_the_command() {
+fn a_handler_that_releases_on_a_command_gives_way_to_the_command() {
     let mut rig = Rig::running();
     rig.command(Command::Checkpoint);
     rig.command(Command::Pause);
@@ -89,7 +89,7 @@ fn a_handler_that_releases_when_it_is_told_to_make_room_gives_way_to_the_command
         ]
     );
     assert_eq!(rig.written().data.as_ref().map(Json::as_str), Some("7"));
-    // One that was told to release does so.
+    // On a release command the handler does what the command asks.
     let mut rig = Rig::running();
     rig.command(Command::Release);
     assert_eq!(
@@ -125,7 +125,7 @@ fn a_stop_before_the_handler_starts_keeps_it_from_starting() {
 }
 
 #[test]
-fn a_stop_when_the_handler_has_returned_aborts_nobody() {
+fn a_stop_when_the_handler_has_returned_aborts_nothing() {
     let mut rig = Rig::running();
     rig.checkpoint(1, "1");
     rig.returned(Message::run());
@@ -148,8 +148,8 @@ fn setting_the_clock_changes_no_grace() {
         assert_eq!(rig.grace(), ["abort"], "its time has passed");
 
         let mut rig = Rig::running();
-        let told = rig.at(5).command(Command::Kill);
-        assert_eq!(told, ["signal kill", "arm grace +35s"]);
+        let delivered = rig.at(5).command(Command::Kill);
+        assert_eq!(delivered, ["signal kill", "arm grace +35s"]);
         rig.clock_set_to(clock);
         assert_eq!(rig.grace(), ["arm grace +35s"]);
         rig.at(35).clock_set_to(clock);

@@ -6,7 +6,7 @@ use windlass_statemachine::{
     transition::TABLE,
 };
 
-use super::{Handler, World};
+use super::world::{Handler, World};
 
 impl World {
     pub(super) fn persist(&mut self, write: Write, log: &str) {
@@ -36,7 +36,7 @@ impl World {
         }
         let kills = |(_, c): &(u64, Command)| *c == Command::Kill;
         let kill = self.waiting.iter().position(kills);
-        // A kill that comes with a later write waits for nobody's judgement.
+        // A kill that comes with a later write does not wait for the policy.
         if kill.is_none_or(|kill| kill < self.most) {
             assert_ne!(
                 state.code(),

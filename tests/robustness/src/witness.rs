@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_broken_inside_a_file_is_told() {
+    fn a_broken_line_inside_a_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.jsonl"), "{\"at\":1\n").unwrap();
         assert!(read(folder.path()).is_err());

@@ -194,6 +194,10 @@ pub(super) fn record(program: &Path, folder: &Path) -> Result<String, String> {
         chmod
     })?;
 
+    let mut cat = Command::new("cat");
+    cat.arg(&script);
+    let shown = session.output(cat)?;
+    session.type_in("cat digest", &shown);
     let printed = folder.join("first");
     let file = File::create(&printed).map_err(&fault)?;
     let mut first = session.command(&RUN);

@@ -1,4 +1,4 @@
-//! Why servers that can be reached give no answer that makes sense.
+//! Diagnoses servers that answer something else than etcd.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::{
 
 use super::{fault::WITHOUT_TLS, options::Options};
 
-/// What is said when a server closes connections.
+/// The advice when a server closes connections.
 const WANTS_CERTIFICATE: &str = "the server closes the connection: if it asks for client certificates, give one (WINDLASS_ETCD_CERT, WINDLASS_ETCD_KEY)";
-const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// in the place of etcd://";
+const NO_ETCD: &str = "what answers there is no etcd, or speaks TLS: look at host and port, or use etcds:// instead of etcd://";
 
-/// Why a server that can be reached gave no answer that makes sense; `None` when that is not known.
+/// Returns the advice for a server that closes connections; `None` when the cause is unknown.
 pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static str> {
     let reason = reason.to_lowercase();
     let closed = ["broken pipe", "connection closed", "connection reset"];
@@ -23,7 +23,7 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
     }
     let speaks_plainly = speaks_plainly(options).await;
     if options.is_tls() {
-        // Whether its answer to our hello or its closing comes first is up to the network.
+        // The answer to the hello and the end of the connection come in either order.
         return match speaks_plainly {
             Some(true) => Some(WITHOUT_TLS),
             _ => options.identity.is_none().then_some(WANTS_CERTIFICATE),
@@ -32,7 +32,7 @@ pub(crate) async fn diagnose(options: &Options, reason: &str) -> Option<&'static
     (speaks_plainly == Some(false)).then_some(NO_ETCD)
 }
 
-/// Whether the first server that answers at all speaks HTTP/2 without TLS.
+/// Returns whether the first server that answers speaks HTTP/2 without TLS.
 async fn speaks_plainly(options: &Options) -> Option<bool> {
     for endpoint in &options.endpoints {
         let address = endpoint
@@ -40,11 +40,11 @@ async fn speaks_plainly(options: &Options) -> Option<bool> {
             .trim_start_matches("https://");
         let bytes = first_bytes(address, PREFACE).await;
         if !bytes.is_empty() {
-            // A frame of settings is what HTTP/2 begins with; an alert or a text is not.
+            // HTTP/2 begins with a frame of settings; an alert or a text does not.
             return Some(bytes.len() >= 4 && bytes[3] == 4);
         }
-        // Closed without a word: by a server that wants TLS, which has an alert for a broken hello,
-        // or by something on the way there, of which nothing is known.
+        // Closed without an answer. A server that expects TLS answers a broken hello with an alert.
+        // A proxy on the way may not.
         if !first_bytes(address, BROKEN_HELLO).await.is_empty() {
             return Some(false);
         }
@@ -54,10 +54,10 @@ async fn speaks_plainly(options: &Options) -> Option<bool> {
 
 /// The beginning of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// A hello of TLS that no server can take.
+/// A hello of TLS that every server rejects.
 const BROKEN_HELLO: &[u8] = b"\x16\x03\x01\0\x05\x01\0\0\x01\0";
 
-/// What a server answers to this; nothing if it does not.
+/// Returns the first bytes of the answer; none if there is no answer.
 async fn first_bytes(address: &str, to: &[u8]) -> Vec<u8> {
     let asked = timeout(Duration::from_secs(1), ask(address, to)).await;
     asked.ok().and_then(Result::ok).unwrap_or_default()

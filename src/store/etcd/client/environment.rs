@@ -1,4 +1,4 @@
-//! What the environment says of how a namespace is reached.
+//! Options from the environment.
 
 use windlass_statemachine::Invalid;
 
@@ -20,7 +20,7 @@ fn file(variable: &str) -> Result<Option<Vec<u8>>, Error> {
     })
 }
 
-/// As [`file`]; it has to hold such a block.
+/// Reads a [`file`], which must hold a PEM block of this type.
 fn pem(variable: &str, block: &'static str) -> Result<Option<Vec<u8>>, Error> {
     let text = file(variable)?;
     match &text {
@@ -32,7 +32,7 @@ fn pem(variable: &str, block: &'static str) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Whether there is a `CERTIFICATE`, or a `PRIVATE KEY` of whatever sort.
+/// Returns whether there is a block `CERTIFICATE`, or a `PRIVATE KEY` of any algorithm.
 fn has_block(text: &[u8], block: &str) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut begins = text.lines().filter(|line| line.starts_with("-----BEGIN "));
@@ -44,15 +44,16 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Options {
-    /// Adds what the environment says: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
-    /// `WINDLASS_ETCD_PASSWORD_FILE`, the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT`
-    /// and `WINDLASS_ETCD_KEY`, the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
-    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`, and `WINDLASS_ETCD_COMPACT_AFTER`. It goes before the URL.
+    /// Adds the options from the environment: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
+    /// `WINDLASS_ETCD_PASSWORD_FILE`, the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT` and
+    /// `WINDLASS_ETCD_KEY`, the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
+    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`, and `WINDLASS_ETCD_COMPACT_AFTER`. The environment
+    /// overrides the URL.
     ///
     /// # Errors
     ///
-    /// [`Error::Unusable`] for a file that cannot be read or holds something else, [`Error::Invalid`] for half of a pair or
-    /// a limit or a duration that is none.
+    /// [`Error::Unusable`] for a file that cannot be read or holds something else.
+    /// [`Error::Invalid`] for half of a pair, and for a limit or a duration that cannot be parsed.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
             let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {

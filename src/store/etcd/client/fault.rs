@@ -1,4 +1,4 @@
-//! What etcd and its client answer, as errors of a store.
+//! Faults: the errors of etcd and its client, by their meaning for a store.
 
 use etcd_client::Error as Etcd;
 
@@ -13,35 +13,36 @@ pub(crate) enum Limit {
     Bytes,
 }
 
-/// Why a request to etcd brought nothing.
+/// Why a request to etcd failed.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// A lease that was named does not exist: nothing was written.
+    /// A lease of the request does not exist: nothing was written.
     LeaseGone,
-    /// The revision that was named is not kept any more.
+    /// The revision of the request was compacted.
     Compacted,
-    /// Whether it was done is not known.
+    /// The request may have been carried out.
     Unknown(String),
-    /// It was not done, and may be later.
+    /// The request was not carried out. A retry may succeed.
     NotNow(String),
-    /// It was not done and never will be.
+    /// The request was not carried out. A retry fails too.
     Refused(Error),
-    /// It was not done: the request was over a limit of the servers.
+    /// The request was not carried out: it was over a limit of the servers.
     OverLimit(Limit, Error),
-    /// It was not done: the servers do not take this process (user, role, certificate, what they
-    /// are). The text says what to do.
+    /// The request was not carried out: the servers reject this process (user, role, certificate),
+    /// or are no etcd. The text says what to do.
     Setup(String),
-    /// It was not done: our token has expired, or is older than the last change of users and roles.
+    /// The request was not carried out: the token has expired, or is older than the last change of
+    /// users and roles.
     StaleToken(String),
 }
 
 impl Fault {
-    /// A member was reached, and cannot answer without others.
+    /// Returns whether a member answered that it has no quorum.
     pub(crate) fn is_without_quorum(&self) -> bool {
         matches!(self, Self::Unknown(reason) | Self::NotNow(reason) if reason.contains("quorum"))
     }
 
-    /// The store's error, where the lease or the revision is of no interest.
+    /// Returns the store's error. Lease and revision are lost.
     pub(crate) fn into_error(self, operation: &'static str) -> Error {
         match self {
             Self::Unknown(reason) | Self::NotNow(reason) | Self::StaleToken(reason) => {
@@ -79,11 +80,11 @@ fn with_sources_of(text: &str, mut next: Option<&dyn std::error::Error>) -> Stri
     text
 }
 
-/// What is said of a server that takes no TLS.
+/// The advice for a server without TLS.
 pub(crate) const WITHOUT_TLS: &str =
     "the server does not speak TLS there: use etcd:// instead of etcds://";
 
-/// What is known of TLS that failed, in words that say what to do.
+/// Returns the advice for an error of TLS, if its cause is known.
 fn tls_advice(text: &str) -> Option<&'static str> {
     let text = text.to_lowercase();
     Some(
@@ -162,7 +163,7 @@ impl From<Etcd> for Fault {
             let advice = "the user needs a role with read and write access to the namespace's keys";
             return unusable(&text, advice);
         }
-        // The last is how the watch of 3.5 says it.
+        // The last is the text of a watch of etcd 3.5.
         let stale = [
             "invalid auth token",
             "revision of auth store is old",
@@ -191,7 +192,7 @@ impl From<Etcd> for Fault {
     }
 }
 
-/// Whether this is what a server that is no etcd makes of our requests.
+/// Returns whether this is the answer of a server that is no etcd.
 fn is_another_server(text: &str) -> bool {
     let text = text.to_lowercase();
     [

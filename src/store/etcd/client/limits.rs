@@ -1,4 +1,4 @@
-//! What the servers take in one request: as it was configured, and less once they have refused.
+//! The limits of the servers for one request: as configured, and less after a refusal.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use super::{
     options::Options,
 };
 
-/// How many commands are settled in one write at the most.
+/// How many commands one write settles at most.
 const SETTLED_AT_ONCE: usize = 40;
 
-/// The limits that requests are made to fit, for all who make some.
+/// The limits that every request of this process fits.
 #[derive(Debug)]
 pub(crate) struct Capacity {
     operations: AtomicUsize,
@@ -31,19 +31,25 @@ impl Capacity {
         self.operations.load(Ordering::Relaxed)
     }
 
-    /// How many of `most` keys one item deletes beside up to twelve operations of its own.
+    /// Returns how many operations one item has at most.
+    pub(crate) fn of_one(&self) -> usize {
+        self.operations().saturating_sub(2).max(2)
+    }
+
+    /// Returns how many keys, at most `most`, one item writes beside up to twelve operations of its
+    /// own.
     pub(crate) fn things(&self, most: usize) -> usize {
         self.operations().saturating_sub(12).clamp(1, most)
     }
 
-    /// How many commands are settled in one write: each is two operations, and the end of a task
-    /// rejects as many again. At the end those beyond are rejected before it.
+    /// Returns how many commands one write settles: each is two operations, and the end of a task
+    /// rejects as many again. Writes before the end reject the commands beyond.
     pub(crate) fn settled_at_once(&self) -> usize {
         (self.operations() / 4).clamp(1, SETTLED_AT_ONCE)
     }
 
-    /// Whether this was refused by servers which take less than was thought `before`: it can be tried
-    /// again, smaller.
+    /// Returns whether the servers refused the request and take less than `before` by now: a
+    /// smaller request may succeed.
     pub(crate) fn has_shrunk(&self, before: usize, fault: &Fault) -> bool {
         matches!(fault, Fault::OverLimit(Limit::Operations, _)) && self.operations() < before
     }
@@ -52,8 +58,8 @@ impl Capacity {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A request that used so much was refused: from now on half of that is the limit. Of several
-    /// that were under way together one teaches it.
+    /// Halves a limit after the servers refused a request that used `used` of it. Of several
+    /// requests under way at once, one changes the limit.
     pub(crate) fn learn(&self, limit: Limit, used: usize) {
         let (place, least, option) = match limit {
             Limit::Operations => (&self.operations, 2, "max-txn-ops"),
@@ -66,7 +72,7 @@ impl Capacity {
                 option,
                 before,
                 now,
-                "the servers take less in one request than was thought: using less from now on"
+                "the servers take less in one request than assumed; using less from now on"
             );
         }
     }
@@ -117,6 +123,16 @@ mod tests {
         assert!(!capacity.has_shrunk(50, &operations));
         assert!(!capacity.has_shrunk(128, &over(Limit::Bytes)));
         assert!(!capacity.has_shrunk(128, &Fault::LeaseGone));
+    }
+
+    #[test]
+    fn commands_are_settled_a_quarter_as_many_at_once_as_there_are_operations() {
+        let capacity = capacity("?max-txn-ops=200");
+        assert_eq!(capacity.settled_at_once(), SETTLED_AT_ONCE);
+        for (operations, settled) in [(160, 40), (128, 32), (7, 1), (2, 1)] {
+            capacity.learn(Limit::Operations, 2 * operations);
+            assert_eq!(capacity.settled_at_once(), settled, "{operations}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The connection: every call with a time limit, and large answers allowed.
 //!
-//! One member is used at a time. When a call to it gets no answer the next one is, on a connection
-//! of its own; of one member alone, a new connection. So a member or a path that swallows what it
-//! is sent costs one time limit, and not one for every call that a balancer hands to it.
+//! The link uses one member at a time. When a call gets no answer, it changes to the next member on
+//! a new connection, or to a new connection of the only member. So a silent member or path costs
+//! one time limit, and not one for each call that a balancer sends to it.
 
 use std::{
     future::Future,
@@ -24,10 +24,10 @@ use tracing::{error, info, warn};
 use super::{fault::Fault, options::Options};
 use crate::store::etcd::schema::{KeyValue, end_of};
 
-/// One revision is one message, and one page is too: the default of 4 MiB is soon passed.
+/// A revision is one message, and so is a page: both exceed the default of 4 MiB.
 const MAX_MESSAGE: usize = 1 << 30;
 
-/// The clients of one connection. Cloning is cheap.
+/// The clients of one connection. Clones are cheap.
 #[derive(Clone)]
 pub(crate) struct Link {
     client: Client,
@@ -36,46 +36,44 @@ pub(crate) struct Link {
     standing: Arc<Standing>,
 }
 
-/// Whether the servers take this process.
+/// Whether the servers accept this process.
 #[derive(Default)]
 struct Standing {
     has_user: bool,
-    /// They have: what they refuse from now on may be mended while we go on trying.
+    /// They accepted it once: a later refusal is retried, because operators may lift it.
     accepted: AtomicBool,
     /// When the refusal was last reported.
     reported: std::sync::Mutex<Option<Instant>>,
-    complained: AtomicBool,
+    is_rejected: AtomicBool,
 }
 
 /// The interval at which the log repeats that the servers refuse this process.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 impl Standing {
-    fn complain(&self, reason: &str) {
+    fn rejected(&self, reason: &str) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            error!(
-                reason,
-                "etcd does not take this process any more; it goes on trying"
-            );
+            error!(reason, "etcd rejects this process now; retrying");
             *reported = Some(Instant::now());
         }
-        self.complained.store(true, Ordering::Relaxed);
+        self.is_rejected.store(true, Ordering::Relaxed);
     }
 
-    fn praise(&self) {
-        if self.complained.load(Ordering::Relaxed) && self.complained.swap(false, Ordering::Relaxed)
+    fn accepted(&self) {
+        if self.is_rejected.load(Ordering::Relaxed)
+            && self.is_rejected.swap(false, Ordering::Relaxed)
         {
-            info!("etcd takes this process again");
+            info!("etcd accepts this process again");
             *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 }
 
-/// Which member is used.
+/// The members, and the one in use.
 struct Members {
     endpoints: Vec<String>,
-    /// Counts the changes: the member is the one of this place, round and round.
+    /// Counts the changes. Modulo the number of members it is the index of the one in use.
     turn: AtomicUsize,
     changing: Mutex<()>,
 }
@@ -87,7 +85,7 @@ impl Members {
 }
 
 impl Link {
-    /// Connects and looks whether an etcd answers.
+    /// Connects to the first member that answers.
     pub(crate) async fn connect(options: &Options) -> Result<Self, Fault> {
         let mut connect = ConnectOptions::new()
             .with_connect_timeout(options.timeout.min(Duration::from_secs(3)))
@@ -120,7 +118,7 @@ impl Link {
             let text = "no endpoint is given: name at least one HOST:PORT of the cluster";
             return Err(Fault::Setup(text.into()));
         }
-        // Each process begins with another one, so that not all use the first.
+        // A random first member spreads the processes over the members.
         let first = fastrand::usize(0..endpoints.len());
         let members = Members {
             turn: AtomicUsize::new(first),
@@ -175,15 +173,15 @@ impl Link {
         self.timeout
     }
 
-    /// How many members there are to try.
+    /// Returns the number of members.
     pub(crate) fn members(&self) -> usize {
         self.members.endpoints.len()
     }
 
-    /// Waits for an answer, but not for ever.
+    /// Waits for an answer, within the time limit.
     ///
-    /// A call is put into a box at once: as a part of whoever waits for it, its ten kilobytes would
-    /// be made and moved for each of the thousands of writes and claims that wait at a time.
+    /// Boxes the call: thousands of writes and claims wait at a time, and each would hold and move
+    /// the ten kilobytes of its call.
     pub(crate) fn call<T: Send>(
         &self,
         call: impl Future<Output = Result<T, etcd_client::Error>> + Send,
@@ -191,7 +189,7 @@ impl Link {
         self.call_within(self.turn(), self.timeout, call)
     }
 
-    /// As [`call`](Self::call), with a time limit of its own, on what was opened at this `turn`.
+    /// As [`call`](Self::call), with its own time limit, on the connection of this `turn`.
     pub(crate) fn call_within<T: Send>(
         &self,
         turn: usize,
@@ -204,7 +202,7 @@ impl Link {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(e)) => {
                     let fault = Box::pin(self.judged(Fault::from(e))).await;
-                    // A connection that is known to be broken is opened again without a request.
+                    // The client reopens a connection that it knows to be broken by itself.
                     if self.members() > 1 && is_of_the_member(&fault) {
                         Box::pin(self.leave(turn)).await;
                     }
@@ -218,13 +216,13 @@ impl Link {
         }
     }
 
-    /// The servers have taken this process: what they refuse from now on is not final.
+    /// Notes that the servers accepted this process: a later refusal is not final.
     pub(crate) fn accepted(&self) {
         self.standing.accepted.store(true, Ordering::Relaxed);
     }
 
-    /// What a fault means for this process: a token that is stale is renewed, and a refusal of one
-    /// that was taken before is still there and may be lifted.
+    /// Judges a fault. Renews a stale token. A refusal after the servers accepted this process may
+    /// be lifted, so it becomes [`Fault::NotNow`].
     async fn judged(&self, fault: Fault) -> Fault {
         let fault = match fault {
             Fault::StaleToken(_) => {
@@ -237,27 +235,27 @@ impl Link {
         };
         match fault {
             Fault::Setup(text) if self.standing.accepted.load(Ordering::Relaxed) => {
-                self.standing.complain(&text);
+                self.standing.rejected(&text);
                 Fault::NotNow(text)
             }
             fault => fault,
         }
     }
 
-    /// The version that the member says that it has; `None` when it does not say.
+    /// Returns the version of the member; `None` when it reports none.
     pub(crate) async fn version(&self) -> Option<String> {
         let mut client = self.client.maintenance_client();
         let status = self.call(client.status()).await.ok()?;
         Some(status.version().to_owned())
     }
 
-    /// Stands for the connection that is used now.
+    /// Returns the number of the connection in use.
     pub(crate) fn turn(&self) -> usize {
         self.members.turn.load(Ordering::Relaxed)
     }
 
-    /// Goes on with the next member, or a new connection to the only one, if `turn` is still the
-    /// one that is used: what failed together changes it once.
+    /// Changes to the next member, or to a new connection of the only one, if `turn` is still in
+    /// use: calls that fail together change it once.
     pub(crate) async fn leave(&self, turn: usize) {
         let members = &self.members;
         let next = turn.wrapping_add(1);
@@ -269,7 +267,7 @@ impl Link {
         if changed.is_err() {
             return;
         }
-        // Takes the place of the one with the same name.
+        // Replaces the endpoint of the same name.
         let reported = timeout(self.timeout, async {
             self.client.add_endpoint(members.at(next)).await?;
             if members.at(next) != members.at(turn) {
@@ -286,15 +284,16 @@ impl Link {
 
     pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let mut kv = self.kv();
-        // A token may be stale at any call; nothing was done then.
+        // A token may be stale at any call. Such a call changes nothing.
         let again = self.standing.has_user.then(|| txn.clone());
         let answer = match (self.call(kv.txn(txn)).await, again) {
             (Err(Fault::StaleToken(_)), Some(txn)) => self.call(kv.txn(txn)).await,
             (answer, _) => answer,
         };
-        // A lease is renewed without any right: only what reads and writes shows that it is taken.
+        // A renewal of a lease needs no right. Only a transaction shows that the servers accept
+        // this process.
         if answer.is_ok() {
-            self.standing.praise();
+            self.standing.accepted();
         }
         answer
     }
@@ -305,7 +304,8 @@ impl Link {
         Ok(got.take_kvs().pop().map(KeyValue::from))
     }
 
-    /// The keys that begin with `prefix`: for few, as those of one task or of the nodes.
+    /// Reads the keys that begin with `prefix` in one page, with the revision: for few keys, as
+    /// those of one task or of the nodes.
     pub(crate) async fn get_all(&self, prefix: &str) -> Result<(Vec<KeyValue>, i64), Fault> {
         let mut client = self.kv();
         let options = GetOptions::new().with_range(end_of(prefix));
@@ -315,7 +315,7 @@ impl Link {
         Ok((kvs.collect(), revision))
     }
 
-    /// Compacts the history before this revision; false if it is gone already.
+    /// Compacts the history before this revision. Returns false if it is compacted already.
     pub(crate) async fn compact(&self, revision: i64) -> Result<bool, Fault> {
         let mut client = self.kv();
         let compact = client.compact(revision, None::<CompactionOptions>);
@@ -326,7 +326,7 @@ impl Link {
         }
     }
 
-    /// Grants a lease, of whole seconds.
+    /// Grants a lease of whole seconds, rounded up.
     pub(crate) async fn grant(&self, ttl: Duration) -> Result<i64, Fault> {
         let mut client = self.leases();
         let seconds = ttl.as_millis().div_ceil(1000).max(1);
@@ -335,7 +335,7 @@ impl Link {
         Ok(granted.id())
     }
 
-    /// Ends a lease, if it is not over.
+    /// Revokes a lease, unless it has expired.
     pub(crate) async fn revoke(&self, lease: i64) -> Result<(), Fault> {
         let mut client = self.leases();
         match self.call(client.revoke(lease)).await {
@@ -344,7 +344,7 @@ impl Link {
         }
     }
 
-    /// A lease with its keys; `None` when it is over.
+    /// Reads a lease with its keys; `None` when it has expired.
     pub(crate) async fn lease(&self, lease: i64) -> Result<Option<LeaseTimeToLiveResponse>, Fault> {
         let mut client = self.leases();
         let options = LeaseTimeToLiveOptions::new().with_keys();
@@ -370,7 +370,7 @@ impl From<etcd_client::KeyValue> for KeyValue {
     }
 }
 
-/// The keys of an answer to a get.
+/// Returns the keys of the answer to a get.
 pub(crate) fn kvs(response: TxnOpResponse) -> Vec<KeyValue> {
     match response {
         TxnOpResponse::Get(mut got) => {
@@ -385,7 +385,7 @@ pub(crate) fn kv(response: Option<TxnOpResponse>) -> Option<KeyValue> {
     response.map(kvs)?.pop()
 }
 
-/// Whether another member may do better.
+/// Returns whether another member may answer instead.
 fn is_of_the_member(fault: &Fault) -> bool {
     match fault {
         Fault::Unknown(_) => true,

@@ -1,4 +1,5 @@
-//! The connection to etcd: how it is reached, with a time limit on every call. It knows no task.
+//! The connection to etcd: options, faults, the limits of the servers, and a time limit on every
+//! call. It knows no task.
 
 pub(crate) mod diagnose;
 pub(crate) mod environment;

@@ -1,4 +1,4 @@
-//! How a namespace on etcd is reached.
+//! [`Options`]: how a namespace on etcd is reached.
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +7,7 @@ use windlass_statemachine::Invalid;
 
 use crate::store::{Error, Limits, etcd::schema::namespace::outer_of, without_password};
 
-/// How a store on etcd is opened.
+/// How to open a store on etcd.
 ///
 /// # Example
 ///
@@ -26,34 +26,34 @@ pub struct Options {
     pub endpoints: Vec<String>,
     /// The prefix of every key, without slashes around it. A Metafora namespace is the same.
     pub namespace: String,
-    /// User and password, when the cluster asks for them.
+    /// User and password, if the cluster requires them.
     pub user: Option<(String, String)>,
     /// The authority that signed the servers' certificates (PEM); the system's by default.
     pub ca: Option<Vec<u8>>,
-    /// Our own certificate and its key (PEM), when the cluster asks for one.
+    /// The client certificate and its key (PEM), if the cluster requires one.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// The name in the servers' certificates, when it is not the host's.
     pub domain: Option<String>,
     /// How long a call may take: 5 s by default.
     pub timeout: Duration,
-    /// How many operations one transaction may have (the servers' `--max-txn-ops`): 128. Where the
-    /// servers refuse, less is used from then on.
+    /// How many operations one transaction may have (the servers' `--max-txn-ops`): 128. After a
+    /// refusal the store uses less.
     pub max_txn_ops: usize,
     /// How many bytes one request may have (below the servers' `--max-request-bytes`): 1.4 MB.
-    /// Where the servers refuse, less is used from then on.
+    /// After a refusal the store uses less.
     pub max_request_bytes: usize,
     /// How many combined writes are under way at once: 4.
     pub in_flight: usize,
-    /// Nodes compact away the history that is older than this, of the whole etcd: of everybody who
-    /// uses it, not of this namespace alone. `None`, the default: they leave it to its operators.
+    /// Nodes compact the history that is older than this, of the whole etcd and not of this
+    /// namespace alone. `None`, the default: nodes do not compact.
     ///
-    /// What is lost is the past of keys, never a task: a watch that was away for longer lists again,
-    /// and a feed of changes that goes on from before is refused as it is when it is pruned. Where
-    /// nodes differ, the shortest counts. Times are those of the nodes' clocks.
+    /// Compaction deletes old values of keys, never a task. A watch that was away for longer lists
+    /// again. A feed of changes that resumes from before is refused as one that was pruned. If
+    /// nodes differ, the shortest time applies. Times follow the nodes' clocks.
     pub compact_after: Option<Duration>,
-    /// How often a node looks how full the members are, and what can be compacted: 5 min.
+    /// How often a node checks how full the members are, and compacts: every 5 min.
     pub look_every: Duration,
-    /// What the store takes at the most.
+    /// The limits of the store for tasks and commands.
     pub limits: Limits,
 }
 
@@ -75,9 +75,9 @@ impl fmt::Debug for Options {
 /// One task's write has about a dozen operations; with less nothing works.
 const LEAST_OPERATIONS: usize = 16;
 const LEAST_BYTES: usize = 4096;
-/// A list is read at one revision, which must not go meanwhile.
+/// A list reads at one revision, which must not be compacted meanwhile.
 const LEAST_HISTORY: Duration = Duration::from_secs(5 * 60);
-/// Whoever wants to keep it for longer does not want it compacted.
+/// Longer values are taken for mistakes: without the option nothing is compacted.
 const MOST_HISTORY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn bad(url: &str, why: &str) -> Error {
@@ -103,7 +103,7 @@ pub(crate) fn inside(namespace: &str, outer: &str, folder: &str) -> Error {
     Invalid::new("namespace", reason).into()
 }
 
-/// How much history is to be left.
+/// Reads how much history compaction keeps.
 fn history(field: &'static str, value: &str) -> Result<Duration, Error> {
     let span = value.parse::<Span>().ok();
     let after = span
@@ -121,10 +121,10 @@ fn history(field: &'static str, value: &str) -> Result<Duration, Error> {
 }
 
 impl Options {
-    /// The namespace that a URL names, with the defaults for everything else. Behind the namespace
-    /// may stand `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and
-    /// `compact-after=DURATION` (5 minutes to 365 days, as `90m`, `1h` or `2d`), for an etcd of our
-    /// own: see [`compact_after`](Self::compact_after).
+    /// Reads a URL, with defaults for everything that it does not name. After the namespace it
+    /// takes `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and
+    /// `compact-after=DURATION` (5 minutes to 365 days, as `90m`, `1h` or `2d`), for an etcd that
+    /// only windlass uses: see [`compact_after`](Self::compact_after).
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Options {
                 let why = format!(
                     "has a parameter '{name}' that is not known (max-txn-ops, max-request-bytes and compact-after are)"
                 );
-                // A value that is not known may be a password.
+                // An unknown value may be a password.
                 let shown = url.split('?').next().unwrap_or(url);
                 return Err(bad(shown, &why));
             }
@@ -190,7 +190,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Sets what has this name; false if nothing has. `field` is where it was given.
+    /// Sets the option with this name. Returns false if there is none. `field` names the source in
+    /// errors.
     pub(crate) fn set(
         &mut self,
         name: &str,
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_history_is_left_has_a_unit() {
+    fn the_duration_of_history_has_a_unit() {
         for (text, minutes) in [("5m", 5), ("1h", 60), ("1h30m", 90), ("2d", 2880)] {
             let options = Options::parse(&format!("etcd://h:1/ns?compact-after={text}")).unwrap();
             assert_eq!(

@@ -1,8 +1,8 @@
-//! Reading whole ranges: in pages with an end of their own, all at one revision.
+//! Reads whole ranges: in pages with their own ends, all at one revision.
 //!
-//! etcd counts all that remains of a range for every page of it, so pages over one open range take
-//! time that grows with the square of its length. Each page here is a sub-range whose end is
-//! guessed from the density of the keys before; a guess that is wrong costs one page more.
+//! etcd counts the rest of a range for every page of it, so the time of pages over one open range
+//! grows with the square of its length. Each page here is a sub-range. The density of the keys
+//! before predicts its end. A wrong prediction costs one more page.
 
 use etcd_client::{GetOptions, GetResponse};
 use tokio_util::task::AbortOnDropHandle;
@@ -12,12 +12,12 @@ use crate::store::etcd::schema::{KeyValue, end_of};
 
 const FIRST_PAGE: i64 = 500;
 const LARGEST_PAGE: i64 = 10_000;
-/// How many bytes a page should have.
+/// How many bytes a page aims at.
 const PAGE_BYTES: usize = 2 << 20;
-/// Bytes of a key, behind what all of them begin with, that are counted with.
+/// How many bytes of a key, after the common prefix, make its position.
 const WINDOW: usize = 16;
 
-/// The part of a key that is counted with, as a number.
+/// Returns the position of a key: its bytes after the prefix, as a number.
 fn position(key: &[u8], skip: usize) -> u128 {
     let mut bytes = [0; WINDOW];
     for (byte, of_key) in bytes.iter_mut().zip(key.iter().skip(skip)) {
@@ -26,7 +26,7 @@ fn position(key: &[u8], skip: usize) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The smallest key of this position, as the end of a sub-range.
+/// Returns the smallest key of this position, as the end of a sub-range.
 fn key_at(prefix: &[u8], position: u128) -> Vec<u8> {
     let mut key = prefix.to_vec();
     let bytes = position.to_be_bytes();
@@ -39,8 +39,8 @@ fn key_at(prefix: &[u8], position: u128) -> Vec<u8> {
 }
 
 impl Link {
-    /// Hands every key from `from` (which is a prefix of all of them) to before `end` to `take`, as it
-    /// was at this revision (0: the newest); answers the revision that they were read at.
+    /// Passes every key from `from` (a prefix of all of them) to before `end` to `take`, as of this
+    /// revision (0: the newest). Returns the revision that was read.
     pub(crate) async fn scan(
         &self,
         revision: i64,
@@ -77,7 +77,7 @@ impl Link {
         while let Some(answer) = asked {
             let mut answer = answer.await.map_err(|e| Fault::NotNow(e.to_string()))??;
             pages.answered(&answer);
-            // The next is under way while this one is taken in.
+            // The next page is under way while this one is taken in.
             asked = pages.next().map(|page| self.ask(page));
             let kvs = answer.take_kvs().into_iter();
             kvs.map(KeyValue::from).for_each(&mut *take);
@@ -95,10 +95,10 @@ impl Link {
     }
 }
 
-/// A page that is under way; nobody waits for it any more when this is dropped.
+/// A page that is under way. Dropping it aborts the request.
 type Asked = AbortOnDropHandle<Result<GetResponse, Fault>>;
 
-/// Which part of a range is to be read next.
+/// The progress through a range, and the next page.
 struct Pages<'a> {
     prefix: &'a [u8],
     end: &'a [u8],
@@ -107,7 +107,7 @@ struct Pages<'a> {
     start: Vec<u8>,
     stop: Vec<u8>,
     limit: i64,
-    /// How far one page goes, in positions.
+    /// The length of a page, in positions.
     stride: Option<u128>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The next page, if there is one: its first key, and the rest.
+    /// Returns the first key and the options of the next page, if there is one.
     fn next(&mut self) -> Option<(Vec<u8>, GetOptions)> {
         if self.start.as_slice() >= self.end {
             return None;
@@ -153,7 +153,7 @@ impl<'a> Pages<'a> {
             Some(last) => {
                 let here = position(&self.start, self.prefix.len());
                 let covered = position(last.key(), self.prefix.len()).saturating_sub(here);
-                // As long as this page needed, for as many as the next one takes.
+                // The positions per key of this page, times the keys of the next one.
                 let share = (self.limit as u128 * 8 / 10).max(1);
                 let per_key = covered / (count as u128).max(1);
                 self.stride = Some(per_key.saturating_mul(share).max(1));

@@ -15,7 +15,7 @@ use crate::store::{
     examine::{Examination, Finding, Verdict},
 };
 
-/// So many revisions that were not compacted are much.
+/// The number of revisions that is reported as a warning.
 const MUCH_HISTORY: i64 = 5_000_000;
 
 impl Doctor {
@@ -42,9 +42,9 @@ impl Doctor {
     }
 
     async fn alarms(&self, members: &[Member]) -> Finding {
-        let mut client = self.access.reader.link.maintenance();
+        let mut client = self.access.link().maintenance();
         let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None);
-        let alarms = match self.access.reader.link.call(alarms).await {
+        let alarms = match self.access.link().call(alarms).await {
             Ok(alarms) => alarms,
             Err(fault) => {
                 let advice = "the user may not ask for alarms; ask with etcdctl alarm list";
@@ -75,7 +75,7 @@ impl Doctor {
         Finding::new("alarms", Verdict::Error, named.join(", "), advice)
     }
 
-    /// How much history is kept: what was never compacted fills the quota.
+    /// Reports how much history is kept: history that is never compacted fills the quota.
     pub(crate) async fn history_kept(&self, how: &Examination) -> Finding {
         match self.try_history_kept(how).await {
             Ok(finding) => finding,
@@ -86,12 +86,11 @@ impl Doctor {
     async fn try_history_kept(&self, how: &Examination) -> Result<Finding, Fault> {
         let (_, now) = self
             .access
-            .reader
-            .link
+            .link()
             .get_all(&self.access.keys().horizon())
             .await?;
         if how.compact {
-            self.access.reader.link.compact(now).await?;
+            self.access.link().compact(now).await?;
             let found = format!("compacted up to revision {now}");
             return Ok(Finding {
                 repaired: 1,
@@ -101,21 +100,21 @@ impl Doctor {
         Ok(history(now - self.compacted().await?, now))
     }
 
-    /// The revision up to which the history was compacted; 0 when it never was.
+    /// Reads the revision that the history was compacted to; 0 when it never was.
     async fn compacted(&self) -> Result<i64, Fault> {
-        let mut client = self.access.reader.link.watcher();
-        // A key that nobody writes: only whether the watch can begin is of interest.
+        let mut client = self.access.link().watcher();
+        // No program writes this key: the watch only shows whether it can begin.
         let key = format!("{}meta/nothing", self.access.keys().root());
         let options = WatchOptions::new()
             .with_start_revision(1)
             .with_range(end_of(&key));
         let mut stream = self
             .access
-            .reader
-            .link
+            .link()
             .call(client.watch(key, Some(options)))
             .await?;
-        // The first answer says that it was created; one that was compacted is canceled at once.
+        // The first answer says that the watch was created. A watch below the compacted revision is
+        // canceled at once.
         for _ in 0..2 {
             let next = timeout(Duration::from_millis(500), stream.message()).await;
             match next {
@@ -131,7 +130,7 @@ impl Doctor {
     }
 }
 
-/// The clocks of the servers beside ours, to a second.
+/// Compares the clocks of the members with that of this machine, to a second.
 fn clocks(members: &[Member]) -> Finding {
     let skew = members.iter().filter_map(|member| member.skew).max();
     let advice = "look at the clocks of the machines: wake-ups and retention follow them";
@@ -139,10 +138,10 @@ fn clocks(members: &[Member]) -> Finding {
         None => Finding::new(
             "clock",
             Verdict::Unknown,
-            "the members do not tell theirs",
+            "the members do not report theirs",
             "",
         ),
-        // An answer takes a while, and a second is cut off.
+        // An answer takes time, and fractions of a second are cut off.
         Some(skew) if skew <= 3 => {
             Finding::ok("clock", format!("within {} s of the members'", skew.max(1)))
         }
@@ -164,7 +163,7 @@ fn history(kept: i64, now: i64) -> Finding {
     Finding::new("history", Verdict::Warning, found, advice)
 }
 
-/// Members of these that are killed under load come back with other data than the others hold.
+/// Members of these versions that are killed under load may restart with other data than the rest.
 const LOSE_DATA: [&str; 3] = ["3.5.0", "3.5.1", "3.5.2"];
 
 fn versions(members: &[Member]) -> Finding {
@@ -232,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_loses_data_is_told() {
+    fn a_version_that_loses_data_is_reported() {
         let finding = versions(&[of_version("3.5.1"), of_version("3.4.23")]);
         assert_eq!(finding.verdict, Verdict::Warning);
         assert!(finding.advice.contains("update to 3.5.13"), "{finding:?}");
     }
 
     #[test]
-    fn a_member_whose_clock_is_away_is_told_with_how_far() {
+    fn a_member_whose_clock_differs_is_reported_with_the_difference() {
         let of = |skews: &[Option<i64>]| {
             let members: Vec<_> = skews.iter().map(|skew| away_by(*skew)).collect();
             let finding = clocks(&members);
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn history_that_nobody_compacts_is_much_at_some_point() {
+    fn history_that_is_never_compacted_becomes_a_warning() {
         assert_eq!(history(MUCH_HISTORY - 1, MUCH_HISTORY).verdict, Verdict::Ok);
         let finding = history(MUCH_HISTORY, MUCH_HISTORY + 7);
         assert_eq!(finding.verdict, Verdict::Warning);

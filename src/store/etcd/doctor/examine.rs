@@ -1,4 +1,4 @@
-//! The examination of a namespace, and of the cluster that it is on.
+//! The examination of a namespace and its cluster.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::store::{
 };
 
 const CALLS: usize = 10;
-/// More keys than this on one lease, and etcd stands still when it ends.
+/// The number of keys on one lease above which etcd stands still when it ends.
 const MANY_KEYS: usize = 5000;
 
-/// Examines a namespace, and the cluster that it is on.
+/// Examines a namespace and its cluster.
 pub(crate) struct Doctor {
     pub(crate) access: Access,
     pub(crate) members: Members,
@@ -52,18 +52,16 @@ impl Doctor {
         let key = self.access.keys().places();
         for _ in 0..CALLS {
             let horizon = self.access.keys().horizon();
-            let read = async {
-                let read = self.access.reader.link.get_key(&horizon).await;
-                read.map_err(|fault| fault.into_error(OPERATION))
-            };
-            reads.measure(read).await?;
-            let mut client = self.access.reader.link.kv();
+            reads
+                .measure(self.access.reader.key(&horizon, OPERATION))
+                .await?;
+            let mut client = self.access.link().kv();
             let write = async {
                 let put = client.put(&*key, "", None::<PutOptions>);
-                let put = self.access.reader.link.call(put).await;
+                let put = self.access.link().call(put).await;
                 put.map_err(|fault| fault.into_error(OPERATION))
             };
-            // A full quota is reported by name, and must not hide the rest.
+            // A full quota is another finding, and must not hide the rest.
             if let Err(error) = writes.measure(write).await {
                 let advice = "nothing can be written: see what else is reported here";
                 return Ok(Finding::new(
@@ -77,7 +75,7 @@ impl Doctor {
         Ok(Latency::finding(reads, writes))
     }
 
-    /// The nodes, their leases, and the leases of claims that belong to no node.
+    /// Examines the nodes, their leases, and the leases of claims without a node.
     async fn examine_nodes(&self, namespace: &Namespace) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         let (mut stale, mut live, mut ahead) = (Strays::default(), 0, 0);
@@ -114,8 +112,8 @@ impl Doctor {
             Finding::ok("nodes", format!("{live} live"))
         } else {
             let what = (Verdict::Error, "nodes that are registered without a lease");
-            let advice = "nobody renews them and nothing ends them: look whether they run, and \
-                          delete their keys (nodes/NAME/_metafora) if not";
+            let advice = "they never expire: check whether these nodes run, and delete their \
+                          keys (nodes/NAME/_metafora) if not";
             Finding::none_of("nodes", what, &stale, 0, advice)
         });
         if ahead >= 2 {
@@ -147,7 +145,8 @@ impl Doctor {
             }
         }
         let most = keys.values().max().copied().unwrap_or(0);
-        let advice = "etcd stands still while a lease with many keys ends: let the node claim less";
+        let advice =
+            "etcd stands still while a lease with many keys ends: give the node fewer slots";
         Ok(vec![
             if full.count == 0 {
                 Finding::ok("leases", format!("at most {most} claims on one"))
@@ -160,14 +159,14 @@ impl Doctor {
                 (Verdict::Warning, "leases with claims and without a node"),
                 &without,
                 0,
-                "they end by themselves when their time is over; look why the node is gone",
+                "they expire by themselves; check why the node is gone",
             ),
         ])
     }
 
-    /// Whether a lease still holds.
+    /// Returns whether a lease has not expired.
     async fn lasts(&self, lease: i64) -> Result<bool, Error> {
-        match self.access.reader.link.lease(lease).await {
+        match self.access.link().lease(lease).await {
             Ok(reported) => Ok(reported.is_some_and(|reported| reported.ttl() > 0)),
             Err(fault @ (Fault::Unknown(_) | Fault::NotNow(_))) => Err(fault.into_error(OPERATION)),
             Err(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! The keys of a namespace: what belongs to nothing, and what nobody knows.
+//! Examines the keys of a namespace: keys of tasks that do not exist, and unknown keys.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::store::{
 
 pub(crate) const OPERATION: &str = "examine the store";
 
-/// What is known of a namespace after reading all of it.
+/// All keys of a namespace, sorted by what they are.
 #[derive(Default)]
 pub(crate) struct Namespace {
     live: HashSet<TaskId>,
@@ -30,8 +30,8 @@ pub(crate) struct Namespace {
     pub(crate) owners: Vec<KeyValue>,
     pub(crate) registrations: Vec<KeyValue>,
     quarantined: Strays,
-    /// What is beside a task and cannot be read, or says so: why, and whose.
-    aside: Vec<(TaskId, String)>,
+    /// Tasks whose state cannot be read, or that are quarantined, with the reason.
+    unreadable: Vec<(TaskId, String)>,
     malformed: Strays,
     /// Namespaces inside the keys of this one, and how many keys each has.
     nested: BTreeMap<String, u64>,
@@ -89,7 +89,7 @@ impl KeyCheck {
         let id = TaskId::new(name).ok();
         let mut inner = nested(text);
         if FOLDERS.contains(&name) && inner.is_none() {
-            // These have the form of ours; what they hold tells whose they are.
+            // The form fits both namespaces. The value decides.
             let own = match folder {
                 "history" => parse::<Entry>(&kv).is_ok(),
                 "outcomes" => Stored::read(Some(more), &kv).became.is_some(),
@@ -115,15 +115,15 @@ impl KeyCheck {
             }
             ("state", Some(id)) if more.is_empty() => {
                 if let Err(reason) = read_state(&kv, &self.reader.fences) {
-                    to.aside.push((id.clone(), reason));
+                    to.unreadable.push((id.clone(), reason));
                 }
                 to.states.push(id);
                 true
             }
             ("parked", Some(id)) if more.is_empty() => {
-                let aside = parse::<Parked>(&kv).ok().and_then(|p| p.aside);
-                if let Some(reason) = aside {
-                    to.aside.push((id.clone(), reason));
+                let quarantined = parse::<Parked>(&kv).ok().and_then(|p| p.aside);
+                if let Some(reason) = quarantined {
+                    to.unreadable.push((id.clone(), reason));
                 }
                 to.parts.push(Belongs::new(&kv, id, true));
                 true
@@ -182,22 +182,26 @@ impl KeyCheck {
         let exists = |id: &TaskId, live: bool| {
             namespace.live.contains(id) || (!live && namespace.ended.contains(id))
         };
-        fn of_nobody(keys: &[Belongs], exists: impl Fn(&TaskId, bool) -> bool) -> Vec<&Belongs> {
+        fn of_no_task(keys: &[Belongs], exists: impl Fn(&TaskId, bool) -> bool) -> Vec<&Belongs> {
             let lost = keys.iter().filter(|key| !exists(&key.id, key.live));
             lost.collect()
         }
         let (commands, parts) = (
-            of_nobody(&namespace.commands, exists),
-            of_nobody(&namespace.parts, exists),
+            of_no_task(&namespace.commands, exists),
+            of_no_task(&namespace.parts, exists),
         );
         let states = namespace.states.iter().filter(|id| !exists(id, false));
         let states: Strays = states.map(ToString::to_string).collect();
-        // A key of no task is reported as such: nothing reads it again.
+        // A state without a task is reported as such.
         let mut quarantined = namespace.quarantined.clone();
-        for (id, reason) in namespace.aside.iter().filter(|(id, _)| exists(id, false)) {
+        for (id, reason) in namespace
+            .unreadable
+            .iter()
+            .filter(|(id, _)| exists(id, false))
+        {
             quarantined.add(format!("{id} ({reason})"));
         }
-        let (orphans, ghosts) = self.claims_of_nobody(namespace);
+        let (orphans, ghosts) = self.claims_of_no_task(namespace);
         let mut repaired = [0; 4];
         if repair {
             repaired = [
@@ -219,7 +223,7 @@ impl KeyCheck {
                 .map(|kv| String::from_utf8_lossy(kv.key()).into_owned());
             names.collect()
         };
-        let mend = "windlass doctor --repair deletes them";
+        let fix = "windlass doctor --repair deletes them";
         let error = |what| (Verdict::Error, what);
         let warning = |what| (Verdict::Warning, what);
         let nested = namespace.nested.iter();
@@ -241,55 +245,56 @@ impl KeyCheck {
                 warning("records that cannot be read"),
                 &quarantined,
                 0,
-                "windlass list --quarantined tells why; windlass retry reads them again",
+                "windlass list --quarantined shows why; windlass retry reads them again",
             ),
             Finding::none_of(
                 "commands",
                 error("keys of commands for tasks that do not exist"),
                 &names(&commands),
                 repaired[0],
-                mend,
+                fix,
             ),
             Finding::none_of(
                 "parts",
                 warning("keys of tasks that do not exist"),
                 &names(&parts),
                 repaired[1],
-                mend,
+                fix,
             ),
             Finding::none_of(
                 "owners",
                 error("claims of tasks that do not exist"),
                 &of(&orphans),
                 repaired[2],
-                mend,
+                fix,
             ),
             Finding::none_of(
                 "claims",
                 error("tasks that are claimed without a lease, by nodes that do not exist"),
                 &of(&ghosts),
                 repaired[3],
-                "nothing ends these claims: windlass doctor --repair does",
+                "these claims never expire: windlass doctor --repair deletes them",
             ),
             Finding::none_of(
                 "states",
                 warning("states without task"),
                 &states,
                 0,
-                "nodes of Metafora leave them behind; delete those keys (state/ID) if nobody wants them",
+                "nodes of Metafora leave them; delete those keys (state/ID) if they are not needed",
             ),
             Finding::none_of(
                 "keys",
-                warning("keys that nobody knows"),
+                warning("unknown keys"),
                 &namespace.malformed,
                 0,
-                "somebody else writes into this namespace: give each program its own",
+                "another program writes into this namespace: give each program its own",
             ),
         ])
     }
 
-    /// Owners of no task, and of tasks that they hold without a lease though they are no more.
-    fn claims_of_nobody<'n>(
+    /// Returns the claims of tasks that do not exist, and the claims without a lease by nodes that
+    /// do not exist.
+    fn claims_of_no_task<'n>(
         &self,
         namespace: &'n Namespace,
     ) -> (Vec<&'n KeyValue>, Vec<&'n KeyValue>) {
@@ -322,8 +327,8 @@ impl KeyCheck {
         (orphans, ghosts)
     }
 
-    /// Deletes keys of tasks, as long as there are no such tasks and the keys are as they were read:
-    /// a command id may be another task's by now. Answers how many.
+    /// Deletes keys of tasks that do not exist, if they are as they were read: another task may use
+    /// a command id by now. Returns how many.
     async fn delete_lost(&self, keys: &[&Belongs], ended: &HashSet<TaskId>) -> Result<u64, Error> {
         let mut of_task: HashMap<&TaskId, Vec<&Belongs>> = HashMap::new();
         for key in keys {
@@ -339,7 +344,7 @@ impl KeyCheck {
                 .clamp(1, 100);
             for keys in keys.chunks(size) {
                 let task = Compare::create_revision(self.reader.keys.task(id), CompareOp::Equal, 0);
-                // What only a live task has is left over also when its task has ended.
+                // A key that only a live task has is deleted also when its task has ended.
                 let finished = self.reader.keys.finished(id);
                 let mut when = vec![task];
                 if !ended.contains(id) {
@@ -364,7 +369,7 @@ impl KeyCheck {
         Ok(deleted)
     }
 
-    /// Deletes owners that have not changed; answers how many.
+    /// Deletes owners that have not changed. Returns how many.
     async fn delete_owners(&self, owners: &[&KeyValue], no_task: bool) -> Result<u64, Error> {
         let mut deleted = 0;
         for kv in owners {

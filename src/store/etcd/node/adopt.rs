@@ -1,7 +1,7 @@
-//! What is found about a task that nobody works on, and put right: records that cannot be read, marks
-//! that are missing or outdated, and what nodes and clients of Metafora leave behind. A node of theirs
-//! stores the end first and deletes the task then, so one that dies between leaves it; and a client
-//! that submits an id again looks at no state.
+//! Repairs of a task without an owner: records that cannot be read, marks that are missing or
+//! outdated, and what nodes and clients of Metafora leave. A node of Metafora stores the end before
+//! it deletes the task, so a crash between both leaves the task. A client of Metafora that submits
+//! an id again ignores its state.
 
 use jiff::Timestamp;
 use tracing::{info, warn};
@@ -18,17 +18,13 @@ use crate::store::{
     rules,
 };
 
-/// Puts right what is found. Clones are the same.
+/// Repairs what claims and watches find. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Adoption {
     pub(crate) access: Access,
 }
 
 impl Adoption {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access }
-    }
-
     async fn write(
         &self,
         id: &TaskId,
@@ -42,8 +38,8 @@ impl Adoption {
         Ok(done.written.is_some())
     }
 
-    /// Leaves the marker that a waiting task should have: the node that had it was lost, or is one
-    /// that leaves none. The next node that tries leaves it, if this did not.
+    /// Puts the missing mark of a waiting task: its node was lost, or is a node of Metafora, which
+    /// puts none. If this fails, the next node that tries to claim the task repeats it.
     pub(crate) async fn park(&self, id: &TaskId, found: &Snapshot, state: &TaskState) {
         if found.parked.is_some() || Parked::of(state).is_none() {
             return;
@@ -56,33 +52,33 @@ impl Adoption {
         let _ = self.write(id, parked, "park a task").await;
     }
 
-    /// Sets a task aside that cannot be read.
-    pub(crate) async fn set_aside(
+    /// Quarantines a task that cannot be read.
+    pub(crate) async fn quarantine(
         &self,
         id: &TaskId,
         found: &Snapshot,
         reason: &str,
     ) -> Result<(), Error> {
         let now = self.access.now();
-        let aside = |edit: &mut Edit<'_>| {
+        let quarantined = |edit: &mut Edit<'_>| {
             edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState]);
             if found.owner.is_some() {
                 edit.delete(Of::Owner);
             }
-            edit.put_aside(reason)?;
+            edit.put_quarantined(reason)?;
             // A retry writes the state, so the next quarantine has another key.
             let name = format!("{QUARANTINED}-{:012}", found.revision_of(Of::TaskState));
             edit.put_line(&name, ChangeKind::Quarantined, now)
         };
-        if self.write(id, aside, "set a task aside").await? {
-            warn!(task = %id, reason, "a task cannot be read: it is set aside");
+        if self.write(id, quarantined, "quarantine a task").await? {
+            warn!(task = %id, reason, "quarantined a task that cannot be read");
         }
         Ok(())
     }
 
-    /// Deletes marks of tasks that have gone on since: each with when it was set, and when the state
-    /// was written that is newer. A node of Metafora had them while no node of ours was there to see
-    /// it. Another node does it too; and what was written meanwhile is not outdated.
+    /// Deletes marks of tasks whose state is newer: each with the revisions that wrote the mark and
+    /// the state. A node of Metafora ran these tasks while no node of ours watched. Several nodes
+    /// may do this at once. A mark that was written meanwhile stays.
     pub(crate) async fn drop_outdated(self, outdated: Vec<(TaskId, i64, i64)>) {
         for (id, marked, stored) in outdated {
             let drop = |edit: &mut Edit<'_>| {
@@ -96,8 +92,9 @@ impl Adoption {
         }
     }
 
-    /// Deletes the mark of a task that a node of Metafora has: it would not when it releases it, and
-    /// nobody would see that the task can be claimed. Another node does it too.
+    /// Deletes the mark of a task that a node of Metafora has claimed. That node would leave the
+    /// mark when it releases the task, and no node would claim the task. Several nodes may do this
+    /// at once.
     pub(crate) async fn drop_stale(self, id: TaskId, marked: i64) {
         let drop = |edit: &mut Edit<'_>| {
             edit.when_there(Of::Owner);
@@ -108,8 +105,8 @@ impl Adoption {
         let _ = self.write(&id, drop, "delete a mark").await;
     }
 
-    /// Takes a task that has ended, and that nobody has, from the live ones, as a node of Metafora
-    /// does. If there is a record of its end, that one stays.
+    /// Deletes the live keys of a task that has ended and has no owner, as a node of Metafora does.
+    /// A record of its end that exists stays.
     pub(crate) async fn unschedule(&self, id: &TaskId) -> Result<(), Error> {
         const OPERATION: &str = "take an ended task from the live ones";
         let found = &self.access.reader.found(id, OPERATION).await?;
@@ -117,10 +114,7 @@ impl Adoption {
             Ok((state, _)) if state.code().is_terminal() => &{ state },
             _ => return Ok(()),
         };
-        let (at_once, now) = (
-            self.access.pipeline.capacity.settled_at_once(),
-            self.access.now(),
-        );
+        let (at_once, now) = (self.access.capacity().settled_at_once(), self.access.now());
         let unscheduled = |edit: &mut Edit<'_>| {
             edit.when(Of::Owner, 0);
             edit.when_as_found(found, &[Of::Task, Of::TaskState]);
@@ -130,7 +124,7 @@ impl Adoption {
                 edit.put_outcome(stored, rules::command::ended(state.code()))?;
             }
             if found.queue.len() > at_once {
-                // These first; that they are gone makes the task be looked at again.
+                // These first. Their deletion notifies the watches, which look at the task again.
                 some.iter().for_each(|stored| edit.dequeue(stored));
                 return Ok(());
             }
@@ -143,18 +137,17 @@ impl Adoption {
             Ok(())
         };
         if self.write(id, unscheduled, OPERATION).await? {
-            info!(task = %id, state = %state.code(), "had ended, and was still there: it is not any more");
+            info!(task = %id, state = %state.code(), "removed an ended task from the live ones");
         }
         Ok(())
     }
 
-    /// Takes a command that cannot be read out of the queue, with an outcome that says so. If it is
-    /// not done now, the next claim does it.
+    /// Rejects a command that cannot be read. If this fails, the next claim repeats it.
     pub(crate) fn reject(&self, id: TaskId, stored: Stored) {
         let adoption = self.clone();
         tokio::spawn(async move {
             let Err(reason) = &stored.command else { return };
-            warn!(task = %id, text = %stored.text, reason, "a command cannot be read: it is rejected");
+            warn!(task = %id, text = %stored.text, reason, "rejecting a command that cannot be read");
             let rejected = |edit: &mut Edit<'_>| {
                 edit.when_waits(&stored);
                 edit.dequeue(&stored);
@@ -165,7 +158,7 @@ impl Adoption {
     }
 }
 
-/// Adds the record of its end, with now as the time of it: Metafora keeps none.
+/// Adds the record of its end. Its time is now: Metafora keeps none.
 fn put_ended(
     edit: &mut Edit<'_>,
     found: &Snapshot,

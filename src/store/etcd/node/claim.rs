@@ -22,7 +22,7 @@ use crate::store::{
 };
 
 const OPERATION: &str = "claim a task";
-/// How often a claim is tried when the task changes meanwhile.
+/// How often a claim is tried while the task changes.
 const ROUNDS: usize = 4;
 
 type Answer = Result<Option<Claimed>, Error>;
@@ -42,7 +42,7 @@ struct Claimable {
     submitted_at: Timestamp,
     /// The data version in the envelope.
     data_version: u32,
-    /// Who had it when it was lost.
+    /// The node that had it when it was lost.
     lost_by: Option<NodeName>,
     abandoned: bool,
     /// The lease to which the claim is attached.
@@ -52,10 +52,6 @@ struct Claimable {
 }
 
 impl Claimer {
-    pub(crate) fn new(leases: Leases, adoption: Adoption) -> Self {
-        Self { leases, adoption }
-    }
-
     pub(crate) async fn claim(&self, lease: &Lease, ids: Vec<TaskId>) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = ids.iter().map(|_| None).collect();
         let mut open: Vec<usize> = (0..ids.len()).collect();
@@ -77,11 +73,13 @@ impl Claimer {
         answers.into_iter().map(|a| a.unwrap_or(Ok(None))).collect()
     }
 
-    /// One round. No answer for those whose task changed meanwhile, or whose outcome is not known.
+    /// Tries each claim once. Returns `None` for a task that changed meanwhile, or whose outcome is
+    /// unknown.
     async fn try_claims(&self, lease: &Lease, ids: &[TaskId], last: bool) -> Vec<Option<Answer>> {
         let reader = &self.leases.access.reader;
         let registration = reader.keys.registration(&lease.node);
-        // A lease more is asked for while the tasks are read; each claim asks again if it has none.
+        // A further lease is granted while the tasks are read. Each claim that finds no room grants
+        // one.
         let (read, _) = join(
             reader.read_for_claim(ids, &registration),
             self.leases.make_room(lease, ids.len()),
@@ -136,7 +134,8 @@ impl Claimer {
                 freed();
                 Some(Err(Error::unavailable(OPERATION, why)))
             }
-            // The next round reads the task again: one that is ours by then is claimed once more.
+            // The next round reads the task again. One that this node owns by then is claimed
+            // again.
             Tried::Changed | Tried::TooLarge | Tried::Lost(_) => {
                 freed();
                 None
@@ -144,15 +143,15 @@ impl Claimer {
         }
     }
 
-    /// Looks whether a task can be claimed. What seldom happens is in boxes: thousands of these are
-    /// under way at a time.
+    /// Checks whether a task can be claimed. Boxes rare futures: thousands of these are under way
+    /// at a time.
     async fn claimable(
         &self,
         lease: &Lease,
         id: &TaskId,
         found: Snapshot,
     ) -> Result<Option<Claimable>, Error> {
-        if found.task.is_none() || found.aside().is_some() {
+        if found.task.is_none() || found.quarantined().is_some() {
             return Ok(None);
         }
         let ours = match &found.owner {
@@ -161,7 +160,7 @@ impl Claimer {
             None => false,
         };
         if let Some(reason) = found.fault(id) {
-            Box::pin(self.adoption.set_aside(id, &found, &reason)).await?;
+            Box::pin(self.adoption.quarantine(id, &found, &reason)).await?;
             return Err(Error::corrupt_task(id, reason));
         }
         let read = (found.state(), found.whole_task(id), found.envelope());

@@ -1,4 +1,4 @@
-//! What this process knows of the claims that it holds: what a commit needs without reading.
+//! What this process knows of its claims: all that a commit needs, without a read.
 
 use std::{
     collections::HashMap,
@@ -19,19 +19,19 @@ pub(crate) struct Held {
     pub(crate) token: i64,
     pub(crate) node: NodeName,
     pub(crate) fence: Fence,
-    /// When the state was last written.
+    /// The revision that wrote the state last.
     pub(crate) state_revision: i64,
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
     /// The data version in the task's envelope.
     pub(crate) data_version: u32,
-    /// The commands that wait, as they were known at this revision.
+    /// The commands that wait, and the revision that they were read at.
     pub(crate) queue: Vec<Stored>,
     pub(crate) queue_revision: i64,
 }
 
-/// The claims of this process, and the leases of its nodes that they hang on.
+/// The claims of this process, and the leases of its nodes that they are attached to.
 #[derive(Default)]
 pub(crate) struct Claims {
     held: Mutex<HashMap<TaskId, Held>>,
@@ -47,7 +47,7 @@ impl Claims {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node has joined with this lease.
+    /// Adds a node that has joined with this lease.
     pub(crate) fn joined(&self, lease: u64, node: NodeLease) {
         self.nodes().insert(lease, Arc::new(node));
     }
@@ -56,19 +56,19 @@ impl Claims {
         self.nodes().get(&lease).cloned()
     }
 
-    /// A lease of the node that has room for one more claim, which is counted.
+    /// Returns a lease of the node with room for one more claim, and counts the claim.
     pub(crate) fn room(&self, lease: u64) -> Option<i64> {
         self.node(lease)?.room()
     }
 
-    /// A claim that was attached to this lease has ended.
+    /// Counts the end of a claim that was attached to this lease.
     pub(crate) fn freed(&self, lease: u64, token: i64) {
         if let Some(node) = self.node(lease) {
             node.freed(token);
         }
     }
 
-    /// Forgets a lease that is over, and its claims.
+    /// Forgets an expired lease, and its claims.
     pub(crate) fn lost(&self, lease: u64) {
         self.nodes().remove(&lease);
         self.held().retain(|_, held| held.lease != lease);
@@ -79,7 +79,7 @@ impl Claims {
         held.get(id).filter(|held| held.fence == fence).cloned()
     }
 
-    /// Keeps what is known of a claim.
+    /// Keeps a claim.
     pub(crate) fn keep(&self, id: &TaskId, held: Held) {
         let fence = held.fence;
         let before = self.held().insert(id.clone(), held);
@@ -88,7 +88,7 @@ impl Claims {
         }
     }
 
-    /// The state of a claim was written, and these commands were settled.
+    /// Notes that the state of a claim was written, and these commands were settled.
     pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, settled: &[u64]) {
         self.change(id, fence, |held| {
             held.state_revision = revision;
@@ -109,10 +109,10 @@ impl Claims {
         }
     }
 
-    /// A command came for a task that is held: it need not be read again to be settled.
+    /// Adds a command that came for a claimed task. A commit settles it without a read.
     pub(crate) fn learn(&self, id: &TaskId, stored: &Stored) {
         if let Some(held) = self.held().get_mut(id)
-            // What was sent before the queue was read is in it, or was sent to an earlier task.
+            // A command from before the read is in the queue, or was sent to an earlier task.
             && stored.revision > held.queue_revision
             && held.queue.iter().all(|known| known.order != stored.order)
         {
@@ -125,8 +125,8 @@ impl Claims {
         self.forget_if(id, |held| held.fence == fence);
     }
 
-    /// The owner's key of a task was deleted when a claim would have had this fence: an older one is
-    /// gone.
+    /// Forgets a claim that is older than this fence, the one of the revision that deleted the
+    /// owner.
     pub(crate) fn deleted(&self, id: &TaskId, fence: Fence) {
         self.forget_if(id, |held| held.fence < fence);
     }
@@ -140,7 +140,8 @@ impl Claims {
         }
     }
 
-    /// The tasks that are claimed on a lease: their orders, and the fences of their claims.
+    /// Returns the tasks that are claimed on a lease, with their orders and the fences of their
+    /// claims.
     pub(crate) fn of_lease(&self, lease: u64) -> HashMap<TaskId, (u64, Fence)> {
         let held = self.held();
         let of_lease = held.iter().filter(|(_, held)| held.lease == lease);

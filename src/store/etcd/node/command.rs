@@ -1,4 +1,4 @@
-//! The commands that nodes are sent, and their answers.
+//! Commands to nodes, and their answers.
 
 use std::time::Duration;
 
@@ -22,17 +22,13 @@ use crate::store::{
 /// How long an answer is kept for the sender.
 const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Sends commands to nodes, and answers them. Clones are the same.
+/// Sends commands to nodes, and answers them. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct NodeCommands {
     pub(crate) access: Access,
 }
 
 impl NodeCommands {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access }
-    }
-
     pub(crate) async fn send_node(
         &self,
         node: &NodeName,
@@ -40,15 +36,14 @@ impl NodeCommands {
     ) -> Result<NodeCommandId, Error> {
         const OPERATION: &str = "send a command to a node";
         let registration = self.access.keys().registration(node);
-        let found = self.access.reader.link.get_key(&registration).await;
-        let found = found.map_err(|fault| fault.into_error(OPERATION))?;
+        let found = self.access.reader.key(&registration, OPERATION).await?;
         let lease = found.ok_or_else(|| Error::no_node(node))?.lease();
         let mut item = Item::of_node(node).at(self.access.pipeline.places(1), 1);
         let place = item.place;
         item.when_there(&registration);
         let id = uuid::Uuid::now_v7();
         let key = format!("{}{id}", self.access.keys().node_commands(node));
-        // On the node's lease: a command that waits goes with its node.
+        // Attached to the node's lease: a waiting command expires with its node.
         item.put_on(&key, node_commands::write(command, place)?, lease);
         match self.access.pipeline.write(item).await {
             Ok(done) => done
@@ -56,7 +51,7 @@ impl NodeCommands {
                 .map(|at| NodeCommandId(number(at, place)))
                 .ok_or_else(|| Error::no_node(node)),
             Err(Fault::LeaseGone) => Err(Error::no_node(node)),
-            Err(Fault::Unknown(reason)) => match self.access.reader.link.get_key(&key).await {
+            Err(Fault::Unknown(reason)) => match self.access.link().get_key(&key).await {
                 Ok(Some(kv)) => Ok(read(&kv).0),
                 _ => Err(Error::unavailable(OPERATION, reason)),
             },
@@ -72,42 +67,24 @@ impl NodeCommands {
     ) -> Result<(), Error> {
         const OPERATION: &str = "answer a node command";
         let failed = |fault: Fault| fault.into_error(OPERATION);
-        let registration = self
-            .access
-            .reader
-            .link
-            .get_key(&self.access.keys().registration(&lease.node))
-            .await;
-        let registration = registration.map_err(failed)?;
+        let registration = self.access.keys().registration(&lease.node);
+        let registration = self.access.reader.key(&registration, OPERATION).await?;
         if registration.is_none_or(|kv| kv.lease() != lease_number(lease.id)) {
             return Err(Error::lease_fenced(&lease.node));
         }
         let prefix = self.access.keys().node_commands(&lease.node);
-        let (waiting, _) = self
-            .access
-            .reader
-            .link
-            .get_all(&prefix)
-            .await
-            .map_err(failed)?;
+        let waiting = self.access.reader.all(&prefix, OPERATION).await?;
         let answer = self.access.keys().answer(command.0);
         let Some(kv) = waiting.iter().find(|kv| read(kv).0 == command) else {
-            // The first answer is the one that its sender may have read already.
-            let answered = self
-                .access
-                .reader
-                .link
-                .get_key(&answer)
-                .await
-                .map_err(failed)?;
+            // The first answer stays: its sender may have read it.
+            let answered = self.access.reader.key(&answer, OPERATION).await?;
             return answered
                 .map(|_| ())
                 .ok_or_else(|| Error::no_node_command(command));
         };
         let kept = self
             .access
-            .reader
-            .link
+            .link()
             .grant(ANSWERS_KEPT)
             .await
             .map_err(failed)?;
@@ -125,27 +102,15 @@ impl NodeCommands {
         command: NodeCommandId,
     ) -> Result<Option<String>, Error> {
         const OPERATION: &str = "read the answer of a node";
-        let failed = |fault: Fault| fault.into_error(OPERATION);
-        // First those that wait: one that is answered meanwhile is then found, not missed.
-        let (nodes, _) = self
-            .access
-            .reader
-            .link
-            .get_all(&self.access.keys().nodes())
-            .await
-            .map_err(failed)?;
+        // The waiting ones first: a command that is answered meanwhile is found among the answers.
+        let nodes = self.access.keys().nodes();
+        let nodes = self.access.reader.all(&nodes, OPERATION).await?;
         let waits = nodes.iter().any(|kv| {
             let key = String::from_utf8_lossy(kv.key());
             key.contains("/commands/") && read(kv).0 == command
         });
-        let answer = self
-            .access
-            .reader
-            .link
-            .get_key(&self.access.keys().answer(command.0))
-            .await;
-        let answer = answer.map_err(failed)?;
-        match answer {
+        let answer = self.access.keys().answer(command.0);
+        match self.access.reader.key(&answer, OPERATION).await? {
             Some(kv) => Ok(parse(&kv).ok()),
             None if waits => Ok(None),
             None => Err(Error::no_node_command(command)),

@@ -13,11 +13,14 @@ use crate::store::{
     etcd::{
         read::Access,
         schema::{Envelope, Hold, Of, Owner, Snapshot, Stored, json::parse},
-        write::{Change, Edit, Item, Step},
+        write::{Edit, Item, Tries, Wrote},
     },
     rules,
 };
 
+const OPERATION: &str = "store a transition";
+/// A task may change meanwhile, and have thousands of commands.
+const TRIES: usize = 1000;
 /// How many operations the end of a task has, beside two for each command.
 const OWN: usize = 8;
 
@@ -29,159 +32,144 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn new(access: Access, claims: Arc<Claims>, max_bytes: usize) -> Self {
-        Self {
-            access,
-            claims,
-            max_bytes,
-        }
-    }
-
     pub(crate) async fn commit(&self, commit: Commit) -> Result<(), Error> {
-        let Commit { claim, write } = commit;
+        let Commit { claim, write } = &commit;
         let node = self.claims.node(claim.lease);
         let forged = node.is_some_and(|n| !n.ids().contains(&(claim.token as i64)));
         let known = self.claims.get(&claim.task, claim.fence);
-        let mut transition = Transition {
+        let known = known.filter(|held| !forged && held.lease == claim.lease);
+        let transition = Transition {
             by: self,
-            known: known.filter(|held| !forged && held.lease == claim.lease),
+            claim,
+            write,
             forged,
-            tried: false,
-            sent: Sent::Nothing,
-            claim: &claim,
-            write: &write,
         };
-        self.access.pipeline.attempt(&mut transition).await
+        let written = transition.carry_out(known.map(Box::new)).await?;
+        transition.keep(written);
+        Ok(())
     }
 }
 
-/// What was sent with the last try.
-enum Sent {
-    Nothing,
+/// What one try writes.
+enum Part {
     Transition,
-    /// These commands were rejected before it; what is known of the claim.
-    Rejections(Vec<u64>, Box<Held>),
+    /// The outcomes of these commands, before the transition.
+    Rejections(Vec<u64>),
 }
 
 struct Transition<'a> {
     by: &'a Committer,
     claim: &'a Claim,
     write: &'a Write,
-    /// What this process knows of the claim: it need not be read.
-    known: Option<Held>,
     /// The claim names a lease that its node does not have.
     forged: bool,
-    /// What is read is of interest to the next commits too.
-    tried: bool,
-    sent: Sent,
-}
-
-impl Change for Transition<'_> {
-    /// How the claim stands; `None` when the transition was written before.
-    type Found = Option<Box<Held>>;
-    type Output = ();
-    const OPERATION: &'static str = "store a transition";
-    /// A task may change meanwhile, and have very many commands.
-    const TRIES: usize = 1000;
-    const PATIENT: bool = true;
-
-    async fn read(&mut self) -> Result<Self::Found, Error> {
-        match self.known.take() {
-            Some(held) => Ok(Some(Box::new(held))),
-            None => {
-                let found = Box::pin(self.look()).await?;
-                if self.tried
-                    && let Some(held) = &found
-                {
-                    self.by.claims.keep(&self.claim.task, (**held).clone());
-                }
-                Ok(found)
-            }
-        }
-    }
-
-    fn already_done(&mut self, found: &Self::Found) -> Option<()> {
-        let is_done = found.is_none();
-        if is_done && rules::history::ends_claim(self.write) {
-            self.by.claims.forget(&self.claim.task, self.claim.fence);
-        }
-        is_done.then_some(())
-    }
-
-    async fn build(&mut self, found: Self::Found) -> Result<Step<()>, Error> {
-        let Some(held) = found else {
-            return Ok(Step::Done(()));
-        };
-        let (write, claim) = (self.write, self.claim);
-        self.tried = true;
-        let item = match rules::size::check(
-            Size::of(&write.state),
-            held.task.props.len(),
-            self.by.max_bytes,
-        ) {
-            Ok(()) => self.item(&held).await,
-            Err(error) => Err(error),
-        };
-        let item = match item {
-            Ok(item) => item,
-            // An invalid write is reported only under the live claim.
-            Err(error) => {
-                return match Box::pin(self.look()).await? {
-                    Some(_) => Err(error),
-                    None => Ok(Step::Done(())),
-                };
-            }
-        };
-        let waits = held.queue.len().saturating_sub(write.outcomes.len());
-        if self.ends() && waits > self.by.access.pipeline.capacity.settled_at_once() {
-            return self.reject_some(held).map(Step::Write);
-        }
-        let is_unknown = |order: &u64| held.queue.iter().all(|known| known.order != *order);
-        if write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
-            // A command came since the claim, and no watch has delivered it here. One that is still
-            // not there after reading was settled or deleted by others.
-            let Some(now) = Box::pin(self.look()).await? else {
-                return Ok(Step::Done(()));
-            };
-            if now.queue.iter().any(|stored| is_unknown(&stored.order)) {
-                self.by.claims.keep(&claim.task, (*now).clone());
-                self.known = Some(*now);
-                return Ok(Step::Again);
-            }
-        }
-        self.sent = Sent::Transition;
-        Ok(Step::Write(item))
-    }
-
-    fn written(&mut self, at: i64) -> Option<()> {
-        let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
-        match std::mem::replace(&mut self.sent, Sent::Nothing) {
-            Sent::Rejections(gone, mut held) => {
-                held.queue.retain(|s| !gone.contains(&s.order));
-                claims.wrote(id, fence, held.state_revision, &gone);
-                self.known = Some(*held);
-                return None;
-            }
-            _ if rules::history::ends_claim(self.write) => claims.forget(id, fence),
-            _ => {
-                let settled = self.write.outcomes.iter().map(|(order, _)| *order);
-                claims.wrote(id, fence, at, &settled.collect::<Vec<_>>());
-                claims.wrote_data_version(id, fence, self.write.state.data_version);
-            }
-        }
-        Some(())
-    }
 }
 
 impl Transition<'_> {
+    /// Writes the transition. Returns the revision; `None` when an earlier try had written it. What
+    /// this process knows of the claim is not read.
+    async fn carry_out(&self, known: Option<Box<Held>>) -> Result<Option<i64>, Error> {
+        let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
+        let mut tries = Tries::new(&self.by.access.pipeline, OPERATION)
+            .at_most(TRIES)
+            .patient();
+        let mut held = match known {
+            Some(held) => held,
+            None => match Box::pin(self.look()).await? {
+                Some(held) => held,
+                None => return Ok(None),
+            },
+        };
+        loop {
+            match self.next(&mut held).await {
+                Ok(None) => return Ok(None),
+                Ok(Some((item, part))) => match (tries.write(item).await?, part) {
+                    (Wrote::At(at), Part::Transition) => return Ok(Some(at)),
+                    (Wrote::At(_), Part::Rejections(gone)) => {
+                        held.queue.retain(|s| !gone.contains(&s.order));
+                        claims.wrote(id, fence, held.state_revision, &gone);
+                        continue;
+                    }
+                    (Wrote::Nothing | Wrote::Unknown, _) => {}
+                },
+                Err(error) => tries.failed(error).await?,
+            }
+            held = match Box::pin(self.look_again(&mut tries)).await? {
+                Some(held) => held,
+                None => return Ok(None),
+            };
+            claims.keep(id, (*held).clone());
+        }
+    }
+
+    /// Reads the claim after a try, as soon as the store answers.
+    async fn look_again(&self, tries: &mut Tries<'_>) -> Result<Option<Box<Held>>, Error> {
+        loop {
+            match self.look().await {
+                Err(error) => tries.failed(error).await?,
+                looked => return looked,
+            }
+        }
+    }
+
+    /// Builds the next write; `None` when the transition was written before.
+    async fn next(&self, held: &mut Box<Held>) -> Result<Option<(Item, Part)>, Error> {
+        loop {
+            let (write, by) = (self.write, self.by);
+            let (size, props) = (Size::of(&write.state), held.task.props.len());
+            let item = match rules::size::check(size, props, by.max_bytes) {
+                Ok(()) => self.item(held).await,
+                Err(error) => Err(error),
+            };
+            let item = match item {
+                Ok(item) => item,
+                // An invalid write is reported only under the live claim.
+                Err(error) => {
+                    let live = Box::pin(self.look()).await?;
+                    return live.map_or(Ok(None), |_| Err(error));
+                }
+            };
+            let waits = held.queue.len().saturating_sub(write.outcomes.len());
+            if self.ends() && waits > by.access.capacity().settled_at_once() {
+                return self.reject_some(held).map(Some);
+            }
+            let is_unknown = |order: &u64| held.queue.iter().all(|known| known.order != *order);
+            if !write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
+                return Ok(Some((item, Part::Transition)));
+            }
+            // A command came since the claim, and no watch has delivered it here. Others settled or
+            // deleted a command that a read does not find either.
+            let Some(now) = Box::pin(self.look()).await? else {
+                return Ok(None);
+            };
+            if now.queue.iter().all(|stored| !is_unknown(&stored.order)) {
+                return Ok(Some((item, Part::Transition)));
+            }
+            by.claims.keep(&self.claim.task, (*now).clone());
+            *held = now;
+        }
+    }
+
+    /// Keeps what the transition, written at this revision, changed about the claim.
+    fn keep(&self, written: Option<i64>) {
+        let (id, fence, claims) = (&self.claim.task, self.claim.fence, &self.by.claims);
+        if rules::history::ends_claim(self.write) {
+            claims.forget(id, fence);
+        } else if let Some(at) = written {
+            let settled = self.write.outcomes.iter().map(|(order, _)| *order);
+            claims.wrote(id, fence, at, &settled.collect::<Vec<_>>());
+            claims.wrote_data_version(id, fence, self.write.state.data_version);
+        }
+    }
+
     fn ends(&self) -> bool {
         self.write.state.code().is_terminal()
     }
 
-    /// Reads how the claim stands: `None` when the transition was written before.
+    /// Reads the claim; `None` when the transition was written before.
     async fn look(&self) -> Result<Option<Box<Held>>, Error> {
         let (id, by) = (&self.claim.task, self.by);
-        let found = by.access.reader.found(id, Self::OPERATION).await?;
+        let found = by.access.reader.found(id, OPERATION).await?;
         if !self.forged && found.exists() && found.state().is_ok_and(|s| self.is_applied(&s)) {
             return Ok(None);
         }
@@ -229,7 +217,7 @@ impl Transition<'_> {
             let props = held.task.props.clone();
             let envelope = envelope.ended(held.order, props, state.code(), state.since);
             // Those that are known are all there are: the slot and the queue were compared.
-            let room = by.access.pipeline.capacity.operations().saturating_sub(OWN) / 2;
+            let room = by.access.capacity().operations().saturating_sub(OWN) / 2;
             edit.end(&held.queue, room, &envelope)?;
         } else if write.drop_claim {
             edit.delete(Of::Owner);
@@ -254,10 +242,10 @@ impl Transition<'_> {
     }
 
     /// Rejects some of very many commands that wait for a task which is about to end.
-    fn reject_some(&mut self, held: Box<Held>) -> Result<Item, Error> {
+    fn reject_some(&self, held: &Held) -> Result<(Item, Part), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let settles = |stored: &&Stored| write.outcomes.iter().all(|(o, _)| *o != stored.order);
-        let at_once = by.access.pipeline.capacity.settled_at_once();
+        let at_once = by.access.capacity().settled_at_once();
         let some = held.queue.iter().filter(settles).take(at_once);
         let mut item = Item::of(id);
         let mut edit = Edit::new(by.access.keys(), id, &mut item);
@@ -272,12 +260,11 @@ impl Transition<'_> {
             edit.dequeue(stored);
             gone.push(stored.order);
         }
-        self.sent = Sent::Rejections(gone, held);
-        Ok(item)
+        Ok((item, Part::Rejections(gone)))
     }
 }
 
-/// What is known of a claim after reading its task.
+/// Returns the claim as read with its task.
 fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
     let owner = found.owner.as_ref()?;
     let task = found.whole_task(&claim.task).ok()?;

@@ -41,7 +41,7 @@ impl Effects<'_> {
         ids.dedup();
         let mut found = HashMap::new();
         for (id, read) in ids.iter().zip(self.reader.read_many(&ids).await) {
-            let read = read.map_err(|fault| fault.into_error("read what effects are for"))?;
+            let read = read.map_err(|fault| fault.into_error("read the tasks of effects"))?;
             found.insert(id.clone(), read);
         }
         let mut commands = HashMap::new();
@@ -92,7 +92,7 @@ impl Effects<'_> {
     }
 }
 
-/// What is known when a transition has its effects.
+/// The tasks and commands that effects are planned against.
 struct Before<'a> {
     effects: &'a Effects<'a>,
     found: HashMap<TaskId, Snapshot>,

@@ -1,5 +1,5 @@
-//! The leases of the nodes of this process: joined, kept alive, and more of them when they fill. All
-//! leases of a node are kept alive together; one that is gone ends them all.
+//! The leases of the nodes of this process: granted, kept alive, and more of them when they fill.
+//! All leases of a node are kept alive together. The loss of one ends them all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::store::{
     },
 };
 
-/// Joins nodes, and keeps their leases. Clones are the same.
+/// Joins nodes, and keeps their leases. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Leases {
     pub(crate) access: Access,
@@ -37,14 +37,10 @@ pub(crate) fn number(lease: u64) -> i64 {
 }
 
 impl Leases {
-    pub(crate) fn new(access: Access, claims: Arc<Claims>) -> Self {
-        Self { access, claims }
-    }
-
     pub(crate) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
-        let id = self.access.reader.link.grant(ttl).await.map_err(failed)?;
+        let id = self.access.link().grant(ttl).await.map_err(failed)?;
         let registration = Registration {
             spec: spec.clone(),
             status: NodeStatus::default(),
@@ -54,26 +50,25 @@ impl Leases {
         let key = self.access.keys().registration(&spec.name);
         let mut item = Item::of_node(&spec.name);
         item.when_at(&key, 0);
-        // Commands that no node has answered were meant for one that is gone.
+        // Unanswered commands were for an earlier node of this name.
         self.delete_commands(&mut item, &spec.name).await?;
         item.put_on(&key, write("node", &registration)?, id);
         let joined = match self.access.pipeline.write(item).await {
             Ok(done) => done.written.is_some(),
             Err(Fault::Unknown(_)) => {
-                let found = self.access.reader.link.get_key(&key).await;
-                let found = found.map_err(|fault| fault.into_error(OPERATION))?;
+                let found = self.access.reader.key(&key, OPERATION).await?;
                 found.is_some_and(|kv| kv.lease() == id)
             }
             Err(fault) => return Err(fault.into_error(OPERATION)),
         };
         if !joined {
-            // If that fails it ends by itself: nothing is attached to it.
-            let _ = self.access.reader.link.revoke(id).await;
+            // If this fails, the lease expires: nothing is attached to it.
+            let _ = self.access.link().revoke(id).await;
             return Err(Error::node_exists(&spec.name));
         }
-        // From now on they stay as they are, for as long as this node lives.
+        // They do not change while this node lives.
         if let Err(fault) = self.access.reader.load_fences().await {
-            let _ = self.access.reader.link.revoke(id).await;
+            let _ = self.access.link().revoke(id).await;
             return Err(failed(fault));
         }
         let lease = Lease {
@@ -90,11 +85,11 @@ impl Leases {
         let Some(node) = self.claims.node(lease.id) else {
             return Err(Error::lease_fenced(&lease.node));
         };
-        self.tell_status(lease, &node, status);
+        self.report_status(lease, &node, status);
         self.renew_all(lease, &node).await
     }
 
-    /// Renews all leases of a node at once: each has the whole time of a call.
+    /// Renews all leases of a node at once: each has the time limit of a call for itself.
     async fn renew_all(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let mut streams = node.streams.lock().await;
         let (ids, ttl) = (node.ids(), node.ttl);
@@ -122,27 +117,27 @@ impl Leases {
         }
     }
 
-    /// Writes how the node is, if that has changed, and waits for nothing: the lease is renewed
-    /// whatever becomes of it, and a write may take as long as the members need for a new leader.
-    /// A status that failed to arrive is sent with the next renewal.
-    fn tell_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
+    /// Starts to write the status of the node if it has changed. The renewal does not wait for the
+    /// write, which takes as long as the members need for a new leader. The next renewal repeats a
+    /// write that failed.
+    fn report_status(&self, lease: &Lease, node: &Arc<NodeLease>, status: &NodeStatus) {
         {
             let mut state = node.state();
             state.registration.status = *status;
-            if state.telling || state.reported == Some(*status) {
+            if state.writing || state.reported == Some(*status) {
                 return;
             }
-            state.telling = true;
+            state.writing = true;
         }
         let (leases, lease, node) = (self.clone(), lease.clone(), node.clone());
         tokio::spawn(async move {
-            while let Some(status) = node.to_be_told() {
-                // Until there is an answer, either may be stored.
+            while let Some(status) = node.unreported() {
+                // Without an answer, either status may be stored.
                 match leases.register(&lease, &node).await {
                     Ok(()) => node.state().reported = Some(status),
                     Err(error) => {
-                        debug!(node = %lease.node, %error, "could not report its status");
-                        node.state().telling = false;
+                        debug!(node = %lease.node, %error, "could not report the status of the node");
+                        node.state().writing = false;
                         break;
                     }
                 }
@@ -150,44 +145,44 @@ impl Leases {
         });
     }
 
-    /// Renews one lease, on the stream that was used before if it still works. One that is silent
-    /// must not use up the time that the lease has left.
+    /// Renews one lease, on the stream of the last renewal if it still works. A silent stream must
+    /// not use up the time that is left of the lease.
     async fn keep_alive(
         &self,
         id: i64,
         stream: Option<Stream>,
         ttl: Duration,
     ) -> Result<Stream, Fault> {
-        let limit = self.access.reader.link.timeout().min(ttl / 6);
+        let limit = self.access.link().timeout().min(ttl / 6);
         if let Some((mut keeper, mut answers, turn)) = stream {
-            let renewed = self.access.reader.link.call_within(turn, limit, async {
+            let renewed = self.access.link().call_within(turn, limit, async {
                 keeper.keep_alive().await?;
                 answers.message().await
             });
             match renewed.await {
                 Ok(Some(answer)) if answer.ttl() > 0 => return Ok((keeper, answers, turn)),
                 Ok(Some(_)) | Err(Fault::LeaseGone) => return Err(Fault::LeaseGone),
-                // A stream that broke says nothing of the lease.
+                // A broken stream says nothing about the lease.
                 Ok(None) | Err(_) => {}
             }
         }
-        let mut client = self.access.reader.link.leases();
-        let turn = self.access.reader.link.turn();
+        let mut client = self.access.link().leases();
+        let turn = self.access.link().turn();
         let opened = self
             .access
-            .reader
-            .link
+            .link()
             .call_within(turn, limit, client.keep_alive(id));
         let (keeper, answers) = opened.await?;
         Ok((keeper, answers, turn))
     }
 
-    /// Writes what the node tells of itself.
+    /// Writes the registration of the node.
     async fn register(&self, lease: &Lease, node: &NodeLease) -> Result<(), Error> {
         let key = self.access.keys().registration(&lease.node);
         let text = write("node", &node.state().registration)?;
         let mut item = Item::of_node(&lease.node);
-        // That it drains has to be known before what it gives back, or others leave that to it.
+        // Other nodes read that it drains before they see the tasks that it releases: otherwise
+        // they leave these tasks to it.
         item.urgent = true;
         item.when_there(&key);
         item.put_on(&key, text, number(lease.id));
@@ -197,11 +192,11 @@ impl Leases {
                 self.claims.lost(lease.id);
                 Err(Error::lease_fenced(&lease.node))
             }
-            Err(fault) => Err(fault.into_error("tell how the node is")),
+            Err(fault) => Err(fault.into_error("report the status of a node")),
         }
     }
 
-    /// The lease that the next claim is attached to.
+    /// Returns the lease that the next claim is attached to.
     pub(crate) async fn lease_for_claim(&self, lease: &Lease) -> Result<i64, Error> {
         loop {
             if let Some(id) = self.claims.room(lease.id) {
@@ -211,7 +206,7 @@ impl Leases {
         }
     }
 
-    /// Sees to it that so many more claims have leases to hang on.
+    /// Grants leases until there is room for this many more claims.
     pub(crate) async fn make_room(&self, lease: &Lease, claims: usize) -> Result<(), Error> {
         const OPERATION: &str = "grant a further lease";
         let node = self.claims.node(lease.id);
@@ -221,7 +216,7 @@ impl Leases {
             if node.places_left() >= claims {
                 break;
             }
-            let granted = self.access.reader.link.grant(node.ttl).await;
+            let granted = self.access.link().grant(node.ttl).await;
             let id = granted.map_err(|fault| fault.into_error(OPERATION))?;
             {
                 let mut state = node.state();
@@ -233,11 +228,14 @@ impl Leases {
         Ok(())
     }
 
-    /// Adds that the commands go which wait for a node of this name.
+    /// Adds the deletion of the commands that wait for a node of this name.
     async fn delete_commands(&self, item: &mut Item, node: &NodeName) -> Result<(), Error> {
         let prefix = self.access.keys().node_commands(node);
-        let read = self.access.reader.link.get_all(&prefix).await;
-        let (kvs, _) = read.map_err(|fault| fault.into_error("read the commands of a node"))?;
+        let kvs = self
+            .access
+            .reader
+            .all(&prefix, "read the commands of a node")
+            .await?;
         item.delete_ranges(ranges(&prefix, &node_commands_of(&kvs, &prefix)));
         Ok(())
     }

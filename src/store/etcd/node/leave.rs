@@ -1,5 +1,5 @@
-//! Leaving: claims are released in batches before a lease is revoked, so that nothing is counted as
-//! abandoned and etcd never has to end a lease with many keys.
+//! Leaving releases the claims in batches before it revokes a lease: no task is counted as
+//! abandoned, and etcd never ends a lease with many keys.
 
 use futures::future::join_all;
 use windlass_statemachine::TaskId;
@@ -26,17 +26,17 @@ impl Leases {
         }
         // The main lease last: while it lives, the node does.
         for id in ids.iter().rev() {
-            let revoked = self.access.reader.link.revoke(*id).await;
+            let revoked = self.access.link().revoke(*id).await;
             revoked.map_err(|fault| fault.into_error(OPERATION))?;
         }
         self.claims.lost(lease.id);
         Ok(())
     }
 
-    /// Releases the claims that hang on one lease of a node.
+    /// Releases the claims that are attached to one lease of a node.
     async fn release(&self, lease: &Lease, id: i64) -> Result<(), Error> {
         for _ in 0..ROUNDS {
-            let reported = self.access.reader.link.lease(id).await;
+            let reported = self.access.link().lease(id).await;
             let Some(reported) = reported.map_err(|fault| fault.into_error(OPERATION))? else {
                 break;
             };
@@ -81,7 +81,7 @@ impl Leases {
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Owner, Of::TaskState]);
         edit.delete(Of::Owner);
-        // What cannot be read is quarantined by the next who wants it.
+        // The next node that claims it quarantines what cannot be read.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default())?;
             edit.put_parked(&state)?;

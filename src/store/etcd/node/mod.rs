@@ -1,4 +1,4 @@
-//! What the nodes of this process do: their leases, and the claims, commits and releases on them.
+//! What the nodes of this process do: leases, claims, commits, releases, node commands, repairs.
 
 mod adopt;
 mod claim;

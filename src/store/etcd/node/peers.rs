@@ -1,4 +1,4 @@
-//! The nodes that live, as the watches of this process know them: nobody has to be asked.
+//! The live nodes, as the watches of this process know them: without a call.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,11 +24,12 @@ const OPERATION: &str = "list the nodes";
 #[derive(Default)]
 struct Copy {
     nodes: BTreeMap<NodeName, Reported>,
-    /// The watch that keeps it in step is open.
+    /// The watch that updates it is open.
     follows: bool,
 }
 
-/// The nodes of the namespace: read, or as the watches of this process know them. Clones are the same.
+/// The nodes of the namespace: read, or as the watches of this process know them. Clones share
+/// their state.
 #[derive(Clone)]
 pub(crate) struct Peers {
     reader: Reader,
@@ -46,12 +47,12 @@ impl Peers {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them were read.
+    /// Replaces the copy of a watch by the nodes that were read.
     pub(crate) fn listed(&self, watch: u64, nodes: BTreeMap<NodeName, Reported>) {
         self.lock().entry(watch).or_default().nodes = nodes;
     }
 
-    /// A registration was written, or (`None`) is gone.
+    /// Updates a registration that was written, or (`None`) deleted.
     pub(crate) fn changed(&self, watch: u64, node: NodeName, reported: Option<Reported>) {
         let mut copies = self.lock();
         let nodes = &mut copies.entry(watch).or_default().nodes;
@@ -61,19 +62,19 @@ impl Peers {
         };
     }
 
-    /// Whether the copy of a watch can be relied on from now.
+    /// Sets whether the copy of a watch is up to date from now on.
     pub(crate) fn follows(&self, watch: u64, follows: bool) {
         if let Some(copy) = self.lock().get_mut(&watch) {
             copy.follows = follows;
         }
     }
 
-    /// The watch has ended.
+    /// Drops the copy of a watch that has ended.
     pub(crate) fn forget(&self, watch: u64) {
         self.lock().remove(&watch);
     }
 
-    /// The nodes, if a watch that is open knows them.
+    /// Returns the nodes, if an open watch knows them.
     fn known(&self) -> Option<Vec<Reported>> {
         let copies = self.lock();
         let copy = copies.values().find(|copy| copy.follows)?;
@@ -83,13 +84,13 @@ impl Peers {
     pub(crate) async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
         let mut nodes = Vec::new();
         for (lease, reported) in self.registrations().await? {
-            let look = self.look_at_lease(lease).await;
-            let look = look.map_err(|fault| fault.into_error(OPERATION))?;
-            let Some((left, mut claims)) = look else {
+            let live = self.lease_left(lease).await;
+            let live = live.map_err(|fault| fault.into_error(OPERATION))?;
+            let Some((left, mut claims)) = live else {
                 continue;
             };
             for lease in &reported.leases {
-                let more = self.look_at_lease(*lease).await;
+                let more = self.lease_left(*lease).await;
                 let more = more.map_err(|fault| fault.into_error(OPERATION))?;
                 claims += more.map_or(0, |(_, claims)| claims);
             }
@@ -98,10 +99,10 @@ impl Peers {
         Ok(nodes)
     }
 
-    /// The same without asking anybody, where a watch is open: the claims are what the nodes reported
-    /// last, and how long their leases hold is not known. Nodes of Metafora are left out: they tell
-    /// neither how much they have nor how much they could take, and take whatever is free, so that
-    /// work released for their sake would all end up there.
+    /// Returns the nodes without a call where a watch is open. The claims are those that each node
+    /// reported last; the time left of the leases is unknown. Leaves out nodes of Metafora: they
+    /// report neither claims nor slots and claim every free task, so all work that is released for
+    /// them would end up there.
     pub(crate) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
         let all = match self.known() {
             Some(known) => known,
@@ -115,18 +116,21 @@ impl Peers {
         Ok(peers.collect())
     }
 
-    /// What the nodes reported of themselves, with their leases.
+    /// Reads the registrations, with their leases.
     async fn registrations(&self) -> Result<Vec<Reported>, Error> {
-        let all = self.reader.link.get_all(&self.reader.keys.nodes()).await;
-        let (all, _) = all.map_err(|fault| fault.into_error(OPERATION))?;
+        let all = self
+            .reader
+            .all(&self.reader.keys.nodes(), OPERATION)
+            .await?;
         let nodes = all
             .iter()
             .filter_map(|kv| registrations::read(&self.reader.keys, kv));
         Ok(nodes.map(|(_, reported)| reported).collect())
     }
 
-    /// How long a lease still holds, in seconds, and how many claims hang on it; `None` when it is over.
-    async fn look_at_lease(&self, lease: i64) -> Result<Option<(u64, u64)>, Fault> {
+    /// Returns the time left of a lease in seconds, and how many claims are attached to it; `None`
+    /// when it has expired.
+    async fn lease_left(&self, lease: i64) -> Result<Option<(u64, u64)>, Fault> {
         let Some(reported) = self.reader.link.lease(lease).await? else {
             return Ok(None);
         };

@@ -1,6 +1,6 @@
-//! [`NodeLease`]: the leases of one node, and how many claims each has.
+//! [`NodeLease`]: the leases of one node, and how many claims are attached to each.
 //!
-//! etcd stands still while a lease with many keys ends, so claims beyond about a thousand hang on
+//! etcd stands still while a lease with many keys ends, so claims beyond a thousand are attached to
 //! further leases of the same node.
 
 use std::{
@@ -13,28 +13,28 @@ use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 
 use crate::store::{NodeStatus, etcd::schema::Registration};
 
-/// How many claims hang on one lease.
+/// How many claims are attached to one lease at most.
 const CLAIMS_PER_LEASE: usize = 1000;
 
-/// With the connection that it was opened on.
+/// A stream of renewals, with the connection that it was opened on.
 pub(crate) type Stream = (LeaseKeeper, LeaseKeepAliveStream, usize);
 
 /// The leases of one node.
 pub(crate) struct NodeLease {
     pub(crate) ttl: Duration,
     state: Mutex<State>,
-    /// One stream for each lease; locked for as long as all of them are renewed.
+    /// One stream for each lease; locked while they are renewed.
     pub(crate) streams: tokio::sync::Mutex<HashMap<i64, Stream>>,
     pub(crate) growing: tokio::sync::Mutex<()>,
 }
 
 pub(crate) struct State {
     pub(crate) registration: Registration,
-    /// The status that is stored, if that is known.
+    /// The status that is stored, if known.
     pub(crate) reported: Option<NodeStatus>,
-    /// It is being written.
-    pub(crate) telling: bool,
-    /// Each lease, and how many claims hang on it.
+    /// A write of it is under way.
+    pub(crate) writing: bool,
+    /// Each lease, and how many claims are attached to it.
     pub(crate) leases: Vec<(i64, usize)>,
 }
 
@@ -46,7 +46,7 @@ impl NodeLease {
             state: Mutex::new(State {
                 registration,
                 reported: Some(NodeStatus::default()),
-                telling: false,
+                writing: false,
                 leases: vec![(lease, 0)],
             }),
             streams: tokio::sync::Mutex::default(),
@@ -72,24 +72,24 @@ impl NodeLease {
         Some(found.0)
     }
 
-    /// The status that is to be written next; `None` when what is stored is true.
-    pub(crate) fn to_be_told(&self) -> Option<NodeStatus> {
+    /// Returns the status to write next; `None` when the stored one is up to date.
+    pub(crate) fn unreported(&self) -> Option<NodeStatus> {
         let mut state = self.state();
         let status = state.registration.status;
         if state.reported.take() == Some(status) {
-            (state.reported, state.telling) = (Some(status), false);
+            (state.reported, state.writing) = (Some(status), false);
             return None;
         }
         Some(status)
     }
 
-    /// For how many more claims there is room.
+    /// Returns how many more claims have room.
     pub(crate) fn places_left(&self) -> usize {
         let left = |(_, n): &(i64, usize)| CLAIMS_PER_LEASE.saturating_sub(*n);
         self.state().leases.iter().map(left).sum()
     }
 
-    /// A claim that was attached to this lease has ended.
+    /// Counts the end of a claim that was attached to this lease.
     pub(crate) fn freed(&self, token: i64) {
         if let Some(found) = self.state().leases.iter_mut().find(|(id, _)| *id == token) {
             found.1 = found.1.saturating_sub(1);
@@ -126,21 +126,21 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_until_the_stored_one_is_true() {
+    fn a_status_is_written_until_the_stored_one_is_up_to_date() {
         let node = node();
-        assert_eq!(node.to_be_told(), None, "the first was stored by the join");
+        assert_eq!(node.unreported(), None, "the first was stored by the join");
         let status = NodeStatus {
             running: 3,
             ..NodeStatus::default()
         };
         node.state().registration.status = status;
-        assert_eq!(node.to_be_told(), Some(status));
+        assert_eq!(node.unreported(), Some(status));
         assert_eq!(
-            node.to_be_told(),
+            node.unreported(),
             Some(status),
             "no answer: it is written again"
         );
         node.state().reported = Some(status);
-        assert_eq!(node.to_be_told(), None);
+        assert_eq!(node.unreported(), None);
     }
 }

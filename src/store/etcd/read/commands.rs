@@ -1,4 +1,4 @@
-//! The commands of tasks: found by their id, and all of a task.
+//! Commands: by their id, and all of a task.
 
 use etcd_client::{Txn, TxnOp};
 use windlass_statemachine::{CommandId, TaskId};
@@ -12,12 +12,13 @@ use crate::store::{
     },
 };
 
-/// What a command id stands for already.
+/// What a command id stands for.
 pub(crate) struct Known {
-    /// The task it was sent to, and what is kept of it.
+    /// The task it was sent to, and the stored command.
     pub(crate) task: Option<TaskId>,
     pub(crate) stored: Option<Stored>,
-    /// When its pointer was written: one that points to nothing may be written over.
+    /// The revision that wrote its pointer; 0: there is none. A pointer to nothing may be
+    /// overwritten.
     pub(crate) revision: i64,
 }
 
@@ -25,8 +26,7 @@ impl Reader {
     /// Finds a command by its id.
     pub(crate) async fn known(&self, id: &CommandId) -> Result<Known, Error> {
         const OPERATION: &str = "find a command";
-        let pointer = self.link.get_key(&self.keys.pointer(id)).await;
-        let pointer = pointer.map_err(|fault| fault.into_error(OPERATION))?;
+        let pointer = self.key(&self.keys.pointer(id), OPERATION).await?;
         let task = pointer.as_ref().and_then(|kv| parse::<TaskId>(kv).ok());
         let revision = pointer.as_ref().map_or(0, KeyValue::mod_revision);
         let Some(task) = task else {
@@ -53,20 +53,17 @@ impl Reader {
         })
     }
 
-    /// The commands of a task, those that have an outcome included, in order.
+    /// Reads the commands of a task, with those that have an outcome, in order.
     pub(crate) async fn stored_commands(&self, id: &TaskId) -> Result<Vec<Stored>, Error> {
         const OPERATION: &str = "read the commands of a task";
-        // First those that wait: one that gets its outcome meanwhile is then there twice, not gone.
+        // The waiting ones first: a command that gets its outcome meanwhile is read twice instead
+        // of missed.
         let snapshot = self.found(id, OPERATION).await?;
         if !snapshot.exists() {
             return Err(Error::no_task(id));
         }
         let prefix = self.keys.outcomes(id);
-        let (settled, _) = self
-            .link
-            .get_all(&prefix)
-            .await
-            .map_err(|f| f.into_error(OPERATION))?;
+        let settled = self.all(&prefix, OPERATION).await?;
         let settled = settled.iter().filter_map(|kv| {
             let key = std::str::from_utf8(kv.key()).ok()?;
             Some(Stored::read(Some(key.strip_prefix(&prefix)?), kv))

@@ -1,35 +1,73 @@
-//! [`Reader`]: all that belongs to a task at one revision, of many tasks at once.
+//! [`Reader`] reads all that belongs to a task at one revision, of many tasks at once. [`Access`] adds
+//! the pipeline and a clock.
 
 use std::sync::Arc;
 
 use etcd_client::{GetOptions, Txn, TxnOp};
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
-use crate::store::{
-    Error,
-    etcd::{
-        client::{Capacity, Fault, Limit, Link, kv, kvs},
-        schema::{
-            Fences, Horizon, Keys, Part, Snapshot, end_of, json::parse, ranges::is_pointer,
-            revision,
+use crate::{
+    clock::Clock,
+    store::{
+        Error,
+        etcd::{
+            client::{Capacity, Fault, Limit, Link, kv, kvs},
+            schema::{
+                Fences, Horizon, KeyValue, Keys, Part, Snapshot, end_of, json::parse,
+                ranges::is_pointer, revision,
+            },
+            write::{Item, Pipeline},
         },
     },
 };
 
-/// What is read of each task in one transaction, for a claim and otherwise.
+/// How many operations one transaction has for each task, for a claim and otherwise.
 const FOR_CLAIM: usize = 4;
 const EACH: usize = 5;
-/// How many such transactions are under way at once.
+/// How many transactions are under way at once.
 const AT_ONCE: usize = 4;
 
-/// Reads the tasks of a namespace. Clones are the same.
+/// Reads the tasks of a namespace. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) keys: Keys,
     pub(crate) fences: Fences,
     pub(crate) capacity: Arc<Capacity>,
+}
+
+/// What every component begins with: how it reads and writes, and its clock. Clones share their
+/// state.
+#[derive(Clone)]
+pub(crate) struct Access {
+    pub(crate) reader: Reader,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Access {
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.reader.keys
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.reader.link
+    }
+
+    pub(crate) fn capacity(&self) -> &Capacity {
+        &self.reader.capacity
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A write of a task with `places` places in the numbers of its revision.
+    pub(crate) fn item(&self, id: &TaskId, places: u32) -> Item {
+        Item::of(id).at(self.pipeline.places(places), places)
+    }
 }
 
 impl Reader {
@@ -40,8 +78,8 @@ impl Reader {
             .collect()
     }
 
-    /// Reads tasks that are to be claimed (what has ended is as good as gone), and the lease that
-    /// the key `node` is attached to at the revision of each.
+    /// Reads tasks for a claim, without the records of ended ones. Returns each with the lease that
+    /// the key `node` is attached to at the same revision.
     pub(crate) async fn read_for_claim(
         &self,
         ids: &[TaskId],
@@ -137,7 +175,7 @@ impl Reader {
         read.pop().unwrap_or_else(nothing)
     }
 
-    /// As [`read`](Self::read), for an operation that says what failed.
+    /// As [`read`](Self::read). An error names the operation.
     pub(crate) async fn found(
         &self,
         id: &TaskId,
@@ -147,8 +185,29 @@ impl Reader {
         read.map_err(|fault| fault.into_error(operation))
     }
 
-    /// Reads what is added to revisions to make fences of them. Every node does so when it joins: as
-    /// long as one lives, nothing changes.
+    /// Reads one key. An error names the operation.
+    pub(crate) async fn key(
+        &self,
+        key: &str,
+        operation: &'static str,
+    ) -> Result<Option<KeyValue>, Error> {
+        let read = self.link.get_key(key).await;
+        read.map_err(|fault| fault.into_error(operation))
+    }
+
+    /// Reads the keys that begin with `prefix`, which are few. An error names the operation.
+    pub(crate) async fn all(
+        &self,
+        prefix: &str,
+        operation: &'static str,
+    ) -> Result<Vec<KeyValue>, Error> {
+        let read = self.link.get_all(prefix).await;
+        let read = read.map(|(kvs, _)| kvs);
+        read.map_err(|fault| fault.into_error(operation))
+    }
+
+    /// Reads what is added to revisions to make fences. Every node does so when it joins. Nothing
+    /// changes while a node lives.
     pub(crate) async fn load_fences(&self) -> Result<(), Fault> {
         if let Some(kv) = self.link.get_key(&self.keys.fences()).await? {
             let unreadable = |reason| {
@@ -160,7 +219,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How far back history is reported, and when that was written.
+    /// Reads how far back history is reported, and the revision that wrote this.
     pub(crate) async fn horizon(&self) -> Result<(Horizon, i64), Fault> {
         let kv = self.link.get_key(&self.keys.horizon()).await?;
         let horizon = kv.as_ref().and_then(|kv| parse(kv).ok());

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::store::{CommandRecord, Error};
 
-/// How many bytes of the result of a command to complete are kept with its outcome.
+/// Results of a command to complete up to this size are kept with its outcome.
 const RESULT_KEPT: usize = 4096;
 
-/// What is stored with a command beside its message.
+/// The fields that a command stores beside its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Sent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ impl Stored {
         ))
     }
 
-    /// A command of another store, as it waits or with its outcome, at this place.
+    /// Writes a command from another store, as it waits or with its outcome.
     pub(crate) fn of(command: &CommandRecord) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(command.sent_at),
@@ -66,8 +66,8 @@ impl Stored {
         Ok(extended(text, &write("command", &sent)?))
     }
 
-    /// `/NS/outcomes/ID/NAME`. A large result is not in it: a task that has completed by it holds it
-    /// in its state, and twice is more than one write may bring.
+    /// `/NS/outcomes/ID/NAME`. Leaves out a large result: the state of the completed task holds it,
+    /// and one write does not hold it twice.
     pub(crate) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(self.sent_at),
@@ -89,7 +89,7 @@ impl Stored {
         let sent: Sent = parse(kv).unwrap_or_default();
         let first = match name {
             Some(_) => kv.create_revision(),
-            // The slot is written over and over: each time it is another command.
+            // Each write of the slot is another command.
             None => kv.mod_revision(),
         };
         Self {
@@ -103,7 +103,7 @@ impl Stored {
         }
     }
 
-    /// What a client gets of it; `None` for one that cannot be read.
+    /// Returns the record for clients; `None` for a command that cannot be read.
     pub(crate) fn record(&self, task: &TaskId) -> Option<CommandRecord> {
         Some(CommandRecord {
             id: self.id().ok()?,
@@ -115,7 +115,7 @@ impl Stored {
         })
     }
 
-    /// The name that its outcome is kept by.
+    /// Returns the name of the key of its outcome.
     pub(crate) fn key_name(&self) -> String {
         let slot = || format!("slot-{}", self.order);
         self.name.clone().unwrap_or_else(slot)

@@ -1,8 +1,8 @@
-//! Fences: the revision that wrote a claim, and more where tasks came from another store.
+//! Fences: the revision that wrote a claim, plus a base where tasks came from another store.
 //!
-//! A task that comes from another store may have had greater fences than this etcd has revisions. So
-//! the namespace remembers from which revision on how much is added: bases only grow, and with them the
-//! fences, from one mark to the next.
+//! A task from another store may have had greater fences than this etcd has revisions. So the
+//! namespace stores marks: from which revision on which base is added. Bases only grow, so fences
+//! grow too.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,12 +14,12 @@ use super::{json::parse, kv::KeyValue};
 /// `/NS/meta/fences`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Marks {
-    /// From this revision on, this is added; in order.
+    /// Revisions, and the base that is added from each on; in order.
     #[serde(default)]
     marks: Vec<(i64, u64)>,
 }
 
-/// What is added to revisions. Clones are the same.
+/// The marks of a namespace. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fences(Arc<RwLock<Marks>>);
 
@@ -28,7 +28,8 @@ fn number(revision: i64) -> u64 {
 }
 
 impl Marks {
-    /// Whether a claim at this revision has a greater fence than `fence`; if not, from then on it has.
+    /// Returns whether a claim at this revision has a greater fence than `fence`. If not, adds a
+    /// mark, so that it has.
     pub(crate) fn raise(&mut self, revision: i64, fence: Fence) -> bool {
         let is_above = self.fence(revision) > fence;
         if !is_above {
@@ -52,19 +53,19 @@ impl Marks {
 }
 
 impl Fences {
-    /// The fence of the claim that was written at this revision.
+    /// Returns the fence of the claim that was written at this revision.
     pub(crate) fn of(&self, revision: i64) -> Fence {
         let marks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         marks.fence(revision)
     }
 
-    /// The revision that a claim was written at.
+    /// Returns the revision that wrote the claim with this fence.
     pub(crate) fn revision(&self, fence: Fence) -> i64 {
         let marks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         marks.revision(fence)
     }
 
-    /// Takes in the key that says what is added.
+    /// Reads the key with the marks.
     pub(crate) fn load(&self, kv: &KeyValue) -> Result<(), String> {
         self.set(parse(kv)?);
         Ok(())

@@ -1,4 +1,4 @@
-//! What nodes and clients of Metafora store, in forms of their own.
+//! Values that only nodes and clients of Metafora store.
 
 use jiff::Timestamp;
 use windlass_statemachine::{ActionKind, Fence, StateKind, TaskState};
@@ -6,7 +6,7 @@ use windlass_statemachine::{ActionKind, Fence, StateKind, TaskState};
 use super::{json::parse, kv::KeyValue};
 use crate::store::ChangeKind;
 
-/// A sleep without a time, as Metafora stores it for a handler that has named none: it is over.
+/// Reads a sleep without a time, which Metafora stores for a handler that names none: it is due.
 pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<TaskState> {
     let mut stored: serde_json::Map<String, serde_json::Value> = parse(kv).ok()?;
     let sleeps = stored.get("state")? == "sleeping" && !stored.contains_key("until");
@@ -17,7 +17,7 @@ pub(crate) fn endless_sleep(kv: &KeyValue) -> Option<TaskState> {
     serde_json::from_value(stored.into()).ok()
 }
 
-/// The step in the table that led to an end that no write reported.
+/// Returns the transition that leads to an end which no write reported.
 pub(crate) fn step_to(to: StateKind) -> ChangeKind {
     let (message, from) = match to {
         StateKind::Killed => (ActionKind::Kill, StateKind::Runnable),

@@ -1,4 +1,4 @@
-//! The history of a task as it is stored: one key for each write.
+//! The stored history of a task: one key for each write.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::store::{Change, ChangeKind, Error};
 
-/// `/NS/history/ID/VERSION`: what happened in one write.
+/// `/NS/history/ID/VERSION`: the changes of one write.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     place: u32,
-    /// The place of a line that came from another store, where each place has one line.
+    /// The number of a line from another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     what: Vec<ChangeKind>,
@@ -38,7 +38,7 @@ impl Entry {
         )
     }
 
-    /// A change of another store.
+    /// Writes a change from another store.
     pub(crate) fn of(change: &Change) -> Result<String, Error> {
         let entry = Self {
             at: change.at,
@@ -49,7 +49,7 @@ impl Entry {
         write("history", &entry)
     }
 
-    /// The changes that it tells of.
+    /// Reads the changes of an entry.
     pub(crate) fn read(id: &TaskId, kv: &KeyValue, fences: &Fences) -> Vec<Change> {
         let Ok(entry) = parse::<Self>(kv) else {
             return Vec::new();
@@ -58,7 +58,7 @@ impl Entry {
         let changes = entry.what.into_iter().zip(entry.place..);
         changes
             .map(|(mut what, place)| {
-                // The claim that wrote it knew its fence only afterwards.
+                // A claim learns its fence only after its write.
                 if let ChangeKind::Claimed { fence, .. } = &mut what
                     && *fence == Fence(0)
                 {

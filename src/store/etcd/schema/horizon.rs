@@ -1,22 +1,23 @@
-//! [`Horizon`]: how far back history is reported, and what is known of times in the past.
+//! [`Horizon`]: how far back history is reported, and the revisions of past times.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How many times of the past `maintain` remembers the revision of.
+/// How many past times `maintain` stores the revisions of.
 const MARKS: usize = 64;
 
-/// `/NS/meta/horizon`: which revision it was at which time, and since which one history is reported.
+/// `/NS/meta/horizon`: past times with their revisions, and the first revision whose history is
+/// reported.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Horizon {
-    /// Changes up to this revision are not reported any more.
+    /// Changes up to this revision are no longer reported.
     pub(crate) pruned: i64,
     /// Times and the revisions then, oldest first.
     pub(crate) marks: Vec<(Timestamp, i64)>,
 }
 
 impl Horizon {
-    /// The last revision that is known to be before a time, and the first that is known to be after.
+    /// Returns the last revision known to be before a time, and the first known to be after it.
     pub(crate) fn around(&self, time: Timestamp) -> (i64, i64) {
         let before = self.marks.iter().rev().find(|(at, _)| *at < time);
         let after = self.marks.iter().find(|(at, _)| *at >= time);
@@ -27,15 +28,15 @@ impl Horizon {
         )
     }
 
-    /// Whether the next mark is due: as many as are kept are spread over the retention. One from the
-    /// future is of a clock that was wrong, unless clocks differ a little.
+    /// Returns whether the next mark is due: 64 marks cover the retention. A mark from the near
+    /// future is of a clock that differs a little; one from the far future is of a wrong clock.
     pub(crate) fn is_time(&self, now: Timestamp, before: Timestamp) -> bool {
         let apart = now.duration_since(before) / MARKS as i32;
         let last = self.marks.last().map(|(at, _)| *at);
         last.is_none_or(|last| now.duration_since(last).abs() >= apart)
     }
 
-    /// Forgets the marks from the future, and those before which nothing is reported any more.
+    /// Drops the marks from the future, and those before the retention.
     pub(crate) fn drop_outdated(&mut self, before: Timestamp, now: Timestamp) {
         self.marks.retain(|(at, _)| (before..=now).contains(at));
     }

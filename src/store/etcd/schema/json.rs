@@ -1,4 +1,4 @@
-//! The values of keys: JSON objects, read with the reason why one cannot be.
+//! The values of keys: JSON. An error of a read says why the value is invalid.
 
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::Json;
@@ -27,7 +27,7 @@ pub(crate) fn parse<T: DeserializeOwned>(kv: &KeyValue) -> Result<T, String> {
     serde_json::from_str(text_of(kv)?).map_err(|e| e.to_string())
 }
 
-/// Writes a value; what cannot be written is reported with the field's name.
+/// Writes a value. An error names the field.
 pub(crate) fn write<T: Serialize + ?Sized>(
     field: &'static str,
     value: &T,
@@ -35,7 +35,7 @@ pub(crate) fn write<T: Serialize + ?Sized>(
     Ok(Json::new(field, value)?.as_str().to_owned())
 }
 
-/// A JSON object with the fields of another one behind its own.
+/// Appends the fields of a JSON object to another one.
 pub(crate) fn extended(mut text: String, more: &str) -> String {
     let more = more.trim_start_matches('{');
     if text.pop() == Some('}') && more != "}" {

@@ -1,6 +1,7 @@
-//! Where everything is: the keys of a namespace.
+//! [`Keys`]: the keys of a namespace.
 //!
-//! An id never holds a `/`, and every range ends behind one, so `a` and `ab` never touch.
+//! An id never contains a `/`, and every range ends after one, so the ranges of `a` and `ab` do not
+//! overlap.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(crate) enum Of {
     Props,
 }
 
-/// Which key of a task an event is about.
+/// The part of a task that a key holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// The envelope.
@@ -66,7 +67,7 @@ impl Keys {
         }
     }
 
-    /// What belongs to a live task: owner, props, commands.
+    /// The prefix of the parts of a live task: owner, props, commands.
     pub(crate) fn parts(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/", self.root)
     }
@@ -117,7 +118,7 @@ impl Keys {
         format!("{}finished/{id}", self.root)
     }
 
-    /// The history of a task.
+    /// The prefix of the history of a task.
     pub(crate) fn histories(&self, id: &TaskId) -> String {
         format!("{}history/{id}/", self.root)
     }
@@ -126,7 +127,7 @@ impl Keys {
         format!("{}history/{id}/{version:012}", self.root)
     }
 
-    /// The commands of a task that have an outcome.
+    /// The prefix of the commands of a task that have an outcome.
     pub(crate) fn outcomes(&self, id: &TaskId) -> String {
         format!("{}outcomes/{id}/", self.root)
     }
@@ -135,7 +136,7 @@ impl Keys {
         format!("{}outcomes/{id}/{command}", self.root)
     }
 
-    /// Which task a command was sent to.
+    /// The pointer to the task that a command was sent to.
     pub(crate) fn pointer(&self, command: &CommandId) -> String {
         format!("{}commands/{command}", self.root)
     }
@@ -156,7 +157,7 @@ impl Keys {
         format!("{}answers/{order}", self.root)
     }
 
-    /// Whether a key below the root is one of those that hold facts about the namespace itself.
+    /// Returns whether a key below the root holds facts about the namespace itself.
     pub(crate) fn is_meta(&self, key: &[u8]) -> bool {
         let all = [
             self.fences(),
@@ -168,7 +169,7 @@ impl Keys {
         all.iter().any(|known| known.as_bytes() == key)
     }
 
-    /// What is added to revisions to make fences of them.
+    /// The marks of [`Fences`](super::Fences).
     pub(crate) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)
     }
@@ -178,22 +179,22 @@ impl Keys {
         format!("{}meta/identity", self.root)
     }
 
-    /// What is written only to have a revision of its own.
+    /// A key that is written only to get a revision.
     pub(crate) fn places(&self) -> String {
         format!("{}meta/places", self.root)
     }
 
-    /// What `maintain` remembers.
+    /// The [`Horizon`](super::Horizon).
     pub(crate) fn horizon(&self) -> String {
         format!("{}meta/horizon", self.root)
     }
 
-    /// Which revision it was at which time, for those who compact.
+    /// Past times with their revisions, for compaction.
     pub(crate) fn compaction(&self) -> String {
         format!("{}meta/compaction", self.root)
     }
 
-    /// Takes the key of a task, or of a part of one, apart.
+    /// Splits the key of a task, or of a part of one, into id and part.
     pub(crate) fn split<'a>(&self, key: &'a [u8]) -> Option<(&'a str, Part<'a>)> {
         let rest = self.strip(key, "tasks/")?;
         let Some((id, part)) = rest.split_once('/') else {
@@ -203,7 +204,7 @@ impl Keys {
             "owner" => Part::Owner,
             "props" => Part::Props,
             "commands" => Part::Slot,
-            // A name holds no `/`: what lies deeper is another namespace's.
+            // A name contains no `/`: a deeper key belongs to another namespace.
             other => {
                 let name = other.strip_prefix("commands/")?;
                 Part::Command(Some(name).filter(|name| !name.contains('/'))?)
@@ -212,7 +213,7 @@ impl Keys {
         Some((id, part))
     }
 
-    /// What follows `folder` in a key of this namespace.
+    /// Returns what follows `folder` in a key of this namespace.
     pub(crate) fn strip<'a>(&self, key: &'a [u8], folder: &str) -> Option<&'a str> {
         let key = std::str::from_utf8(key).ok()?;
         key.strip_prefix(&*self.root)?.strip_prefix(folder)
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_taken_apart() {
+    fn keys_are_split_into_id_and_part() {
         let keys = Keys::new("a/b");
         for (key, expected) in [
             ("/a/b/tasks/x", Some(("x", Part::Task))),

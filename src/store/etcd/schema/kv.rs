@@ -44,7 +44,7 @@ impl KeyValue {
     }
 }
 
-/// When a key was last written; 0: there is none.
+/// Returns the revision that wrote a key last; 0: there is none.
 pub(crate) fn revision(kv: Option<&KeyValue>) -> i64 {
     kv.map_or(0, KeyValue::mod_revision)
 }

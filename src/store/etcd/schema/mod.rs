@@ -1,4 +1,4 @@
-//! What is stored, and where: keys and their values. Pure.
+//! The keys of a namespace and their values. Pure.
 
 pub(crate) mod commands;
 pub(crate) mod fences;

@@ -1,4 +1,4 @@
-//! The names of namespaces: which folders each has, and which namespaces would share keys.
+//! The names of namespaces: the folders of each, and the namespaces that would share keys.
 
 /// What follows `/NS/` in the keys of a namespace.
 pub(crate) const FOLDERS: [&str; 10] = [
@@ -6,8 +6,8 @@ pub(crate) const FOLDERS: [&str; 10] = [
     "meta",
 ];
 
-/// The outer namespace whose keys a namespace would share, and the folder of it, if there is one:
-/// `a` and `tasks` for `a/tasks/x`. A namespace without a name is not looked for.
+/// Returns the outer namespace whose keys a namespace would share, with its folder: `a` and `tasks`
+/// for `a/tasks/x`. Ignores the namespace without a name.
 pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     for (at, _) in namespace.match_indices('/') {
@@ -20,23 +20,23 @@ pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
         .then(|| (&namespace[..from - 1], &namespace[from..]))
 }
 
-/// How the last part of the key of a quarantine begins. Earlier versions wrote it alone.
+/// The prefix of the last part of the key of a quarantine. Earlier versions wrote it alone.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
-/// Whether this is the last part of a key of a history: `VERSION`, with more behind a `-` or not, or
-/// a quarantine.
+/// Returns whether this is the last part of a key of a history: `VERSION`, `VERSION-MORE` or a
+/// quarantine.
 pub(crate) fn is_history(name: &str) -> bool {
     version_of(name).is_some() || name.starts_with(QUARANTINED)
 }
 
-/// The version in the last part of a key of a history.
+/// Returns the version in the last part of a key of a history.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     let digits = name.split('-').next().unwrap_or_default();
     let is_version = digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit());
     is_version.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// Whether a key of a namespace, without `/NS/`, has the form of one that we write.
+/// Returns whether a key, without `/NS/`, has the form of a key of a namespace.
 fn is_known(parts: &[&str]) -> bool {
     match parts {
         [
@@ -51,7 +51,7 @@ fn is_known(parts: &[&str]) -> bool {
     }
 }
 
-/// The namespace inside this one that a key belongs to, by its form: `tasks/x` for
+/// Returns the namespace inside this one that a key belongs to, by its form: `tasks/x` for
 /// `tasks/x/nodes/n/_metafora`. `text` is the key without `/NS/`.
 pub(crate) fn nested(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('/').collect();
@@ -66,7 +66,7 @@ pub(crate) fn nested(text: &str) -> Option<String> {
     Some(parts[..=at].join("/"))
 }
 
-/// The end of the range of keys that begin with `prefix`.
+/// Returns the end of the range of keys that begin with `prefix`.
 pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     while let Some(last) = end.pop() {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_an_inner_namespace_is_told_from_ours() {
+    fn a_key_of_an_inner_namespace_is_recognized() {
         for (key, namespace) in [
             ("tasks/tasks/owner", None),
             ("tasks/x/commands/tasks", None),

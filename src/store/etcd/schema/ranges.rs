@@ -1,7 +1,7 @@
-//! What belongs to a task, and nothing else: the ranges of keys that go with it.
+//! The ranges of keys that belong to a task, and nothing else.
 //!
-//! Names of keys hold no `/` where one of ours ends. What lies deeper belongs to a namespace inside
-//! this one, which earlier versions let be made (`/a/tasks` inside `/a`). A range leaves it out.
+//! The last part of a key contains no `/`. A deeper key belongs to a namespace inside this one
+//! (`/a/tasks` inside `/a`), which earlier versions allowed. A range leaves it out.
 
 use windlass_statemachine::TaskId;
 
@@ -13,10 +13,10 @@ use super::{
     namespace::{FOLDERS, end_of, is_history},
 };
 
-/// Keys that were found, and whether each belongs to what is to be deleted.
+/// Keys that were found, and whether each is to be deleted.
 type Found = Vec<(Vec<u8>, bool)>;
 
-/// The ranges that hold all keys with a prefix but these others; `keys` are those that are there.
+/// Returns the ranges that cover the own ones of all `keys` with a prefix, and no others.
 pub(crate) fn ranges(prefix: &str, keys: &[(Vec<u8>, bool)]) -> Vec<(Vec<u8>, Vec<u8>)> {
     if keys.iter().all(|(_, own)| *own) {
         return vec![(prefix.as_bytes().to_vec(), end_of(prefix))];
@@ -33,20 +33,21 @@ pub(crate) fn is_folder(name: &str) -> bool {
     FOLDERS.contains(&name)
 }
 
-/// What follows the prefix in the key, if it is one name.
+/// Returns what follows the prefix in the key, if it is one name.
 pub(crate) fn name_of<'a>(kv: &'a KeyValue, prefix: &str) -> Option<&'a str> {
     let name = std::str::from_utf8(kv.key()).ok()?.strip_prefix(prefix)?;
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
-/// Whether this is no command of a task or a node: in a namespace `tasks/ID` or `nodes/NAME` inside
-/// this one, `…/commands/X` says which task the command X was sent to. A command is an object.
+/// Returns whether this is a pointer of an inner namespace, not a command: in a namespace
+/// `tasks/ID` or `nodes/NAME`, `…/commands/X` holds the task that the command X was sent to. A
+/// command is an object.
 pub(crate) fn is_pointer(kv: &KeyValue) -> bool {
     kv.value().first() == Some(&b'"') && parse::<TaskId>(kv).is_ok()
 }
 
-/// The names of the outcomes of a task, and the keys that were found beside them. In a namespace
-/// `outcomes` inside this one, `outcomes/tasks/ID` is a task.
+/// Returns the names of the outcomes of a task, and which of the found keys are outcomes. In a
+/// namespace `outcomes` inside this one, `outcomes/tasks/ID` is a task.
 pub(crate) fn outcomes_of(found: &[KeyValue], prefix: &str, id: &TaskId) -> (Vec<String>, Found) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for kv in found {
@@ -59,15 +60,15 @@ pub(crate) fn outcomes_of(found: &[KeyValue], prefix: &str, id: &TaskId) -> (Vec
     (names, all)
 }
 
-/// Which of these keys are commands of a node.
+/// Returns which of these keys are commands of a node.
 pub(crate) fn node_commands_of(found: &[KeyValue], prefix: &str) -> Found {
     let own = |kv: &KeyValue| name_of(kv, prefix).is_some() && !is_pointer(kv);
     let found = found.iter();
     found.map(|kv| (kv.key().to_vec(), own(kv))).collect()
 }
 
-/// Which of these keys are entries of the history of a task. In a namespace `history` inside this
-/// one, `history/tasks/ID` is a task.
+/// Returns which of these keys are entries of the history of a task. In a namespace `history`
+/// inside this one, `history/tasks/ID` is a task.
 pub(crate) fn history_of(found: &[KeyValue], prefix: &str) -> Found {
     let own =
         |kv: &KeyValue| name_of(kv, prefix).is_some_and(is_history) && parse::<Entry>(kv).is_ok();

@@ -1,4 +1,4 @@
-//! What the keys hold: JSON, in the forms that Metafora knows with fields of our own beside them.
+//! The JSON records of a task, in the forms of Metafora with more fields.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -38,16 +38,16 @@ pub(crate) struct Envelope {
     pub(crate) retry: Option<Retry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) submitted_at: Option<Timestamp>,
-    /// Its place among what was written at its first revision.
+    /// The place of its submit order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) place: u32,
-    /// Its submit order, once the key is not the one that the submit has made.
+    /// Its submit order, if another write than the submit made the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<u64>,
     /// The version of the data in its state: nodes need it of every task that they may claim.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub(crate) data_version: u32,
-    /// Of one that has ended.
+    /// The props, if the task has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) props: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ impl Envelope {
         }
     }
 
-    /// Reads one. A Metafora client leaves it empty: the task is of the kind `default`.
+    /// Reads an envelope. A Metafora client leaves it empty: the task has the kind `default`.
     pub(crate) fn read(kv: &KeyValue) -> Result<Self, String> {
         if kv.value().is_empty() {
             return Self::foreign();
@@ -93,16 +93,16 @@ impl Envelope {
         parse(kv)
     }
 
-    /// What is reported of a task whose own cannot be read.
+    /// Returns the envelope that stands for one that cannot be read.
     pub(crate) fn foreign() -> Result<Self, String> {
         let kind: Kind = "default".parse().map_err(|e: Invalid| e.to_string())?;
-        let nobody: TaskId = "x".parse().map_err(|e: Invalid| e.to_string())?;
-        let mut envelope = Self::new(&Task::new(nobody, kind), Timestamp::UNIX_EPOCH, 0);
+        let any: TaskId = "x".parse().map_err(|e: Invalid| e.to_string())?;
+        let mut envelope = Self::new(&Task::new(any, kind), Timestamp::UNIX_EPOCH, 0);
         envelope.submitted_at = None;
         Ok(envelope)
     }
 
-    /// The record of a task of this order that ended.
+    /// Turns the envelope into the record of an ended task with this order.
     pub(crate) fn ended(self, order: u64, props: Json, code: StateKind, at: Timestamp) -> Self {
         Self {
             order: Some(order),
@@ -122,7 +122,7 @@ impl Envelope {
         self.submitted_at.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The state of a task that was never claimed: none is stored for it.
+    /// Returns the state of a task that was never claimed: no key stores it.
     pub(crate) fn first_state(&self) -> TaskState {
         TaskState::submitted(self.start_at, self.submitted_at())
     }
@@ -140,16 +140,16 @@ impl Envelope {
     }
 }
 
-/// What is stored beside a state while a claim has it.
+/// The fields that a claim stores beside the state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hold {
-    /// The node that has claimed it. Without an owner, the claim was abandoned.
+    /// The node that claimed it. If the owner's key is gone, that node was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) claimed_by: Option<NodeName>,
-    /// It was written by the claim itself: its fence is the revision of this key.
+    /// The claim itself wrote the state: the fence is the revision of this key.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) by_claim: bool,
-    /// The claim before was lost, and the owner has not written since.
+    /// The claim before was lost, and the owner has not committed since.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) abandoned: bool,
 }
@@ -183,18 +183,18 @@ pub(crate) fn read_state(kv: &KeyValue, fences: &Fences) -> Result<(TaskState, H
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pub(crate) node: NodeName,
-    /// The node's lease; the key may hang on a further one.
+    /// The node's lease. The key may be attached to a further one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lease: Option<u64>,
 }
 
-/// The lease that an owner's key tells.
+/// Returns the lease in an owner's key.
 pub(crate) fn lease_of(kv: &KeyValue) -> u64 {
     let reported = parse::<Owner>(kv).ok().and_then(|owner| owner.lease);
     reported.unwrap_or_else(|| u64::try_from(kv.lease()).unwrap_or(0))
 }
 
-/// Whether a node of Metafora is the owner.
+/// Returns whether a node of Metafora is the owner.
 pub(crate) fn is_foreign(kv: &KeyValue) -> bool {
     !parse::<Owner>(kv).is_ok_and(|owner| owner.lease.is_some())
 }
@@ -210,7 +210,7 @@ pub(crate) struct Parked {
 }
 
 impl Parked {
-    /// The marker of a task that belongs to nobody, if it has to wait in this state.
+    /// Returns the mark of a task without an owner, if it waits in this state.
     pub(crate) fn of(state: &TaskState) -> Option<Self> {
         let until = match state.status {
             TaskStatus::Sleeping { until } => Some(until),

@@ -1,4 +1,4 @@
-//! The nodes that live, as they tell of themselves.
+//! The registrations of live nodes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(crate) struct Registration {
     #[serde(flatten)]
     pub(crate) status: NodeStatus,
     pub(crate) joined_at: Timestamp,
-    /// The further leases that claims of this node hang on.
+    /// The further leases that claims of this node are attached to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) leases: Vec<i64>,
 }
@@ -23,10 +23,10 @@ pub(crate) struct Registration {
 /// The version of a node that reports none.
 pub(crate) const METAFORA: &str = "metafora";
 
-/// What a node reported of itself, and the lease to which that is attached.
+/// A registration, with the lease that its key is attached to.
 pub(crate) type Reported = (i64, Registration);
 
-/// The node that a key below `/NS/nodes/` belongs to, and the rest of the key.
+/// Splits a key below `/NS/nodes/` into the name of its node and the rest.
 pub(crate) fn split<'a>(keys: &Keys, key: &'a [u8]) -> Option<(NodeName, &'a str)> {
     let (name, rest) = keys.strip(key, "nodes/")?.split_once('/')?;
     Some((NodeName::new(name).ok()?, rest))
@@ -38,7 +38,7 @@ pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Reported)> {
     if rest != "_metafora" {
         return None;
     }
-    // A node of Metafora tells nothing of itself.
+    // A node of Metafora registers without a record.
     let reported: Registration = parse(kv).unwrap_or_else(|_| Registration {
         spec: NodeSpec {
             slots: 0,
@@ -53,7 +53,7 @@ pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Reported)> {
     Some((name, (kv.lease(), reported)))
 }
 
-/// What a client gets of a node.
+/// Returns the record of a node for clients.
 pub(crate) fn record(
     lease: i64,
     reported: Registration,

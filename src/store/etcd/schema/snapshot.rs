@@ -25,7 +25,7 @@ pub(crate) struct Snapshot {
     pub(crate) props: Option<KeyValue>,
     /// The commands that wait, in order, malformed ones too.
     pub(crate) queue: Vec<Stored>,
-    /// Keys behind that of the task that are no parts of it, in order.
+    /// Keys below the key of the task that are no parts of it, in order.
     pub(crate) others: Vec<Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Snapshot {
         }
     }
 
-    /// When a key of it was last written; 0: there is none.
+    /// Returns the revision that wrote a key of it last; 0: there is none.
     pub(crate) fn revision_of(&self, of: Of) -> i64 {
         revision(match of {
             Of::Task => self.task.as_ref(),
@@ -57,7 +57,7 @@ impl Snapshot {
         self.task.is_some() || self.finished.is_some()
     }
 
-    /// The key that holds the envelope, and what it says.
+    /// Reads the envelope, and the submit order.
     pub(crate) fn envelope(&self) -> Result<(Envelope, u64), String> {
         let kv = self.task.as_ref().or(self.finished.as_ref());
         let kv = kv.ok_or("is gone")?;
@@ -66,7 +66,7 @@ impl Snapshot {
         Ok((envelope, order))
     }
 
-    /// What takes the place of an envelope that cannot be read, and its order.
+    /// Returns the envelope that stands for one that cannot be read, and its order.
     pub(crate) fn replaced_envelope(
         &self,
         id: &TaskId,
@@ -78,7 +78,7 @@ impl Snapshot {
         Ok((envelope, order))
     }
 
-    /// Whether a live task has props that are no JSON.
+    /// Returns whether a live task has props that are no JSON.
     pub(crate) fn has_unreadable_props(&self) -> bool {
         let props = self.props.as_ref().filter(|_| self.task.is_some());
         let is_json = |kv| {
@@ -101,7 +101,8 @@ impl Snapshot {
         Ok(envelope.task(id, props))
     }
 
-    /// The state with what is stored beside it. A task that was never claimed has none stored.
+    /// Reads the state with the fields of the claim. A task that was never claimed has no stored
+    /// state.
     pub(crate) fn state(&self) -> Result<(TaskState, Hold), String> {
         match &self.state {
             Some(kv) => read_state(kv, &self.fences),
@@ -109,13 +110,13 @@ impl Snapshot {
         }
     }
 
-    /// Why it is quarantined, if it is.
-    pub(crate) fn aside(&self) -> Option<String> {
+    /// Returns why the task is quarantined, if it is.
+    pub(crate) fn quarantined(&self) -> Option<String> {
         let parked: Parked = parse(self.parked.as_ref()?).ok()?;
         parked.aside
     }
 
-    /// What is wrong with it, if something is.
+    /// Returns why the task cannot be read, if it cannot.
     pub(crate) fn fault(&self, id: &TaskId) -> Option<String> {
         self.whole_task(id).err().or_else(|| self.state().err())
     }
@@ -125,7 +126,7 @@ impl Snapshot {
             Ok(read) => read,
             Err(reason) => self.replaced_envelope(id, reason)?,
         };
-        let aside = self.aside().or_else(|| self.fault(id));
+        let quarantined = self.quarantined().or_else(|| self.fault(id));
         let stored = self.state();
         let fence = stored.as_ref().map(|(state, _)| state.fence);
         let owner = self.owner.as_ref();
@@ -141,7 +142,7 @@ impl Snapshot {
                 .map(|owner| owner.node),
             fence: by_owner.or(fence.ok()).unwrap_or_default(),
             commands: self.queue.len() as u64,
-            state: match (aside, stored) {
+            state: match (quarantined, stored) {
                 (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
                 (None, Ok((state, _))) => Ok(state),
             },

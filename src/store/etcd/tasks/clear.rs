@@ -1,4 +1,4 @@
-//! All keys of a task, deleted in one write, with as many pointers to its commands as fit.
+//! Deletes all keys of a task in one write, with as many pointers to its commands as fit.
 
 use tracing::debug;
 use windlass_statemachine::TaskId;
@@ -16,32 +16,28 @@ use crate::store::{
     },
 };
 
-/// How many pointers of commands go in the same write as their task.
+/// How many pointers to commands the write that deletes their task deletes at most.
 const POINTERS_AT_ONCE: usize = 60;
 
-/// Deletes what belongs to tasks. Clones are the same.
+/// Deletes what belongs to tasks. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Clearing {
     pub(crate) access: Access,
 }
 
-/// What is left to delete once a task is gone: pointers to its commands.
+/// What remains to delete after a task: pointers to its commands.
 #[derive(Default)]
 pub(crate) struct Leftover {
-    /// When the task was read.
+    /// The revision that the task was read at.
     pub(crate) read_at: i64,
     pub(crate) pointers: Vec<String>,
 }
 
 impl Clearing {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access }
-    }
-
-    /// Adds that everything of a task goes, if it is as it was found; but not state and mark, which
-    /// a task that takes its place writes over. Answers the pointers to its commands that are too
-    /// many for one write. They go once the task is gone, since a task that lives on would apply a
-    /// command a second time whose id is not known any more.
+    /// Adds the deletion of all keys of a task, if it is as found. Leaves state and mark: a task
+    /// that takes its place overwrites them. Returns the pointers to its commands that one write
+    /// does not hold. They are deleted after the task: a live task would apply a command twice
+    /// whose id is no longer known.
     pub(crate) async fn clear(
         &self,
         item: &mut Item,
@@ -64,7 +60,7 @@ impl Clearing {
         let root = keys.root();
         let pointers = names.into_iter();
         let mut pointers = pointers.map(|name| format!("{root}commands/{name}"));
-        let at_once = self.access.pipeline.capacity.things(POINTERS_AT_ONCE);
+        let at_once = self.access.capacity().things(POINTERS_AT_ONCE);
         for key in pointers.by_ref().take(at_once) {
             item.delete(&key);
         }
@@ -74,14 +70,14 @@ impl Clearing {
         })
     }
 
-    /// Deletes pointers to commands of a task that is gone, as long as they still name it and
-    /// were not written since it was read: the next task of this id may have the same commands. One
-    /// that is left behind points to nothing, and is written over when its id is used again.
+    /// Deletes pointers to commands of a deleted task, if they still name it and were not written
+    /// since it was read: the next task of this id may have the same commands. A pointer that
+    /// remains points to nothing, and a command that uses its id again overwrites it.
     pub(crate) async fn drop_pointers(&self, id: &TaskId, left: Leftover) {
         let Ok(names_it) = json::write("task", id) else {
             return;
         };
-        let (mut pointers, capacity) = (left.pointers, &self.access.pipeline.capacity);
+        let (mut pointers, capacity) = (left.pointers, self.access.capacity());
         while !pointers.is_empty() {
             let before = capacity.operations();
             let count = capacity.things(POINTERS_AT_ONCE);
@@ -94,44 +90,44 @@ impl Clearing {
                 Tried::Written(_) | Tried::Changed => pointers.truncate(from),
                 Tried::TooLarge => {}
                 Tried::Lost(reason) => {
-                    debug!(task = %id, reason, "pointers to its commands are left behind");
+                    debug!(task = %id, reason, "left pointers to the commands of a deleted task");
                     return;
                 }
                 Tried::Failed(fault) => {
                     let error = fault.into_error("delete a task");
-                    debug!(task = %id, %error, "pointers to its commands are left behind");
+                    debug!(task = %id, %error, "left pointers to the commands of a deleted task");
                     return;
                 }
             }
         }
     }
 
-    /// Adds that the outcomes of a task go. Answers the names of their commands.
+    /// Adds the deletion of the outcomes of a task. Returns the names of their commands.
     pub(crate) async fn delete_outcomes(
         &self,
         item: &mut Item,
         id: &TaskId,
     ) -> Result<Vec<String>, Error> {
         let prefix = self.access.keys().outcomes(id);
-        let read = self.access.reader.link.get_all(&prefix).await;
-        let (kvs, _) = read.map_err(|fault| fault.into_error("read the commands of a task"))?;
+        let reader = &self.access.reader;
+        let kvs = reader.all(&prefix, "read the commands of a task").await?;
         let (names, all) = outcomes_of(&kvs, &prefix, id);
         item.delete_ranges(ranges(&prefix, &all));
         Ok(names)
     }
 
-    /// Adds that the history of a task goes.
+    /// Adds the deletion of the history of a task.
     pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.access.keys().histories(id);
         if !is_folder(id.as_str()) {
-            // Versions are numbers, and no folder begins with a digit or is a quarantine.
+            // Versions begin with a digit. No folder does, or has the name of a quarantine.
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
             let quarantines = format!("{prefix}{QUARANTINED}");
             item.delete_range(&quarantines, format!("{quarantines}~"));
             return Ok(());
         }
-        let read = self.access.reader.link.get_all(&prefix).await;
-        let (kvs, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
+        let reader = &self.access.reader;
+        let kvs = reader.all(&prefix, "read the history of a task").await?;
         item.delete_ranges(ranges(&prefix, &history_of(&kvs, &prefix)));
         Ok(())
     }

@@ -1,16 +1,18 @@
-//! Commands: sent to the queue of a task, and found again by their id.
+//! Commands: sent to the queue of a task, and found by their id.
 
 use windlass_statemachine::{Command, CommandId, TaskId, message::SendCommand};
 
 use crate::store::{
     CommandRecord, Error,
     etcd::{
-        read::{Access, Known},
-        schema::{Of, Snapshot, numbers::number},
-        write::{Change, Edit, Step, edit},
+        read::Access,
+        schema::{Of, numbers::number},
+        write::{Edit, Tries, Wrote, edit},
     },
     rules,
 };
+
+const OPERATION: &str = "send a command";
 
 /// Sends commands, and finds them.
 pub(crate) struct Commands {
@@ -19,20 +21,60 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub(crate) fn new(access: Access, max_bytes: usize) -> Self {
-        Self { access, max_bytes }
+    pub(crate) async fn send(&self, send: SendCommand) -> Result<u64, Error> {
+        let access = &self.access;
+        let mut tries = Tries::new(&access.pipeline, OPERATION);
+        // The first try of most commands reads nothing: its comparisons say whether it is valid.
+        let mut is_valid = !matches!(send.command, Command::Complete { result: Some(_) })
+            && send.command.check(access.now()).is_ok();
+        loop {
+            let pointer = match std::mem::replace(&mut is_valid, false) {
+                true => 0,
+                false => match Box::pin(self.find(&send)).await? {
+                    Found::Sent { order } => return Ok(order),
+                    Found::New { pointer } => pointer,
+                },
+            };
+            let mut item = access.item(&send.task, 1);
+            let place = item.place;
+            let mut edit = Edit::new(access.keys(), &send.task, &mut item);
+            edit.when_there(Of::Task);
+            edit.put_command(&edit::Sent {
+                id: &send.id,
+                command: &send.command,
+                at: access.now(),
+                place,
+                pointer,
+            })?;
+            if let Wrote::At(at) = tries.write(item).await? {
+                return Ok(number(at, place));
+            }
+        }
     }
 
-    pub(crate) async fn send(&self, send: SendCommand) -> Result<u64, Error> {
-        let is_plain = !matches!(send.command, Command::Complete { result: Some(_) })
-            && send.command.check(self.access.now()).is_ok();
-        let mut sending = Sending {
-            by: self,
-            send: &send,
-            is_known_well: is_plain,
-            place: 0,
-        };
-        self.access.pipeline.attempt(&mut sending).await
+    /// Looks for a command by its id: this try or another one may have sent it. Checks one that is
+    /// new against its task.
+    async fn find(&self, send: &SendCommand) -> Result<Found, Error> {
+        let (reader, id) = (&self.access.reader, &send.task);
+        let known = reader.known(&send.id).await?;
+        match (known.task, known.stored) {
+            (Some(task), Some(stored)) if task == *id => {
+                let order = stored.order;
+                return Ok(Found::Sent { order });
+            }
+            (Some(task), _) => return Err(Error::other_command(&send.id, &task)),
+            (None, _) => {}
+        }
+        let found = reader.found(id, OPERATION).await?;
+        match (&found.task, &found.finished) {
+            (Some(_), _) => {}
+            (None, Some(_)) => return Err(Error::AlreadyFinished(id.clone())),
+            (None, None) => return Err(Error::no_task(id)),
+        }
+        let props = found.whole_task(id).map_or(0, |task| task.props.len());
+        rules::command::check(&send.command, props, self.max_bytes, self.access.now())?;
+        let pointer = known.revision;
+        Ok(Found::New { pointer })
     }
 
     pub(crate) async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -48,72 +90,10 @@ impl Commands {
     }
 }
 
-struct Sending<'a> {
-    by: &'a Commands,
-    send: &'a SendCommand,
-    /// Nothing has to be read before the first try: its comparisons say whether it is sound.
-    is_known_well: bool,
-    place: u32,
-}
-
-impl Change for Sending<'_> {
-    /// What the id stands for, and the task; not read before the first try if that needs nothing.
-    type Found = Option<(Known, Snapshot)>;
-    type Output = u64;
-    const OPERATION: &'static str = "send a command";
-
-    async fn read(&mut self) -> Result<Self::Found, Error> {
-        if std::mem::replace(&mut self.is_known_well, false) {
-            return Ok(None);
-        }
-        let reader = &self.by.access.reader;
-        let known = reader.known(&self.send.id).await?;
-        let found = match known.task {
-            Some(_) => Snapshot::default(),
-            None => reader.found(&self.send.task, Self::OPERATION).await?,
-        };
-        Ok(Some((known, found)))
-    }
-
-    /// A command that is known by its id was sent, by this try or another one.
-    fn already_done(&mut self, found: &Self::Found) -> Option<u64> {
-        let (known, _) = found.as_ref()?;
-        let stored = known.stored.as_ref()?;
-        (known.task.as_ref() == Some(&self.send.task)).then_some(stored.order)
-    }
-
-    async fn build(&mut self, found: Self::Found) -> Result<Step<u64>, Error> {
-        let (by, send, now) = (self.by, self.send, self.by.access.now());
-        let mut pointer = 0;
-        if let Some((known, found)) = &found {
-            if let Some(task) = &known.task {
-                return Err(Error::other_command(&send.id, task));
-            }
-            match (&found.task, &found.finished) {
-                (Some(_), _) => {}
-                (None, Some(_)) => return Err(Error::AlreadyFinished(send.task.clone())),
-                (None, None) => return Err(Error::no_task(&send.task)),
-            }
-            let task = found.whole_task(&send.task);
-            let props = task.map_or(0, |task| task.props.len());
-            rules::command::check(&send.command, props, by.max_bytes, now)?;
-            pointer = known.revision;
-        }
-        let mut item = by.access.item(&send.task, 1);
-        self.place = item.place;
-        let mut edit = Edit::new(by.access.keys(), &send.task, &mut item);
-        edit.when_there(Of::Task);
-        edit.put_command(&edit::Sent {
-            id: &send.id,
-            command: &send.command,
-            at: now,
-            place: self.place,
-            pointer,
-        })?;
-        Ok(Step::Write(item))
-    }
-
-    fn written(&mut self, at: i64) -> Option<u64> {
-        Some(number(at, self.place))
-    }
+/// What a command id stands for.
+enum Found {
+    /// The command was sent.
+    Sent { order: u64 },
+    /// None, or one of a task that is gone. Its pointer was written at this revision; 0: there is none.
+    New { pointer: i64 },
 }

@@ -1,4 +1,4 @@
-//! Tasks on their way to another store.
+//! Exports tasks to another store.
 
 use etcd_client::{GetOptions, Txn, TxnOp};
 use futures::{StreamExt, stream};
@@ -14,11 +14,11 @@ use crate::store::{
 };
 
 const EXPORT: &str = "export a task";
-/// Of how many tasks the further keys are read in one transaction.
+/// How many tasks one transaction reads the further keys of.
 const TASKS_AT_ONCE: usize = 25;
 
 impl Queries {
-    /// Every task, in submit order.
+    /// Lists the ids of all tasks, in submit order.
     pub(crate) async fn ids(&self) -> Result<Vec<TaskId>, Error> {
         let mut tasks: Vec<(u64, TaskId)> = Vec::new();
         for folder in ["tasks/", "finished/"] {
@@ -109,7 +109,7 @@ impl Queries {
             .flat_map(|kv| Entry::read(id, kv, &self.reader.fences))
             .collect();
         history.sort_by_key(|change| change.seq);
-        // A task that has ended was lost by nobody, whatever a Metafora node has left behind.
+        // A task that has ended was lost by no node, whatever a Metafora node has left.
         let hold = found.state().map(|(_, hold)| hold).unwrap_or_default();
         let lost_by = hold
             .claimed_by

@@ -24,8 +24,7 @@ impl Queries {
             });
         }
         let prefix = self.reader.keys.histories(id);
-        let read = self.reader.link.get_all(&prefix).await;
-        let (entries, _) = read.map_err(|fault| fault.into_error(OPERATION))?;
+        let entries = self.reader.all(&prefix, OPERATION).await?;
         changes.extend(
             entries
                 .iter()
@@ -41,7 +40,7 @@ impl Queries {
                 },
             });
         }
-        // What is older than the submit is of an earlier task, which a Metafora node has ended.
+        // A line from before the submit belongs to an earlier task, which a Metafora node ended.
         let first = found.envelope().map_or(0, |(_, order)| order);
         changes.retain(|change| change.seq >= first);
         changes.sort_by_key(|change| change.seq);

@@ -1,4 +1,4 @@
-//! The identity of a namespace: made once, by the first who asks, and kept under a key of its own.
+//! The identity of a namespace: the first call makes it, and a key keeps it.
 
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use uuid::Uuid;
@@ -6,13 +6,12 @@ use uuid::Uuid;
 use super::query::Queries;
 use crate::store::{
     Error,
-    etcd::{
-        client::{Fault, kv},
-        schema::KeyValue,
-    },
+    etcd::{client::kv, schema::KeyValue},
 };
 
-/// Returns the text of the key. Others may have written to it.
+const OPERATION: &str = "read the identity of the namespace";
+
+/// Returns the text of the key, after a check: other programs may have written to it.
 fn read(key: &str, stored: &KeyValue) -> Result<String, Error> {
     let text = String::from_utf8_lossy(stored.value()).into_owned();
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
@@ -31,26 +30,27 @@ impl Queries {
     /// Reads the identity of the namespace, and makes one if it has none.
     pub(crate) async fn identity(&self) -> Result<String, Error> {
         let key = self.reader.keys.identity();
-        let failed = |fault: Fault| fault.into_error("read the identity of the namespace");
-        if let Some(stored) = self.reader.link.get_key(&key).await.map_err(failed)? {
+
+        if let Some(stored) = self.reader.key(&key, OPERATION).await? {
             return read(&key, &stored);
         }
         let new = Uuid::now_v7().simple().to_string();
-        // Several may ask first at the same time. All read what one of them wrote, also when the
-        // answer to the write is lost: then it is asked again.
+        // Several first calls at once return what one of them wrote. After a lost answer, the next
+        // call reads it.
         let none = Compare::create_revision(&*key, CompareOp::Equal, 0);
         let txn = Txn::new()
             .when([none])
             .and_then([TxnOp::put(&*key, &*new, None)])
             .or_else([TxnOp::get(&*key, None)]);
-        let done = self.reader.link.txn(txn).await.map_err(failed)?;
+        let done = self.reader.link.txn(txn).await;
+        let done = done.map_err(|fault| fault.into_error(OPERATION))?;
         if done.succeeded() {
             return Ok(new);
         }
         match kv(done.op_responses().into_iter().next()) {
             Some(stored) => read(&key, &stored),
             None => Err(Error::unavailable(
-                "read the identity of the namespace",
+                OPERATION,
                 "the key was deleted meanwhile",
             )),
         }

@@ -1,5 +1,4 @@
-//! What clients ask for: tasks and their commands, one at a time, all of them, and on their way to and
-//! from other stores.
+//! What clients ask for: submits, commands, deletes, retries, queries, export and import.
 
 mod clear;
 mod command;

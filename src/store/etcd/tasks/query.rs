@@ -1,4 +1,4 @@
-//! What operators ask for: one task, lists, counts. Lists read all that there is.
+//! Queries of operators: one task, lists, counts. A list reads all tasks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,23 +13,19 @@ use crate::store::{
     },
 };
 
-/// How often a list is begun anew when the history is compacted under it.
+/// How often a list starts again when the history is compacted meanwhile.
 const ROUNDS: usize = 3;
 
-/// The folders of all tasks, and of those that live.
+/// The folders of all tasks, and of the live ones.
 const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/"];
 const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
 
-/// Answers what operators ask for.
+/// Runs the queries of operators.
 pub(crate) struct Queries {
     pub(crate) reader: Reader,
 }
 
 impl Queries {
-    pub(crate) fn new(reader: Reader) -> Self {
-        Self { reader }
-    }
-
     pub(crate) async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error> {
         let found = self.reader.found(id, "read a task").await?;
         if !found.exists() {
@@ -41,8 +37,8 @@ impl Queries {
     pub(crate) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
         page.check()?;
         let prefix = filter.id_prefix.as_deref().unwrap_or("");
-        let mut meant = Vec::new();
-        // What has ended is below a folder of its own.
+        let mut matching = Vec::new();
+        // Ended tasks have a folder of their own.
         let folders = match filter.is_live_only() {
             true => LIVE,
             false => ALL,
@@ -50,12 +46,12 @@ impl Queries {
         for (id, found) in self.all(prefix, folders).await? {
             let record = found.record(&id)?;
             if record.order > page.after && filter.matches(&record) {
-                meant.push(record);
+                matching.push(record);
             }
         }
-        meant.sort_by_key(|record| record.order);
-        meant.truncate(page.limit as usize);
-        Ok(meant)
+        matching.sort_by_key(|record| record.order);
+        matching.truncate(page.limit as usize);
+        Ok(matching)
     }
 
     pub(crate) async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
@@ -77,7 +73,7 @@ impl Queries {
         Ok(counts.map(count).collect())
     }
 
-    /// Every task whose id begins so, with all that belongs to it at one revision.
+    /// Reads every task whose id begins with `prefix`, with all that belongs to it at one revision.
     async fn all(
         &self,
         prefix: &str,

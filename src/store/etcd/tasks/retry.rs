@@ -1,4 +1,4 @@
-//! How a task comes back: the next incarnation of one that has ended, or that cannot be read.
+//! Retries: the next incarnation of a task that has ended, or that cannot be read.
 
 use jiff::Timestamp;
 use windlass_statemachine::{TaskId, TaskState};
@@ -8,7 +8,7 @@ use crate::store::{
     etcd::{
         read::Access,
         schema::{Entry, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
-        write::{Change, Edit, Item, Step},
+        write::{Edit, Item, Tries, Wrote},
     },
     rules::{
         self,
@@ -16,27 +16,42 @@ use crate::store::{
     },
 };
 
+const OPERATION: &str = "retry a task";
+
 /// Retries tasks.
 pub(crate) struct Retries {
     pub(crate) access: Access,
 }
 
 impl Retries {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access }
-    }
-
     pub(crate) async fn retry(&self, id: &TaskId) -> Result<(), Error> {
-        let mut start = Start {
-            by: self,
-            id,
-            tried: None,
-            last: (0, 0),
-        };
-        self.access.pipeline.attempt(&mut start).await
+        let access = &self.access;
+        let mut tries = Tries::new(&access.pipeline, OPERATION);
+        // The incarnation and version of a try without an answer.
+        let mut unknown = None;
+        loop {
+            let found = access.reader.found(id, OPERATION).await?;
+            if !found.exists() {
+                return Err(Error::no_task(id));
+            }
+            if let (Some(tried), Ok((state, _))) = (unknown, found.state())
+                && (state.incarnation, state.version) >= tried
+            {
+                // That try started the task, which may even have ended since.
+                return Ok(());
+            }
+            let now = access.now();
+            let state = self.state(id, &found, now).await?;
+            let item = self.item(id, &found, &state, now)?;
+            match tries.write(item).await? {
+                Wrote::At(_) => return Ok(()),
+                Wrote::Nothing => {}
+                Wrote::Unknown => unknown = Some((state.incarnation, state.version)),
+            }
+        }
     }
 
-    /// The state that a retry starts a task with.
+    /// Returns the state that a retry starts a task with.
     async fn state(
         &self,
         id: &TaskId,
@@ -52,17 +67,18 @@ impl Retries {
             id,
             state,
             envelope: found.whole_task(id).err(),
-            is_quarantined: found.aside().is_some(),
+            is_quarantined: found.quarantined().is_some(),
             last,
         };
         rules::retry::state(record, now)
     }
 
-    /// What the last write of a task has counted to, by its history: that is named by version.
+    /// Reads the version and fence of the last write of a task from its history, whose keys end
+    /// with versions.
     async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
         let prefix = self.access.keys().histories(id);
-        let read = self.access.reader.link.get_all(&prefix).await;
-        let (entries, _) = read.map_err(|fault| fault.into_error("read the history of a task"))?;
+        let reader = &self.access.reader;
+        let entries = reader.all(&prefix, "read the history of a task").await?;
         let mut last = Counted::default();
         for kv in &entries {
             let version = name_of(kv, &prefix).and_then(version_of);
@@ -111,56 +127,5 @@ impl Retries {
         }
         edit.put_history(state.version, &[ChangeKind::Retried], now)?;
         Ok(item)
-    }
-}
-
-struct Start<'a> {
-    by: &'a Retries,
-    id: &'a TaskId,
-    /// The incarnation and version that a try without an answer has written, if it has; and those of
-    /// the last try.
-    tried: Option<(u32, u64)>,
-    last: (u32, u64),
-}
-
-impl Change for Start<'_> {
-    type Found = Snapshot;
-    type Output = ();
-    const OPERATION: &'static str = "retry a task";
-
-    async fn read(&mut self) -> Result<Snapshot, Error> {
-        let found = self
-            .by
-            .access
-            .reader
-            .found(self.id, Self::OPERATION)
-            .await?;
-        match found.exists() {
-            true => Ok(found),
-            false => Err(Error::no_task(self.id)),
-        }
-    }
-
-    /// A try without an answer may have started it; it may even have ended again.
-    fn already_done(&mut self, found: &Snapshot) -> Option<()> {
-        let tried = self.tried?;
-        let (state, _) = found.state().ok()?;
-        ((state.incarnation, state.version) >= tried).then_some(())
-    }
-
-    async fn build(&mut self, found: Snapshot) -> Result<Step<()>, Error> {
-        let now = self.by.access.now();
-        let state = self.by.state(self.id, &found, now).await?;
-        self.last = (state.incarnation, state.version);
-        let item = self.by.item(self.id, &found, &state, now)?;
-        Ok(Step::Write(item))
-    }
-
-    fn written(&mut self, _: i64) -> Option<()> {
-        Some(())
-    }
-
-    fn lost(&mut self) {
-        self.tried = Some(self.last);
     }
 }

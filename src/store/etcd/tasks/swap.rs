@@ -1,13 +1,13 @@
-//! Imports that take the place of a task.
+//! Imports that replace a task.
 //!
-//! One write takes the old task away and makes the new one be there, so that a crash leaves one of
-//! them, whole. The servers limit the size of a write. What the old task would not show, and the new
-//! one can be without for a moment, has writes of its own:
+//! One write deletes the old task and puts the new one: a crash leaves one of them, whole. The
+//! servers limit the size of a write. Further writes put what no reader of the old task sees and
+//! the new task can lack for a moment:
 //!
-//! 1. before: which task the new commands belong to. Without the commands that says nothing;
+//! 1. before: the pointers to the new commands. A pointer without its command has no effect;
 //! 2. the swap: task, state, props, commands with and without outcome, and as much of the newest
 //!    history as fits;
-//! 3. after: older history, and what is left of the old task. No reader shows history from before
+//! 3. after: older history, and the remains of the old task. No reader shows history from before
 //!    the submit.
 
 use std::collections::HashSet;
@@ -36,18 +36,17 @@ const KEYS_AT_ONCE: usize = 50;
 pub(crate) struct Swap {
     id: TaskId,
     item: Item,
-    /// The key that the new task has: as long as the swap was the last to write it, the rest belongs
-    /// to it.
+    /// The key of the new task. While the swap was the last to write it, the rest belongs to it.
     main: String,
     /// History that did not fit.
     history: Vec<(String, String)>,
     /// History of the old task, with the revisions that wrote it.
     outdated: Vec<(String, i64)>,
-    /// Of the old task alone.
+    /// Pointers to commands of the old task alone.
     left: Leftover,
 }
 
-/// Swaps tasks with those that are imported.
+/// Swaps tasks with imported ones.
 pub(crate) struct Swaps {
     pub(crate) clearing: Clearing,
 }
@@ -57,14 +56,14 @@ impl Swaps {
         &self.clearing.access.reader
     }
 
-    /// Writes a part; answers at which revision.
+    /// Writes a part. Returns the revision.
     pub(crate) async fn write_part(&self, item: Item, id: &TaskId) -> Result<i64, Error> {
         let done = self.clearing.access.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(IMPORT))?;
         done.written.ok_or_else(|| Error::task_exists(id))
     }
 
-    /// Writes what goes before the swap; answers the swap of what was found with `exported`.
+    /// Writes what comes before the swap of `found` with `exported`. Returns the swap.
     pub(crate) async fn prepare_swap(
         &self,
         exported: &Exported,
@@ -82,8 +81,7 @@ impl Swaps {
             }
         }
         let read = |prefix: String| async move {
-            let read = self.reader().link.get_all(&prefix).await;
-            let (kvs, _) = read.map_err(|fault| fault.into_error(OPERATION))?;
+            let kvs = self.reader().all(&prefix, OPERATION).await?;
             let keys = kvs.into_iter().filter_map(|kv| {
                 let key = std::str::from_utf8(kv.key()).ok()?.to_owned();
                 Some((key, kv.mod_revision()))
@@ -127,15 +125,8 @@ impl Swaps {
                 item.delete(&key);
             }
         }
-        let most = self
-            .clearing
-            .access
-            .pipeline
-            .capacity
-            .operations()
-            .saturating_sub(2)
-            .max(2);
-        let limit = self.clearing.access.pipeline.capacity.bytes();
+        let capacity = self.clearing.access.capacity();
+        let (most, limit) = (capacity.of_one(), capacity.bytes());
         if item.operations() > most || item.bytes > limit {
             let reason = format!(
                 "'{id}' cannot be replaced: its commands do not fit into one write of etcd; delete it in \
@@ -158,7 +149,7 @@ impl Swaps {
         let kept: HashSet<String> = pointers.iter().map(|(key, _)| key.clone()).collect();
         let names = names.into_iter().map(|name| format!("{commands}{name}"));
         let gone = names.filter(|key| !kept.contains(key)).collect();
-        for chunk in pointers.chunks(self.clearing.access.pipeline.capacity.things(KEYS_AT_ONCE)) {
+        for chunk in pointers.chunks(capacity.things(KEYS_AT_ONCE)) {
             let mut item = self.as_found(id, found);
             for (key, value) in chunk {
                 item.put(key, value.clone());
@@ -181,7 +172,7 @@ impl Swaps {
         })
     }
 
-    /// A write that happens only as long as the old task is the one that was found.
+    /// Returns an item that compares that the old task is the one that was found.
     fn as_found(&self, id: &TaskId, found: &Snapshot) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);
@@ -189,11 +180,11 @@ impl Swaps {
         item
     }
 
-    /// Swaps the tasks, and writes what goes after it.
+    /// Swaps the tasks, and writes what comes after the swap.
     pub(crate) async fn swap(&self, swap: Swap) -> Result<(), Error> {
         let id = &swap.id;
         let at = self.write_part(swap.item, id).await?;
-        let count = self.clearing.access.pipeline.capacity.things(KEYS_AT_ONCE);
+        let count = self.clearing.access.capacity().things(KEYS_AT_ONCE);
         for chunk in swap.history.chunks(count) {
             let mut item = Item::of(id);
             item.when_at(&swap.main, at);

@@ -1,8 +1,8 @@
-//! Tasks on their way from other stores.
+//! Imports tasks from other stores.
 //!
-//! What belongs to a task is written first, and the task itself last: until then nobody sees it, and
-//! what an interrupted import has left over is written over by the next one. A task that takes the place
-//! of another one is swapped with it in one write (`swap`).
+//! An import writes the parts of a task first and the task last: no reader sees it before, and the
+//! next import overwrites what an interrupted one left. One write swaps a task that replaces
+//! another one (`swap`).
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use futures::future::join_all;
@@ -32,10 +32,10 @@ use crate::store::{
 };
 
 const IMPORT: &str = "import a task";
-/// How many operations one item has at the most.
+/// How many operations one item has at most.
 const OPERATIONS: usize = 60;
 
-/// What makes an imported task be there.
+/// The last write of an import.
 enum Prepared {
     New(TaskId, Item),
     Swap(Box<Swap>),
@@ -79,7 +79,7 @@ impl Imports {
             self.prepare(task)
         });
         let prepared = join_all(imports.collect::<Vec<_>>()).await;
-        // One after the other: where this ends early, those that are there are the first ones.
+        // One after the other: an import that ends early has written the first tasks.
         let writes = prepared.into_iter().map(|prepared| async {
             match prepared? {
                 Prepared::New(id, item) => self.swaps.write_part(item, &id).await.map(|_| ()),
@@ -89,13 +89,13 @@ impl Imports {
         join_all(writes.collect::<Vec<_>>()).await
     }
 
-    /// Reserves so many places in a row, which nothing else has or will have: those of revisions that
-    /// write nothing else.
+    /// Reserves places in a row, which nothing else uses: those of revisions that write nothing
+    /// else.
     async fn reserve(&self, places: u64) -> Result<u64, Error> {
         let failed = |fault: Fault| fault.into_error(IMPORT);
         let key = self.reader().keys.places();
         let mut run: Option<(i64, i64)> = None;
-        // Somebody else's write in between begins a new row.
+        // Another write in between begins a new row.
         loop {
             let mut client = self.reader().link.kv();
             let put = client.put(&*key, "", None::<PutOptions>);
@@ -113,7 +113,7 @@ impl Imports {
         }
     }
 
-    /// Writes everything but the task itself; answers the write that makes it be there.
+    /// Writes everything but the task itself. Returns the write of the task.
     async fn prepare(&self, exported: Exported) -> Result<Prepared, Error> {
         exported.check_size(self.max_bytes)?;
         let id = &exported.task.id;
@@ -135,28 +135,18 @@ impl Imports {
             let swap = self.swaps.prepare_swap(&exported, &found).await?;
             return Ok(Prepared::Swap(Box::new(swap)));
         }
-        // What an import that was interrupted, or a Metafora node, has left behind goes.
+        // Deletes what an interrupted import or a Metafora node has left.
         let mut item = self.unseen(id);
         Edit::new(&self.reader().keys, id, &mut item).delete_parts(&found);
         self.swaps.clearing.delete_history(&mut item, id).await?;
         self.swaps.clearing.delete_outcomes(&mut item, id).await?;
         self.swaps.write_part(item, id).await?;
-        let most = OPERATIONS.min(
-            self.swaps
-                .clearing
-                .access
-                .pipeline
-                .capacity
-                .operations()
-                .saturating_sub(2)
-                .max(2),
-        );
+        let capacity = self.swaps.clearing.access.capacity();
+        let most = OPERATIONS.min(capacity.of_one());
         let mut item = self.unseen(id);
         for (key, value) in parts_of(&self.reader().keys, &exported)? {
             let bytes = item.bytes + key.len() + value.len();
-            if item.operations() >= most
-                || bytes > self.swaps.clearing.access.pipeline.capacity.bytes()
-            {
+            if item.operations() >= most || bytes > capacity.bytes() {
                 let full = std::mem::replace(&mut item, self.unseen(id));
                 self.swaps.write_part(full, id).await?;
             }
@@ -168,7 +158,7 @@ impl Imports {
         Ok(Prepared::New(id.clone(), item))
     }
 
-    /// A write that happens only as long as there is no such task.
+    /// Returns an item that compares that there is no such task.
     fn unseen(&self, id: &TaskId) -> Item {
         let mut item = Item::of(id);
         let mut edit = Edit::new(&self.reader().keys, id, &mut item);
@@ -177,7 +167,7 @@ impl Imports {
         item
     }
 
-    /// The write that makes the task be there.
+    /// Builds the write of the task.
     fn whole(&self, exported: &Exported) -> Result<Item, Error> {
         let mut item = self.unseen(&exported.task.id);
         for (key, value) in core_of(&self.reader().keys, exported)? {
@@ -189,7 +179,7 @@ impl Imports {
         Ok(item)
     }
 
-    /// Makes sure that every claim from now on has a greater fence than this one.
+    /// Ensures that every claim from now on has a greater fence than this one.
     pub(crate) async fn fences_above(&self, fence: Fence) -> Result<(), Error> {
         const OPERATION: &str = "raise the fences";
         let failed = |fault: Fault| fault.into_error(OPERATION);
@@ -212,7 +202,7 @@ impl Imports {
             let nodes = self.reader().keys.nodes();
             let unchanged =
                 Compare::mod_revision(&*key, CompareOp::Equal, revision(stored.as_ref()));
-            // A node has read what was there when it joined.
+            // A node has read the marks when it joined.
             let no_node = Compare::create_revision(&*nodes, CompareOp::Equal, 0);
             let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);
             let txn = Txn::new()

@@ -1,8 +1,8 @@
-//! Compaction of an etcd of our own, where it was asked for ([`Options::compact_after`]).
+//! Compacts the history of etcd, if configured ([`Options::compact_after`]).
 //!
-//! etcd knows revisions and no times. So the nodes note now and then which revision it is, in one key
-//! for all of them, and compact to a revision whose time is long enough ago. Whoever finds a note
-//! due does both; that two do it at once does no harm.
+//! etcd has revisions but no times. So the nodes store marks in one key: times with their
+//! revisions. They compact to the revision of a mark that is old enough. The node that finds the
+//! next mark due does both. Two nodes at once do no harm.
 //!
 //! [`Options::compact_after`]: crate::store::etcd::Options::compact_after
 
@@ -26,36 +26,37 @@ use crate::store::{
     retention::PruneClock,
 };
 
-/// How many times are noted in as long as the history is to be: it is kept longer by such a part.
+/// How many marks cover the time that history is kept. It is kept longer by one such interval at
+/// most.
 const MARKS: i32 = 12;
 
-/// `/NS/meta/compaction`: which revision it was at which time, oldest first.
+/// `/NS/meta/compaction`: times with their revisions, oldest first.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Marks {
     marks: Vec<(Timestamp, i64)>,
 }
 
 impl Marks {
-    /// Whether the next one is due. One from the future is of a clock that was wrong.
+    /// Returns whether the next mark is due. A mark from the future is of a wrong clock.
     fn is_time(&self, now: Timestamp, after: SignedDuration) -> bool {
         let last = self.marks.last().map(|(at, _)| *at);
         last.is_none_or(|last| now.duration_since(last).abs() >= after / MARKS)
     }
 
-    /// Notes the revision of now, and answers up to which one it can be compacted. `latest` is how late
-    /// it is at most ([`PruneClock`]): a clock that is ahead compacts nothing early.
+    /// Adds a mark for now. Returns the revision to compact to. `latest` is the time now at most
+    /// ([`PruneClock`]): a clock that is ahead compacts nothing early.
     fn note(
         &mut self,
         (now, latest): (Timestamp, Timestamp),
         newest: i64,
         after: SignedDuration,
     ) -> Option<i64> {
-        // A revision that is not there yet is of a cluster that was restored from a copy since.
+        // A revision above the newest is from before the cluster was restored from a copy.
         self.marks
             .retain(|(at, revision)| *at <= now && *revision <= newest);
         let is_old = |at: &Timestamp| latest.duration_since(*at) >= after;
         let old = self.marks.iter().take_while(|(at, _)| is_old(at)).count();
-        // The last of them stays: if compacting fails, it is tried again.
+        // The last of them stays, so that a failed compaction is repeated.
         self.marks.drain(..old.saturating_sub(1));
         let passed = (old > 0).then(|| self.marks[0].1);
         self.marks.push((now, newest));
@@ -63,11 +64,11 @@ impl Marks {
     }
 }
 
-/// Compacts the history of an etcd of our own.
+/// Compacts the history of etcd.
 pub(crate) struct Compaction {
     pub(crate) access: Access,
     pub(crate) after: Option<Duration>,
-    /// Which time it is for what is compacted.
+    /// The clock that decides what is old enough.
     pub(crate) prune_clock: OnceCell<PruneClock>,
 }
 
@@ -81,7 +82,7 @@ impl Compaction {
         }
     }
 
-    /// Compacts what is older than it is to be kept, if that was asked for and is due.
+    /// Compacts the history that is old enough, if configured and due.
     pub(crate) async fn compact_what_is_old(&self) {
         let Some(after) = self.after else {
             return;
@@ -91,16 +92,16 @@ impl Compaction {
             Ok(Some(revision)) => info!(revision, ?after, "compacted the older history of etcd"),
             Err(fault) => {
                 let error = fault.into_error("compact the history");
-                warn!(%error, "the history of etcd could not be compacted; trying again later");
+                warn!(%error, "could not compact the history of etcd; retrying later");
             }
         }
     }
 
-    /// Answers up to which revision it was compacted by this call.
+    /// Returns the revision that this call compacted to, if it did.
     async fn try_compact_what_is_old(&self, after: Duration) -> Result<Option<i64>, Fault> {
         let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
         let key = self.access.keys().compaction();
-        let (kvs, newest) = self.access.reader.link.get_all(&key).await?;
+        let (kvs, newest) = self.access.link().get_all(&key).await?;
         let marks = kvs.first().and_then(|kv| parse(kv).ok());
         let mut marks: Marks = marks.unwrap_or_default();
         let now = self.access.now();
@@ -111,10 +112,10 @@ impl Compaction {
         if !marks.is_time(now, after) {
             return Ok(None);
         }
-        // Before the note is written: where the quota is full, only this makes room.
+        // Before the mark is written: with a full quota, only a compaction makes room.
         let mut compacted = None;
         if let Some(old) = marks.note((now, latest), newest, after)
-            && self.access.reader.link.compact(old).await?
+            && self.access.link().compact(old).await?
         {
             compacted = Some(old);
         }
@@ -122,7 +123,7 @@ impl Compaction {
         item.when_at(&key, revision(kvs.first()));
         let value = write("compaction", &marks).map_err(Fault::Refused)?;
         item.put(&key, value);
-        // Another node may have been first: it noted the same.
+        // If the comparison fails, another node has written the same mark.
         self.access.pipeline.write(item).await?;
         Ok(compacted)
     }
@@ -154,7 +155,7 @@ mod tests {
             );
             assert!(marks.marks.len() <= 14, "{marks:?}");
         }
-        // Long after the last node: the newest mark of back then.
+        // Long after the last node ended: its newest mark.
         assert_eq!(
             marks.note((minute(9000), minute(9000)), 90_000, HOUR),
             Some(195 * 100)
@@ -168,7 +169,7 @@ mod tests {
             assert_eq!(marks.note((minute(n), minute(n)), n * 100, HOUR), None);
         }
         assert_eq!(marks.note((minute(9000), minute(15)), 1500, HOUR), None);
-        // The others go on as if nothing had been.
+        // Marks of other clocks still count.
         let noted = marks.note((minute(60), minute(60)), 6000, HOUR);
         assert_eq!(noted, Some(0));
     }

@@ -1,4 +1,4 @@
-//! The members of the cluster, each asked by itself: version, leader, size and clock.
+//! Asks each member of the cluster for version, leader, size and clock.
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::store::{
     examine::{Finding, Verdict},
 };
 
-/// The part of the quota from which its use is reported.
+/// The share of the quota that is reported as a warning.
 const FULL: f64 = 0.8;
 /// A member that answered.
 pub(crate) struct Member {
@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub(crate) leader: u64,
     pub(crate) errors: Vec<String>,
     pub(crate) reported: probe::Reported,
-    /// How many seconds its clock differed from ours when it reported.
+    /// How many seconds its clock differed from that of this node when it reported.
     pub(crate) skew: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Asks the members. Clones are the same.
+/// Asks the members. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Members {
     pub(crate) options: Options,
@@ -45,7 +45,7 @@ impl Members {
         Self { options, access }
     }
 
-    /// Each endpoint with what its member answers to this `operation`.
+    /// Asks each member. Returns the answers with their endpoints. Errors name the `operation`.
     pub(crate) async fn ask(
         &self,
         operation: &'static str,
@@ -70,7 +70,7 @@ impl Members {
         let mut client = link.maintenance();
         let status = link.call(client.status()).await?;
         let reported = probe::ask(endpoint, self.options.timeout).await;
-        // Now: another member may keep the examination waiting.
+        // Now, because another member may delay the examination.
         let now = self.access.now();
         let away = |clock: Timestamp| clock.duration_since(now).as_secs().abs();
         Ok(Member {
@@ -87,7 +87,7 @@ impl Members {
     }
 }
 
-/// Of the member that is nearest to its quota: they need not have the same one.
+/// Reports the size of the member that is nearest to its quota: quotas may differ.
 pub(crate) fn size(members: &[Member], quota: Option<u64>) -> Finding {
     let share = |member: &Member| {
         let quota = quota.or(member.reported.quota)?;
@@ -155,7 +155,7 @@ mod tests {
         let found = size(&members, None);
         assert_eq!(found.verdict, Verdict::Warning);
         assert!(found.found.contains("on small: 90 %"), "{found:?}");
-        // A quota that is given is that of all.
+        // A given quota applies to all members.
         let found = size(&members, Some(1000));
         assert!(found.found.contains("on silent: 90 %"), "{found:?}");
         assert_eq!(size(&members[2..], None).verdict, Verdict::Unknown);

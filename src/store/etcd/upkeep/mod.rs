@@ -1,4 +1,4 @@
-//! What a node does for the servers beside its tasks: retention, compaction, a look at the members.
+//! What a node does for the servers: retention, compaction, a warning before the quota is full.
 
 mod compaction;
 mod members;

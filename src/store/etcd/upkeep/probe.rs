@@ -1,4 +1,4 @@
-//! What a member of etcd tells beside its protocol: its quota and its clock, by HTTP.
+//! Reads quota and clock of a member of etcd over HTTP.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Reported {
     pub(crate) clock: Option<Timestamp>,
 }
 
-/// Asks a member; one that speaks TLS is not asked.
+/// Asks a member. Does not ask a member that speaks TLS.
 pub(crate) async fn ask(endpoint: &str, patience: Duration) -> Reported {
     let Some(address) = endpoint.strip_prefix("http://") else {
         return Reported::default();

@@ -1,8 +1,7 @@
-//! Purging and retention: deletes tasks that ended long ago, and forgets the changes before them.
+//! Purges and retention: deletes tasks that ended long ago, and the record of older changes.
 //!
-//! What has ended is listed by its keys alone: when a record was written tells how old it is, and
-//! only one that may be either has to be read. What is found is gone through in steps, so that the
-//! list is made once and not for each of them.
+//! A list reads only the keys of ended tasks: the revision of a record bounds its age, and only a
+//! record that may be too young is read. One list serves many steps.
 
 use std::{
     collections::VecDeque,
@@ -33,17 +32,17 @@ use crate::store::{
 };
 
 const OPERATION: &str = "purge what has ended";
-/// How many tasks one call of `maintain` removes at the most.
+/// How many tasks one call of `maintain` removes at most.
 const TASKS_PER_STEP: u32 = 5000;
-/// How many are read, or deleted, at once.
+/// How many records are read, or tasks deleted, at once.
 const CHUNK: usize = 500;
 /// How many records one transaction reads.
 const READ_AT_ONCE: usize = 100;
-/// A list that nobody went on with for so long is made again.
+/// A list that no call has used for this long is made again.
 const STALE: Duration = Duration::from_secs(600);
 const ALL: [StateKind; 3] = [StateKind::Completed, StateKind::Failed, StateKind::Killed];
 
-/// Lists that are being gone through: what an operator purges, and what is past its retention.
+/// The lists in use: what an operator purges, and what is past its retention.
 #[derive(Default)]
 struct Lists {
     asked: Mutex<Option<Ended>>,
@@ -69,19 +68,19 @@ fn keep(list: &Mutex<Option<Ended>>, mut ended: Ended) {
     *list = Some(ended).filter(|ended| !ended.records.is_empty());
 }
 
-/// What has ended and may have to go.
+/// Ended tasks that may be deleted.
 struct Ended {
     states: Vec<StateKind>,
     before: Timestamp,
-    /// What was written up to this revision ended before that time.
+    /// A task whose record was written up to this revision ended before that time.
     old: i64,
-    /// When each record was written, and of which task; oldest first.
+    /// The revision of each record, and its task; oldest first.
     records: VecDeque<(i64, TaskId)>,
     used: Instant,
 }
 
-/// Whether this is the record that was listed, of what is to go.
-fn is_meant(record: &KeyValue, written: i64, states: &[StateKind], before: Timestamp) -> bool {
+/// Returns whether this is the record that was listed, and its task is to be deleted.
+fn is_matching(record: &KeyValue, written: i64, states: &[StateKind], before: Timestamp) -> bool {
     record.mod_revision() == written
         && Envelope::read(record).is_ok_and(|envelope| {
             envelope.state.is_some_and(|code| states.contains(&code))
@@ -113,7 +112,7 @@ impl Purges {
         let same = |ended: &Ended| ended.states == states && ended.before == before;
         let mut ended = match take(list, same) {
             Some(ended) => ended,
-            // What was copied here was written later than it ended: every record counts.
+            // A copied task ended before its record was written: every record counts.
             None => self.ended(states, before, (0, i64::MAX)).await?,
         };
         let gone = self.purge_some(&mut ended, limit).await?;
@@ -121,8 +120,8 @@ impl Purges {
         Ok(gone)
     }
 
-    /// The records of what has ended that were written up to the second revision; those up to the
-    /// first need not be read to know that they are old.
+    /// Lists the records that were written up to the revision `last`. Those up to `old` are old
+    /// enough without a read.
     async fn ended(
         &self,
         states: &[StateKind],
@@ -139,8 +138,7 @@ impl Purges {
         let finished = self.access().keys().all_finished();
         let scanned = self
             .access()
-            .reader
-            .link
+            .link()
             .scan_keys(0, &finished, &mut take)
             .await;
         scanned.map_err(|fault| fault.into_error(OPERATION))?;
@@ -160,37 +158,37 @@ impl Purges {
             let most = (limit as usize).saturating_sub(gone as usize).min(CHUNK);
             let count = ended.records.len().min(most);
             let some: Vec<(i64, TaskId)> = ended.records.drain(..count).collect();
-            let meant = self.meant(ended, some).await?;
+            let matching = self.matching(ended, some).await?;
             let (states, before) = (&ended.states, ended.before);
             let delete = |(written, id): (i64, TaskId)| async move {
-                // One that was retried meanwhile lives; what cannot be read is for an operator.
+                // A task that was retried meanwhile stays, and so does one that cannot be read.
                 let as_it_was = |found: &Snapshot| {
                     let record = found.finished.as_ref();
                     found.task.is_none()
-                        && record.is_some_and(|kv| is_meant(kv, written, states, before))
+                        && record.is_some_and(|kv| is_matching(kv, written, states, before))
                 };
                 self.deletes.delete_if(&id, as_it_was).await
             };
-            for deleted in join_all(meant.into_iter().map(delete)).await {
+            for deleted in join_all(matching.into_iter().map(delete)).await {
                 gone += u64::from(deleted?);
             }
         }
         Ok(gone)
     }
 
-    /// Which of these are to go, as far as it is known without reading each of their keys: a record
-    /// that may be young is looked at. What is deleted is looked at once more with all that it has.
-    async fn meant(
+    /// Returns which of these are to be deleted. Reads the records that may be young. The deletion
+    /// reads each task again, with all its keys.
+    async fn matching(
         &self,
         ended: &Ended,
         some: Vec<(i64, TaskId)>,
     ) -> Result<Vec<(i64, TaskId)>, Error> {
         let is_known = |written: &i64| *written <= ended.old && ended.states == ALL;
-        let (mut meant, open): (Vec<_>, Vec<_>) =
+        let (mut matching, open): (Vec<_>, Vec<_>) =
             some.into_iter().partition(|(written, _)| is_known(written));
         let mut rest = open.as_slice();
         while !rest.is_empty() {
-            let before = self.access().reader.capacity.operations();
+            let before = self.access().capacity().operations();
             let at_once = before.clamp(1, READ_AT_ONCE);
             let (chunk, later) = rest.split_at(at_once.min(rest.len()));
             let read = chunk
@@ -198,19 +196,17 @@ impl Purges {
                 .map(|(_, id)| TxnOp::get(self.access().keys().finished(id), None));
             let answer = self
                 .access()
-                .reader
-                .link
+                .link()
                 .txn(Txn::new().and_then(read.collect::<Vec<_>>()));
             let answer = match answer.await {
                 Ok(answer) => answer,
                 Err(fault) => {
                     if matches!(fault, Fault::OverLimit(Limit::Operations, _)) {
                         self.access()
-                            .reader
-                            .capacity
+                            .capacity()
                             .learn(Limit::Operations, chunk.len());
                     }
-                    if self.access().reader.capacity.has_shrunk(before, &fault) {
+                    if self.access().capacity().has_shrunk(before, &fault) {
                         continue;
                     }
                     return Err(fault.into_error(OPERATION));
@@ -218,13 +214,13 @@ impl Purges {
             };
             for ((written, id), got) in chunk.iter().zip(answer.op_responses()) {
                 let (states, before) = (&ended.states, ended.before);
-                if kv(Some(got)).is_some_and(|kv| is_meant(&kv, *written, states, before)) {
-                    meant.push((*written, id.clone()));
+                if kv(Some(got)).is_some_and(|kv| is_matching(&kv, *written, states, before)) {
+                    matching.push((*written, id.clone()));
                 }
             }
             rest = later;
         }
-        Ok(meant)
+        Ok(matching)
     }
 
     pub(crate) async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {
@@ -249,8 +245,7 @@ impl Purges {
             None => {
                 let read = self.access().reader.horizon().await;
                 let (horizon, _) = read.map_err(|fault| fault.into_error("prune the history"))?;
-                // To look for what is old is to read the keys of all that has ended: one node does
-                // it now and then.
+                // A search reads the keys of all ended tasks: one node does it now and then.
                 if !horizon.is_time(now, before) {
                     return Ok(0);
                 }
@@ -265,8 +260,9 @@ impl Purges {
         Ok(gone)
     }
 
-    /// Which time it is for what is pruned. The first call, before a node joins, asks the store for its
-    /// newest record: the last mark, which this process has not made, or else the end of the task that ended last.
+    /// Returns the clock that decides what is old enough. The first call, before a node joins,
+    /// reads the newest record of the store: the last mark, or else the end of the task that ended
+    /// last.
     async fn prune_clock(&self) -> Result<&PruneClock, Error> {
         let make = async {
             let failed = |fault: Fault| fault.into_error("prune the history");
@@ -283,34 +279,29 @@ impl Purges {
         self.prune_clock.get_or_try_init(|| make).await
     }
 
-    /// When the task ended whose record was written last.
+    /// Returns when the task ended whose record was written last.
     async fn last_end(&self) -> Result<Option<Timestamp>, Error> {
         let ended = self.ended(&ALL, Timestamp::MAX, (0, i64::MAX)).await?;
         let Some((_, id)) = ended.records.back() else {
             return Ok(None);
         };
-        let record = self
-            .access()
-            .reader
-            .link
-            .get_key(&self.access().keys().finished(id))
-            .await;
-        let record = record.map_err(|fault| fault.into_error(OPERATION))?;
+        let key = self.access().keys().finished(id);
+        let record = self.access().reader.key(&key, OPERATION).await?;
         let envelope = record.and_then(|kv| Envelope::read(&kv).ok());
         Ok(envelope.and_then(|envelope| envelope.ended_at))
     }
 
-    /// Notes which revision it is now, and forgets the history before the revision of back then.
+    /// Adds a mark for now, and prunes the history before the revision of the last mark before
+    /// `before`.
     async fn advance_horizon(&self, before: Timestamp) -> Result<(), Error> {
         const OPERATION: &str = "prune the history";
         let read = self
             .access()
-            .reader
-            .link
+            .link()
             .get_all(&self.access().keys().horizon())
             .await;
         let (kvs, revision_now) = read.map_err(|fault| fault.into_error(OPERATION))?;
-        // After the revision was read: what was written up to it is older than this.
+        // After the revision was read: what was written up to it is older than this time.
         let now = self.access().now();
         let mut horizon: Horizon = kvs
             .first()

@@ -1,4 +1,4 @@
-//! What a node does for the servers beside its renewals, every some minutes.
+//! What a node does for the servers every few minutes, beside its renewals.
 
 use std::{
     collections::HashSet,
@@ -15,23 +15,23 @@ use super::{
 };
 use crate::store::examine::Verdict;
 
-/// Looks after the servers.
+/// Compacts, and warns before a quota is full.
 pub(crate) struct Upkeep {
     pub(crate) compaction: Compaction,
     pub(crate) members: Members,
     pub(crate) every: Duration,
-    /// When it was last looked.
+    /// When it last ran.
     pub(crate) looked: Mutex<Instant>,
     pub(crate) filling: Filling,
 }
 
-/// The members of which it was said that their quota fills.
+/// The members whose quota was reported to fill.
 #[derive(Default)]
 pub(crate) struct Filling(Mutex<HashSet<String>>);
 
 impl Filling {
-    /// Notes whether the quota of a member fills; answers whether that is to be said: once, until it
-    /// has room again.
+    /// Notes whether the quota of a member fills. Returns whether to report it: once, until it has
+    /// room again.
     fn is_news(&self, endpoint: &str, fills: bool) -> bool {
         let mut filling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if fills {
@@ -54,7 +54,7 @@ impl Upkeep {
         }
     }
 
-    /// Looks whether the quota fills and what is to be compacted, if that is due; waits for nothing.
+    /// Starts to check the quota and to compact, if due. Does not wait for either.
     pub(crate) fn look_after_servers(self: &Arc<Self>) {
         {
             let looked = self.looked.lock();
@@ -71,9 +71,8 @@ impl Upkeep {
         });
     }
 
-    /// Says in the log when the quota of a member fills, long before it is full: once, until it has
-    /// room again. What a member does not tell (it speaks TLS, or we are not allowed to ask) is left
-    /// to the doctor.
+    /// Logs that the quota of a member fills, once, until it has room again. Only the doctor
+    /// reports members without an answer (they speak TLS, or refuse the user).
     async fn warn_of_quota(&self) {
         for (endpoint, member) in self.members.ask("look at the members").await {
             let Ok(member) = member else { continue };
@@ -81,7 +80,7 @@ impl Upkeep {
             let fills = match finding.verdict {
                 Verdict::Warning => true,
                 Verdict::Ok => false,
-                // It did not tell: nothing is known.
+                // It did not answer.
                 _ => continue,
             };
             if self.filling.is_news(endpoint, fills) {
@@ -96,9 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fills_is_said_once_until_there_is_room() {
+    fn a_quota_that_fills_is_reported_once_until_there_is_room() {
         let filling = Filling::default();
-        let said = [
+        let reported = [
             ("a", true),
             ("a", true),
             ("b", true),
@@ -106,6 +105,6 @@ mod tests {
             ("a", true),
         ]
         .map(|(member, fills)| filling.is_news(member, fills));
-        assert_eq!(said, [true, false, true, false, true]);
+        assert_eq!(reported, [true, false, true, false, true]);
     }
 }

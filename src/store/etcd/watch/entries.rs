@@ -1,5 +1,5 @@
-//! [`Entries`]: what the mirror keeps of each task. A node has one for every task there is, so what
-//! many have in common is kept once, and what few have elsewhere.
+//! [`Entries`]: what the mirror keeps of each task. A node keeps one for every task, so values that
+//! many tasks share are kept once, and values that few tasks have are kept elsewhere.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -17,18 +17,18 @@ pub(crate) enum Mark {
     None,
     Until(Timestamp),
     Paused,
-    Aside,
+    Quarantined,
 }
 
-/// Who has a task.
+/// The owner of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) lease: u64,
-    /// It is a node of Metafora, which knows nothing of marks.
+    /// It is a node of Metafora, which ignores marks.
     pub(crate) foreign: bool,
 }
 
-/// A task, as the keys tell.
+/// A task, as its keys say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
@@ -39,11 +39,11 @@ pub(crate) struct Entry {
     pub(crate) submitted_at: Timestamp,
     pub(crate) owner: Option<Owned>,
     pub(crate) mark: Mark,
-    /// When the mark was last set.
+    /// The revision that wrote the mark last.
     pub(crate) marked: i64,
 }
 
-/// What many tasks have in common.
+/// The values that many tasks share.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Class {
     kind: Kind,
@@ -68,7 +68,7 @@ enum Packing {
     None,
     Until,
     Paused,
-    Aside,
+    Quarantined,
 }
 
 /// Rounded up: nothing is due too early.
@@ -90,7 +90,7 @@ pub(crate) struct Entries {
     by_id: HashTable<u32>,
     hasher: DefaultHashBuilder,
     owned: HashMap<TaskId, Owned>,
-    /// Each class, and how many tasks are of it.
+    /// Each class, and how many tasks it has.
     classes: Vec<Option<(Class, u32)>>,
     free_classes: Vec<u32>,
     by_class: HashMap<Class, u32>,
@@ -158,7 +158,7 @@ impl Entries {
                 Packing::None => Mark::None,
                 Packing::Until => Mark::Until(timestamp(packed.until)),
                 Packing::Paused => Mark::Paused,
-                Packing::Aside => Mark::Aside,
+                Packing::Quarantined => Mark::Quarantined,
             },
             marked: packed.marked,
         })
@@ -168,13 +168,13 @@ impl Entries {
         self.unpack(self.slots[self.find(id)? as usize].as_ref()?)
     }
 
-    /// Whether any of them is parked.
+    /// Returns whether any task is parked.
     pub(crate) fn has_marks(&self) -> bool {
         let mut kept = self.slots.iter().flatten();
         kept.any(|packed| !matches!(packed.mark, Packing::None))
     }
 
-    /// Keeps an entry in the place of the one before.
+    /// Puts or replaces an entry.
     pub(crate) fn put(&mut self, id: &TaskId, entry: Entry) {
         match entry.owner {
             Some(owned) => self.owned.insert(id.clone(), owned),
@@ -184,7 +184,7 @@ impl Entries {
             Mark::None => (Packing::None, 0),
             Mark::Until(at) => (Packing::Until, micros(at)),
             Mark::Paused => (Packing::Paused, 0),
-            Mark::Aside => (Packing::Aside, 0),
+            Mark::Quarantined => (Packing::Quarantined, 0),
         };
         let class = self.class(Class {
             kind: entry.kind,
@@ -198,7 +198,7 @@ impl Entries {
             self.leave_class(before.class);
         }
         let packed = Packed {
-            // The one that others share already.
+            // The id that other maps share.
             id: before.map_or_else(|| id.clone(), |before| before.id),
             order: entry.order,
             submitted_at: micros(entry.submitted_at),
@@ -244,10 +244,10 @@ impl Entries {
         entry
     }
 
-    /// Every task with its submit order, but those that are quarantined.
+    /// Returns every task but the quarantined ones, with its submit order.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u64, &TaskId)> {
         let kept = self.slots.iter().flatten();
-        let listed = kept.filter(|packed| packed.mark != Packing::Aside);
+        let listed = kept.filter(|packed| packed.mark != Packing::Quarantined);
         listed.map(|packed| (packed.order, &packed.id))
     }
 }
@@ -287,7 +287,11 @@ mod tests {
             let changed = Entry {
                 owner: owner.filter(|_| n % 4 == 0),
                 data_version: 1 + (n as u32 / 10) % 2,
-                ..entry(kind, priority, if n % 3 == 0 { Mark::Aside } else { until })
+                ..entry(
+                    kind,
+                    priority,
+                    if n % 3 == 0 { Mark::Quarantined } else { until },
+                )
             };
             entries.put(id, changed.clone());
             assert_eq!(entries.get(id), Some(changed));

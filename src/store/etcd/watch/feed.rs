@@ -1,7 +1,7 @@
-//! The stream of changes: the history of etcd itself, read by a watch on the namespace.
+//! The stream of changes: a watch on the namespace reads the history of etcd itself.
 //!
-//! It goes back as far as etcd keeps its history (until the next compaction) and no further than
-//! the retention. Nothing is written for it that is not written anyway.
+//! It goes back to the last compaction of etcd, but not beyond the retention. It needs no writes of
+//! its own.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -30,18 +30,18 @@ use crate::store::{
 const OPERATION: &str = "follow the changes";
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The stream of changes of a namespace. Clones are the same.
+/// The stream of changes of a namespace. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Feed {
     pub(crate) access: Access,
 }
 
-/// One who follows it.
+/// One reader of the feed.
 struct Following {
     feed: Feed,
     stream: Option<WatchStream>,
     asked: bool,
-    /// The connection that it is on.
+    /// The connection that the stream uses.
     turn: usize,
     /// The last revision that was read, and the last change that was reported.
     seen: i64,
@@ -49,17 +49,12 @@ struct Following {
 }
 
 impl Feed {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access }
-    }
-
     pub(crate) async fn changes(&self, after: Option<u64>) -> Result<ChangeStream, Error> {
         let failed = |fault: Fault| fault.into_error(OPERATION);
         let (horizon, _) = self.access.reader.horizon().await.map_err(failed)?;
         let (_, newest) = self
             .access
-            .reader
-            .link
+            .link()
             .get_all(&self.access.keys().horizon())
             .await
             .map_err(failed)?;
@@ -71,17 +66,17 @@ impl Feed {
                     let last = number(newest, PLACES - 1);
                     return Err(Error::beyond(after, last));
                 }
-                // To etcd a revision of 0 means now.
+                // etcd reads a revision of 0 as now.
                 let revision = revision.max(1);
                 // A revision that is compacted cannot be read at.
                 let options = GetOptions::new().with_count_only().with_revision(revision);
-                let mut client = self.access.reader.link.kv();
+                let mut client = self.access.link().kv();
                 let read = client.get(self.access.keys().horizon(), Some(options));
-                match self.access.reader.link.call(read).await {
+                match self.access.link().call(read).await {
                     Err(Fault::Compacted) => return Err(Error::pruned(after)),
                     Err(fault) => return Err(failed(fault)),
                     Ok(_) if revision < horizon.pruned => return Err(Error::pruned(after)),
-                    // What else was written at that revision comes with it.
+                    // Starts with the rest of that revision.
                     Ok(_) => (revision - 1, after),
                 }
             }
@@ -90,11 +85,11 @@ impl Feed {
             feed: self.clone(),
             stream: None,
             asked: false,
-            turn: self.access.reader.link.turn(),
+            turn: self.access.link().turn(),
             seen,
             reported,
         };
-        // Opened here: from now on nothing is missed.
+        // Opened here, so that it misses nothing from now on.
         following.stream = following.open().await.ok();
         let changes: ChangeStream =
             Box::pin(stream::unfold(following, |mut following| async move {
@@ -112,11 +107,10 @@ impl Following {
             .with_range(end_of(root))
             .with_start_revision(self.seen + 1)
             .with_progress_notify();
-        let mut client = self.feed.access.reader.link.watcher();
+        let mut client = self.feed.access.link().watcher();
         self.feed
             .access
-            .reader
-            .link
+            .link()
             .call(client.watch(root, Some(options)))
             .await
     }
@@ -131,7 +125,7 @@ impl Following {
                 Err(fault) => {
                     self.stream = None;
                     let reason = fault.into_error(OPERATION);
-                    warn!(%reason, "the stream of changes broke; going on from the last one reported");
+                    warn!(%reason, "the stream of changes broke; resuming after the last reported change");
                     sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                     wait = (wait * 2).min(Duration::from_secs(5));
                 }
@@ -143,26 +137,24 @@ impl Following {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                // A call first: it renews a token that has expired, which a watch cannot.
+                // A call first: it renews an expired token, which a watch cannot.
                 self.feed
                     .access
-                    .reader
-                    .link
+                    .link()
                     .get_key(&self.feed.access.keys().horizon())
                     .await?;
-                (self.turn, self.asked) = (self.feed.access.reader.link.turn(), false);
+                (self.turn, self.asked) = (self.feed.access.link().turn(), false);
                 self.open().await?
             }
         };
         let Ok(message) = timeout(SILENCE, stream.message()).await else {
             if self.asked {
-                self.feed.access.reader.link.leave(self.turn).await;
+                self.feed.access.link().leave(self.turn).await;
                 return Err(Fault::Unknown("the stream is silent".into()));
             }
             self.feed
                 .access
-                .reader
-                .link
+                .link()
                 .call(stream.request_progress())
                 .await?;
             self.asked = true;
@@ -174,7 +166,7 @@ impl Following {
         let response = message?.ok_or_else(ended)?;
         if response.canceled() {
             if response.compact_revision() > 0 {
-                // Said once: it goes on with what is left.
+                // Reported once. The next call resumes with what is left.
                 self.seen = response.compact_revision() - 1;
                 return Err(Fault::Compacted);
             }
@@ -182,9 +174,8 @@ impl Following {
         }
         self.stream = Some(stream);
         if response.events().is_empty() && !response.created() && response.watch_id() >= 0 {
-            // Reported by itself for this watch: nothing before it is on its way, and what is compacted
-            // up to there was not missed. What was asked for is reported for the stream (-1), and may
-            // come before the changes.
+            // A progress report for this watch: all changes before it have come. The answer to a
+            // request has the watch id -1, and may come before the changes.
             let at = response.header().map_or(0, |header| header.revision());
             self.seen = self.seen.max(at);
         }
@@ -214,7 +205,7 @@ impl Following {
     }
 }
 
-/// What happened at one revision.
+/// Returns the changes of one revision.
 fn changes_of(
     (keys, fences): (&Keys, &Fences),
     revision: i64,
@@ -223,7 +214,7 @@ fn changes_of(
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut deleted: Vec<TaskId> = Vec::new();
-    // The end of a task and its retry move its envelope: that is no deletion.
+    // The end of a task and its retry move its envelope, which is no deletion.
     let mut moved: HashSet<TaskId> = HashSet::new();
     for event in events {
         let Some(kv) = event.kv().cloned().map(KeyValue::from) else {
@@ -231,7 +222,7 @@ fn changes_of(
         };
         let kv = &kv;
         let put = event.event_type() == EventType::Put;
-        let mut tell = |task: &TaskId, seq, at, what| {
+        let mut add = |task: &TaskId, seq, at, what| {
             let task = task.clone();
             changes.push(Change {
                 seq,
@@ -252,7 +243,7 @@ fn changes_of(
                     {
                         let state = envelope.first_state().code();
                         let what = ChangeKind::Submitted { state };
-                        tell(&id, envelope.order(kv), envelope.submitted_at(), what);
+                        add(&id, envelope.order(kv), envelope.submitted_at(), what);
                     }
                 }
                 Part::Task => deleted.push(id),
@@ -263,7 +254,7 @@ fn changes_of(
                     };
                     let sent = Stored::read(name, kv);
                     let command = sent.order;
-                    tell(
+                    add(
                         &id,
                         command,
                         sent.sent_at,
@@ -293,7 +284,7 @@ fn changes_of(
     for (id, back) in deleted.into_iter().zip(1..PLACES) {
         changes.push(Change {
             seq: number(revision, PLACES - back),
-            // A key that is gone tells no time.
+            // A deleted key has no time.
             at: now,
             task: id,
             what: ChangeKind::Deleted,

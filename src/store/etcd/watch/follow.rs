@@ -1,8 +1,8 @@
-//! The watch of a node: one list, then one stream of changes, whatever happens to etcd.
+//! The watch of a node: one list, then a stream of changes that survives faults of etcd.
 //!
-//! Three prefixes are watched on one stream: the tasks, what is parked, and the nodes. A
-//! stream that breaks, or is silent although it was asked, is opened anew after the last revision
-//! that was seen of each; if that is compacted, the list is made again.
+//! One stream watches three prefixes: tasks, marks and nodes. A stream that breaks, or does not
+//! answer, is opened again after the last revision seen of each prefix. If that revision is
+//! compacted, the watch lists again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,22 +29,22 @@ use crate::store::{
     },
 };
 
-/// How many tasks one batch tells of at the most.
+/// How many tasks one batch of events has at most.
 const BATCH: usize = 1000;
-/// A stream that says nothing for so long is asked; one that does not answer for so long is dead.
+/// After this silence a stream is asked for its progress. After as much silence again it is dead.
 const SILENCE: Duration = Duration::from_secs(5);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The prefixes that are watched; their watch ids begin with 1.
+/// The watched prefixes. Their watch ids begin with 1.
 const TASKS: usize = 0;
 const PARKED: usize = 1;
 const NODE: usize = 2;
 
-/// Why a stream was left.
+/// Why a stream ended.
 enum Left {
     Broken(String),
     Compacted,
-    /// The lease is over, or nobody reads any more.
+    /// The lease has expired, or the reader of the events is gone.
     Over,
 }
 
@@ -57,7 +57,7 @@ impl From<Fault> for Left {
     }
 }
 
-/// Opens the watches of the nodes of this process. Clones are the same.
+/// Opens the watches of the nodes of this process. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Watcher {
     pub(crate) reader: Reader,
@@ -72,14 +72,14 @@ struct Watching {
     lease: Lease,
     mirror: Mirror,
     kinds: Option<Vec<Kind>>,
-    /// The last revision that was seen of each prefix.
+    /// The last revision seen of each prefix.
     seen: [i64; 3],
     events: mpsc::Sender<Vec<Event>>,
-    told_node_command: NodeCommandId,
+    last_node_command: NodeCommandId,
 }
 
 impl Watcher {
-    async fn lives(&self, lease: &Lease) -> Result<bool, Fault> {
+    async fn is_live(&self, lease: &Lease) -> Result<bool, Fault> {
         let kv = self
             .reader
             .link
@@ -93,8 +93,8 @@ impl Watcher {
         lease: &Lease,
         kinds: Option<Vec<Kind>>,
     ) -> Result<EventStream, Error> {
-        let lives = self.lives(lease).await;
-        if !lives.map_err(|fault| fault.into_error("watch"))? {
+        let is_live = self.is_live(lease).await;
+        if !is_live.map_err(|fault| fault.into_error("watch"))? {
             return Err(Error::lease_fenced(&lease.node));
         }
         let (events, from_watch) = mpsc::channel(16);
@@ -110,7 +110,7 @@ impl Watcher {
             kinds,
             seen: [0; 3],
             events,
-            told_node_command: NodeCommandId::default(),
+            last_node_command: NodeCommandId::default(),
         };
         tokio::spawn(watching.run());
         let events = stream::unfold(from_watch, |mut from_watch| async move {
@@ -137,12 +137,12 @@ impl Watching {
             match left {
                 Left::Over => break,
                 Left::Compacted => {
-                    info!(%node, "the history that the watch goes on from was compacted: listing again");
+                    info!(%node, "the history after the last revision seen was compacted; listing again");
                     listed = false;
                 }
                 Left::Broken(reason) => {
                     if !reported {
-                        warn!(%node, reason, "the watch broke; going on from the last revision seen");
+                        warn!(%node, reason, "the watch broke; resuming after the last revision seen");
                         reported = true;
                     }
                     if self.seen != before {
@@ -160,20 +160,20 @@ impl Watching {
         self.by.peers.forget(self.lease.id);
     }
 
-    async fn tell(&self, events: Vec<Event>) -> Result<(), Left> {
+    async fn send(&self, events: Vec<Event>) -> Result<(), Left> {
         if events.is_empty() {
             return Ok(());
         }
         self.events.send(events).await.map_err(|_| Left::Over)
     }
 
-    /// Lists if need be, and follows until the stream has to be left.
+    /// Lists if necessary, and follows until the stream ends.
     async fn follow(
         &mut self,
         listed: &mut bool,
         reported: &mut bool,
     ) -> Result<std::convert::Infallible, Left> {
-        if !self.by.lives(&self.lease).await? {
+        if !self.by.is_live(&self.lease).await? {
             return Err(Left::Over);
         }
         if !*listed {
@@ -184,7 +184,7 @@ impl Watching {
         let mut stream = self.open().await?;
         self.by.peers.follows(self.lease.id, true);
         if *reported {
-            info!(node = %self.lease.node, "the watch goes on");
+            info!(node = %self.lease.node, "the watch resumed");
             *reported = false;
         }
         let mut asked = false;
@@ -205,7 +205,7 @@ impl Watching {
                 }
                 Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
                 Some(Err(e)) => return Err(Fault::from(e).into()),
-                // A mark is awaited no longer.
+                // The wait for a mark has ended.
                 None if Instant::now() < silent_at => {}
                 None if asked => {
                     self.by.reader.link.leave(turn).await;
@@ -225,7 +225,7 @@ impl Watching {
             }
             self.drop_stale();
             let events = self.mirror.take(Instant::now());
-            self.tell(events).await?;
+            self.send(events).await?;
         }
     }
 
@@ -240,7 +240,7 @@ impl Watching {
         let keys = &self.by.reader.keys;
         let reported = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
         self.by.peers.listed(self.lease.id, reported.collect());
-        self.tell(vec![Event::Reset]).await?;
+        self.send(vec![Event::Reset]).await?;
         for (id, (_, fence)) in &missing {
             self.by.claims.forget(id, *fence);
         }
@@ -249,11 +249,11 @@ impl Watching {
             order,
             fence: Some(fence),
         });
-        self.tell(gone.collect()).await?;
+        self.send(gone.collect()).await?;
         for some in mirror.listed().chunks(BATCH) {
-            self.tell(mirror.views(some)).await?;
+            self.send(mirror.views(some)).await?;
         }
-        self.tell(vec![Event::Listed]).await?;
+        self.send(vec![Event::Listed]).await?;
         self.mirror = mirror;
         self.drop_stale();
         if !outdated.is_empty() {
@@ -266,7 +266,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Deletes the marks of tasks that a node of Metafora has.
+    /// Starts to delete the marks of tasks that a node of Metafora has claimed.
     fn drop_stale(&mut self) {
         for (id, marked) in self.mirror.take_stale() {
             tokio::spawn(self.by.adoption.clone().drop_stale(id, marked));
@@ -293,7 +293,7 @@ impl Watching {
         Ok(stream)
     }
 
-    /// Takes in one message.
+    /// Takes in one message of the stream.
     async fn take(&mut self, response: &WatchResponse) -> Result<(), Left> {
         if response.canceled() {
             if response.compact_revision() > 0 {
@@ -334,7 +334,7 @@ impl Watching {
             }
         }
         if response.events().is_empty() {
-            // Reported by itself for one watch: nothing before it is on its way.
+            // A progress report for this watch: all changes before it have come.
             last = last.max(response.header().map_or(0, |header| header.revision()));
         }
         self.seen[which] = last;
@@ -346,7 +346,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Takes in a key below `/NS/nodes/`: who is there, and the commands to this node.
+    /// Takes in a key below `/NS/nodes/`: registrations, and the commands to this node.
     async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
         let keys = &self.by.reader.keys;
         let Some((node, rest)) = registrations::split(keys, kv.key()) else {
@@ -363,7 +363,7 @@ impl Watching {
             return match ours {
                 true if gone => Err(Left::Over),
                 true => Ok(()),
-                false => self.tell(vec![Event::Peers]).await,
+                false => self.send(vec![Event::Peers]).await,
             };
         }
         let name = rest.strip_prefix("commands/");
@@ -376,17 +376,17 @@ impl Watching {
 
     async fn node_command(&mut self, kv: &KeyValue) -> Result<(), Left> {
         let (order, read) = node_commands::read(kv);
-        if order <= self.told_node_command {
+        if order <= self.last_node_command {
             return Ok(());
         }
-        self.told_node_command = order;
+        self.last_node_command = order;
         match read {
-            Ok(command) => self.tell(vec![Event::Node(command)]).await,
+            Ok(command) => self.send(vec![Event::Node(command)]).await,
             Err(reason) => {
                 let node = &self.lease.node;
-                warn!(%node, reason, "a node command cannot be read: it is rejected");
+                warn!(%node, reason, "rejecting a node command that cannot be read");
                 let outcome = format!("rejected: it cannot be read: {reason}");
-                // If it is not answered now, the next watch does it.
+                // If this fails, the next watch repeats it.
                 let _ = self
                     .by
                     .commands

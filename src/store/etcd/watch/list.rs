@@ -14,12 +14,12 @@ use crate::store::etcd::{
     schema::{KeyValue, Part, end_of},
 };
 
-/// What was listed.
+/// The result of a list.
 pub(crate) struct Listed {
     pub(crate) mirror: Mirror,
-    /// Claims of this process that are over: the orders of their tasks, and their fences.
+    /// Claims of this process that have ended, with the orders of their tasks and their fences.
     pub(crate) missing: HashMap<TaskId, (u64, Fence)>,
-    /// Marks of tasks that have gone on: when they were set, and when the state was written.
+    /// Marks that are older than the state of their task, with the revisions of both.
     pub(crate) outdated: Vec<(TaskId, i64, i64)>,
     /// The keys of nodes, in the order of their first revisions.
     pub(crate) nodes: Vec<KeyValue>,
@@ -27,7 +27,7 @@ pub(crate) struct Listed {
     pub(crate) seen: [i64; 3],
 }
 
-/// Lists what the watch of a lease follows from then on.
+/// Lists what the watch of a lease follows afterwards.
 pub(crate) async fn list(
     reader: &Reader,
     claims: &Claims,
@@ -36,8 +36,8 @@ pub(crate) async fn list(
 ) -> Result<Listed, Fault> {
     let (keys, fences) = (reader.keys.clone(), reader.fences.clone());
     let mut mirror = Mirror::new(keys.clone(), fences.clone(), lease, kinds.clone());
-    // A claim whose own key of an owner is not listed is over: its task was deleted, and another one
-    // may have the id. The event of it is in no history.
+    // A claim whose owner's key is not listed has ended: its task was deleted, and another one may
+    // have the id. No history has the event.
     let mut missing = claims.of_lease(lease);
     let mut take = |kv: KeyValue| {
         if !missing.is_empty()
@@ -64,7 +64,8 @@ pub(crate) async fn list(
         reader.link.scan_keys(at, &states, &mut take).await?;
     }
     let (mut nodes, node_at) = reader.link.get_all(&keys.nodes()).await?;
-    // Commands are reported in their order, and what is older than the last one was reported before.
+    // Node commands are reported in their order. One that is older than the last reported one was
+    // reported before.
     nodes.sort_by_key(KeyValue::create_revision);
     Ok(Listed {
         mirror,

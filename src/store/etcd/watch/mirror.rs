@@ -1,7 +1,8 @@
-//! The mirror: what a node has to know of each task, kept in step with the keys.
+//! The mirror: what a node knows of each task, updated from the keys.
 //!
-//! Keys of one task come by two watches, in no order between them, and some come twice after a
-//! broken stream. So each key only sets what it says, and what is reported is made from all of them.
+//! Two watches bring the keys of one task, in no order between them, and some keys come twice after
+//! a broken stream. So each key sets only its own part of an entry, and events are made from the
+//! whole entry.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -27,7 +28,7 @@ use crate::store::{
 impl Mark {
     fn read(kv: &KeyValue) -> Self {
         match parse::<Parked>(kv) {
-            Ok(Parked { aside: Some(_), .. }) => Self::Aside,
+            Ok(Parked { aside: Some(_), .. }) => Self::Quarantined,
             Ok(Parked {
                 until: Some(at), ..
             }) => Self::Until(at),
@@ -44,25 +45,25 @@ pub(crate) struct Mirror {
     tasks: Entries,
     /// The commands of tasks that have some.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
-    /// Marks whose task has not come yet, and when they were set.
+    /// Marks whose task has not come yet, with the revisions that wrote them.
     early: HashMap<TaskId, (Mark, i64)>,
-    /// Marks of tasks that a node of Metafora has taken, and when they were set.
+    /// Marks of tasks that a node of Metafora has claimed, with the revisions that wrote them.
     stale: Vec<(TaskId, i64)>,
-    /// The tasks that have changed, with their orders: an id may have been used again.
+    /// The changed tasks, with their orders: an id may be used again.
     changed: Vec<(TaskId, u64)>,
     in_changed: HashSet<(TaskId, u64)>,
-    /// Those among them whose keys were deleted, and when.
+    /// The changed tasks whose keys were deleted, with the revisions.
     deleted: HashMap<(TaskId, u64), i64>,
-    /// Those among them that are not reported before their mark has come.
+    /// The changed tasks that are reported once their mark has come.
     releases: Releases,
 }
 
-/// What a key that came has brought, beside what is kept.
+/// What a key reports beside the entry.
 #[derive(Default)]
 pub(crate) struct News {
     /// An owner's key was deleted.
     pub(crate) unowned: Option<(TaskId, i64)>,
-    /// A command for a task that this lease has.
+    /// A command for a task that this lease owns.
     pub(crate) ours: Option<(TaskId, Stored)>,
 }
 
@@ -156,7 +157,7 @@ impl Mirror {
     }
 
     fn put_task(&mut self, id: &TaskId, kv: &KeyValue) {
-        // One that cannot be read is nobody's: whoever tries to claim it sets it aside.
+        // The mirror skips a task that cannot be read. The next claim of it quarantines it.
         let Ok(envelope) = Envelope::read(kv).or_else(|_| Envelope::foreign()) else {
             return;
         };
@@ -195,7 +196,7 @@ impl Mirror {
         self.waiting.remove(id);
         self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
-            // A mark of a later task with this id, which came first.
+            // The mark of a later task with this id came first.
             if entry.marked > at && entry.mark != Mark::None {
                 self.early.insert(id.clone(), (entry.mark, entry.marked));
             }
@@ -246,8 +247,8 @@ impl Mirror {
         self.tasks.has_marks()
     }
 
-    /// The task of this state, if it was written after the mark of the task, with when the mark was
-    /// set and when the state was written: the mark says nothing any more.
+    /// Returns the task of this state if the state is newer than the mark, with the revisions of
+    /// mark and state: the mark is outdated.
     pub(crate) fn outdated_by(&self, state: &KeyValue) -> Option<(TaskId, i64, i64)> {
         let id = TaskId::new(self.keys.strip(state.key(), "state/")?).ok()?;
         let entry = self.tasks.get(&id)?;
@@ -256,31 +257,31 @@ impl Mirror {
         outdated.then_some((id, entry.marked, stored))
     }
 
-    /// The marks that say nothing any more, to be deleted.
+    /// Takes the marks to delete: a node of Metafora has claimed their tasks.
     pub(crate) fn take_stale(&mut self) -> Vec<(TaskId, i64)> {
         std::mem::take(&mut self.stale)
     }
 
-    /// Every key below `/NS/tasks/` up to this revision has come: a mark from before it whose task
-    /// is not there is of one that is not cared for.
+    /// Notes that every key below `/NS/tasks/` up to this revision has come. Drops older marks
+    /// without a task: this node skips those tasks.
     pub(crate) fn tasks_are_at(&mut self, revision: i64) {
         if !self.early.is_empty() {
             self.early.retain(|_, (_, at)| *at > revision);
         }
     }
 
-    /// Every key below `/NS/parked/` up to this revision has come.
+    /// Notes that every key below `/NS/parked/` up to this revision has come.
     pub(crate) fn marks_are_at(&mut self, revision: i64) {
         self.releases.marks_are_at(revision);
     }
 
-    /// When there is something to [`take`](Self::take), though no key comes.
+    /// Returns when [`take`](Self::take) returns events even if no key comes.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.releases.next()
     }
 
-    /// What has changed since it was last asked, as it is now; but not yet the tasks whose mark may
-    /// be on its way.
+    /// Takes the changes since the last call, as they are now. Keeps the tasks whose mark may be on
+    /// its way.
     pub(crate) fn take(&mut self, now: Instant) -> Vec<Event> {
         self.releases.expire(now);
         let mut changed = std::mem::take(&mut self.changed);
@@ -296,16 +297,16 @@ impl Mirror {
         let mut events = Vec::with_capacity(changed.len());
         for task in changed {
             let at = deleted.remove(&task);
-            self.tell(task, at, &mut events);
+            self.add(task, at, &mut events);
         }
-        // Those of an id that was used again.
+        // Deletions that are not reported yet.
         self.deleted = deleted;
         events
     }
 
-    /// Adds how a task is now; `deleted` says when its key was deleted last, if it was. One that was
-    /// retried after it had ended is there again, with the same order.
-    fn tell(&self, (id, order): (TaskId, u64), deleted: Option<i64>, events: &mut Vec<Event>) {
+    /// Adds the events of a task as it is now. `deleted` is the revision that deleted its key last.
+    /// A task that was retried after its end exists again, with the same order.
+    fn add(&self, (id, order): (TaskId, u64), deleted: Option<i64>, events: &mut Vec<Event>) {
         let gone = |at: i64| Event::Gone {
             id: id.clone(),
             order,
@@ -314,7 +315,7 @@ impl Mirror {
         events.extend(deleted.map(gone));
         let entry = self.tasks.get(&id).filter(|entry| entry.order == order);
         let Some(entry) = entry else { return };
-        if entry.mark == Mark::Aside {
+        if entry.mark == Mark::Quarantined {
             return events.push(gone(entry.marked));
         }
         let waiting = self.waiting.get(&id);
@@ -328,7 +329,7 @@ impl Mirror {
             due: match entry.mark {
                 Mark::None => Some(entry.submitted_at),
                 Mark::Until(at) => Some(at),
-                Mark::Paused | Mark::Aside => None,
+                Mark::Paused | Mark::Quarantined => None,
             },
             sleeping: matches!(entry.mark, Mark::Until(_)),
             claimed_by: entry.owner.map(|owner| owner.lease),
@@ -349,10 +350,11 @@ impl Mirror {
         }
     }
 
-    /// The tasks that a watch begins with, in submit order: [`views`](Self::views) tells of some of
-    /// them at a time, since all of them at once would take more than what is kept.
+    /// Returns the tasks that a watch begins with, in submit order. [`views`](Self::views) makes
+    /// the events of some of them at a time: those of all at once would take more memory than the
+    /// mirror.
     pub(crate) fn listed(&mut self) -> Vec<(TaskId, u64)> {
-        // Given back, not cleared: there was a place for every task.
+        // Dropped, not cleared: their capacity fits every task.
         (self.changed, self.in_changed) = Default::default();
         self.deleted = HashMap::new();
         let listed = self.tasks.listed();
@@ -364,7 +366,7 @@ impl Mirror {
     pub(crate) fn views(&self, tasks: &[(TaskId, u64)]) -> Vec<Event> {
         let mut events = Vec::with_capacity(tasks.len());
         for task in tasks {
-            self.tell(task.clone(), None, &mut events);
+            self.add(task.clone(), None, &mut events);
         }
         events
     }

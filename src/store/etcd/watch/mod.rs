@@ -1,4 +1,4 @@
-//! The two streams: what a node follows, with what is kept of each task, and the feed of changes.
+//! The two streams: the watch of a node with its mirror of the tasks, and the feed of changes.
 
 mod entries;
 mod feed;

@@ -1,8 +1,8 @@
 //! [`Releases`]: tasks whose owner's key was deleted, and whose mark may be on its way.
 //!
-//! A claim that is released by a sleep or a pause deletes the owner's key and puts the mark in one
-//! revision. Both come on one stream, by two watches, in either order. A task whose mark has not come
-//! looks as if it could be claimed, and every node would try.
+//! A sleep or a pause releases the claim: it deletes the owner's key and puts the mark, in one
+//! revision. Two watches on one stream bring both, in either order. Without its mark the task looks
+//! claimable, and every node would try to claim it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,22 +12,23 @@ use std::{
 use tokio::time::Instant;
 use windlass_statemachine::TaskId;
 
-/// How long the mark of a task is awaited, from the message that brought the end of its claim.
+/// How long a task waits for its mark, from the message with the end of its claim.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// What is awaited, and until when. Only these tasks wait.
+/// The tasks that wait for their mark, and until when. No other task waits.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
     /// The revision that deleted the owner's key, and the deadline.
     waiting: HashMap<TaskId, (i64, Instant)>,
-    /// The deadlines in their order, also of tasks that wait no longer.
+    /// The deadlines in their order, with those of tasks that do not wait any more.
     deadlines: VecDeque<(Instant, TaskId)>,
     /// Every mark up to this revision has come.
     marks: i64,
 }
 
 impl Releases {
-    /// The owner's key was deleted at this revision, by a message that came `now`.
+    /// Begins the wait of a task whose owner's key was deleted at this revision, by a message that
+    /// came `now`.
     pub(crate) fn released(&mut self, id: &TaskId, at: i64, now: Instant) {
         if at <= self.marks {
             return;
@@ -37,12 +38,13 @@ impl Releases {
         self.deadlines.push_back((deadline, id.clone()));
     }
 
-    /// The mark has come, or the task is claimed again or gone.
+    /// Ends the wait of a task: its mark has come, or it is claimed again or deleted.
     pub(crate) fn settled(&mut self, id: &TaskId) {
         self.waiting.remove(id);
     }
 
-    /// Every mark up to this revision has come: a task that was released by then has none.
+    /// Notes that every mark up to this revision has come. Ends the wait of tasks that were
+    /// released by then: they have none.
     pub(crate) fn marks_are_at(&mut self, revision: i64) {
         self.marks = self.marks.max(revision);
         if !self.waiting.is_empty() {
@@ -58,7 +60,7 @@ impl Releases {
         self.waiting.contains_key(id)
     }
 
-    /// Ends the wait of those whose deadline has passed.
+    /// Ends the wait of the tasks whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Instant) {
         while let Some((deadline, id)) = self.deadlines.front()
             && (*deadline <= now || !self.is_deadline(*deadline, id))
@@ -70,7 +72,7 @@ impl Releases {
         }
     }
 
-    /// The next deadline.
+    /// Returns the next deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         let mut live = self.deadlines.iter();
         live.find(|(deadline, id)| self.is_deadline(*deadline, id))

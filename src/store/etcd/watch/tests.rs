@@ -46,7 +46,7 @@ fn reported(mirror: &mut Mirror) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_told_as_it_is_once_whatever_has_come_of_it() {
+async fn a_changed_task_is_reported_once_as_it_is() {
     let (mut mirror, now) = (mirror(), Instant::now());
     mirror.task_key(Put, &task(1), now);
     mirror.task_key(Put, &owner(9, 2), now);
@@ -68,7 +68,7 @@ async fn a_mark_that_comes_before_its_task_is_kept_for_it() {
     assert!(reported(&mut mirror).is_empty());
     mirror.task_key(Put, &task(5), now);
     assert_eq!(reported(&mut mirror), ["waits"]);
-    // One from before what has come of the tasks is of a task that is not cared for.
+    // A mark that is older than the tasks that have come belongs to a task that this node skips.
     let other = KeyValue::new("/n/parked/b", "{}", 6);
     mirror.parked_key(Put, &other, false);
     mirror.tasks_are_at(6);
@@ -77,7 +77,7 @@ async fn a_mark_that_comes_before_its_task_is_kept_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_are_told_to_the_lease_that_has_the_task() {
+async fn commands_are_reported_to_the_lease_that_owns_the_task() {
     let (mut mirror, now) = (mirror(), Instant::now());
     let command = |revision| {
         let text = r#"{"message":"pause"}"#;
@@ -96,7 +96,7 @@ async fn commands_are_told_to_the_lease_that_has_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_used_again_is_told_as_gone_and_as_another_task() {
+async fn an_id_that_is_used_again_is_reported_as_gone_and_as_another_task() {
     let (mut mirror, now) = (mirror(), Instant::now());
     mirror.task_key(Put, &task(1), now);
     assert_eq!(reported(&mut mirror), ["due"]);

@@ -1,4 +1,6 @@
-//! [`Queue`]: the items that wait, and how many of them fit into one combined write. Pure.
+//! [`Queue`]: the items that wait, and how many of them one transaction takes. Pure.
+//!
+//! An outer is a transaction that holds the items as nested ones.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,24 +9,24 @@ use tokio::sync::oneshot;
 use super::item::Item;
 use crate::store::etcd::client::{Fault, Limit};
 
-/// How many waiting items are looked at for one outer: more would cost time, not fill it better.
+/// How many waiting items are looked at for one outer. More cost time and do not fill it better.
 const LOOK: usize = 1000;
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Its comparisons held, and it was written at this revision.
+    /// The revision that wrote it; `None` when one of its comparisons did not hold.
     pub(crate) written: Option<i64>,
 }
 
 pub(crate) type Answer = oneshot::Sender<Result<Done, Fault>>;
 
-/// An item, and who waits for it.
+/// An item, and where its answer goes.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) item: Item,
     pub(crate) answer: Answer,
-    /// It is not to be combined: the servers refused a batch that it was in.
+    /// It is written alone: the servers refused a batch that it was in.
     pub(crate) alone: bool,
 }
 
@@ -39,12 +41,12 @@ impl Waiting {
     }
 }
 
-/// What waits, and what the outers that are under way touch.
+/// The items that wait, and what the outers under way touch.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
     busy: HashSet<String>,
-    /// One of the outers holds items that have to be in order.
+    /// One of the outers under way holds items that are written in order.
     ordered: bool,
 }
 
@@ -53,7 +55,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// One that is urgent goes before all but what it has to come after.
+    /// Adds an item. An urgent one goes before all items that share nothing with it.
     pub(crate) fn push(&mut self, came: Waiting) {
         if !came.item.urgent {
             return self.waiting.push_back(came);
@@ -66,32 +68,34 @@ impl Queue {
         self.waiting.insert(at.map_or(0, |at| at + 1), came);
     }
 
-    /// Puts items back in front of all others: what they were packed with was not written.
+    /// Puts items back in front of all others: their outer was not written.
     pub(crate) fn put_back(&mut self, items: Vec<Waiting>) {
         for waiting in items.into_iter().rev() {
             self.waiting.push_front(waiting);
         }
     }
 
-    /// Takes from what waits as much as one outer holds.
+    /// Takes as many waiting items as one outer holds.
     pub(crate) fn pack(&mut self, max_operations: usize, max_bytes: usize) -> Vec<Waiting> {
         let mut packed: Vec<Waiting> = Vec::new();
         let mut touched: HashSet<String> = HashSet::new();
         let (mut most, mut bytes, mut place) = (0, 0, 0);
         let (mut in_order, mut held_order) = (false, self.ordered);
+        // Each item is an operation by itself, and those of the largest one count.
+        let has_room = |packed: &[Waiting], most: usize| packed.len() + most < max_operations;
         let mut index = 0;
         while index < self.waiting.len().min(LOOK) {
             let item = &self.waiting[index].item;
             let is_free = |t: &String| !self.busy.contains(t) && !touched.contains(t);
             let fits = packed.is_empty()
                 || (!self.waiting[index].alone
-                    && packed.len() + 1 + most.max(item.operations()) <= max_operations
+                    && has_room(&packed, most.max(item.operations()))
                     && bytes + item.bytes <= max_bytes
                     && (item.places == 0 || item.place >= place));
             let may = fits && item.touches.iter().all(is_free) && !(item.in_order && held_order);
             touched.extend(item.touches.iter().cloned());
             if !may {
-                // Those that come behind it and have to be in order wait with it.
+                // The ordered items behind it wait with it.
                 held_order |= item.in_order;
                 index += 1;
                 continue;
@@ -106,7 +110,7 @@ impl Queue {
                 packed.push(taken);
             }
             let alone = packed.last().is_some_and(|w| w.alone);
-            if alone || packed.len() + 1 + most > max_operations {
+            if alone || !has_room(&packed, most) {
                 break;
             }
         }
@@ -117,7 +121,7 @@ impl Queue {
         packed
     }
 
-    /// An outer of these items is under way no longer.
+    /// Ends an outer of these items.
     pub(crate) fn finished(&mut self, items: &[Waiting]) {
         for waiting in items {
             for touched in &waiting.item.touches {
@@ -128,7 +132,7 @@ impl Queue {
     }
 }
 
-/// How much of a limit one outer of these items uses.
+/// Returns how much of a limit one outer of these items uses.
 pub(crate) fn used(limit: Limit, items: &[Waiting]) -> usize {
     let items = items.iter().map(|waiting| &waiting.item);
     match limit {
@@ -173,6 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_counts_its_largest_item() {
+        let mut large = item("large");
+        large.put("/n/x", "v".to_owned());
+        let mut queue = queue([item("a"), large, item("b")]);
+        assert_eq!(names(&queue.pack(3, 10_000)), ["a", "b"]);
+        assert!(!queue.is_empty());
+        assert_eq!(names(&queue.pack(3, 10_000)), ["large"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
     fn a_task_is_in_one_write_at_a_time_and_its_items_keep_their_order() {
         let mut queue = queue(["a", "a", "b", "a"].map(item));
         let first = queue.pack(128, 10_000);
@@ -186,13 +201,24 @@ mod tests {
         assert!(queue.is_empty());
     }
 
+    fn submit(name: &str) -> Item {
+        let mut item = item(name);
+        item.in_order = true;
+        item
+    }
+
+    #[test]
+    fn a_submit_waits_for_the_one_before_it_that_waits_for_its_task() {
+        let mut queue = queue([item("a"), submit("a"), submit("b")]);
+        let first = queue.pack(128, 10_000);
+        assert_eq!(names(&first), ["a"]);
+        assert!(queue.pack(128, 10_000).is_empty(), "both submits wait");
+        queue.finished(&first);
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "b"]);
+    }
+
     #[test]
     fn submits_are_written_in_the_order_they_came() {
-        let submit = |name: &str| {
-            let mut item = item(name);
-            item.in_order = true;
-            item
-        };
         let mut queue = queue([submit("a"), submit("b"), item("c"), submit("d")]);
         let first = queue.pack(3, 10_000);
         assert_eq!(names(&first), ["a", "b"]);
@@ -203,8 +229,9 @@ mod tests {
 
     #[test]
     fn places_of_one_write_grow() {
-        let mut queue = queue([item("a").at(5, 2), item("b").at(6, 1), item("c").at(7, 1)]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "c"]);
+        let placed = [item("a").at(5, 2), item("-"), item("b").at(6, 1)];
+        let mut queue = queue(placed.into_iter().chain([item("c").at(7, 1)]));
+        assert_eq!(names(&queue.pack(128, 10_000)), ["a", "-", "c"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
     }
 
@@ -216,7 +243,9 @@ mod tests {
             item
         };
         let mut queue = queue([item("a"), item("b"), urgent("n"), urgent("a")]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["n", "a", "b"]);
+        let first = queue.pack(128, 10_000);
+        assert_eq!(names(&first), ["n", "a", "b"]);
+        assert!(!first[1].item.urgent, "the first of 'a' goes first");
     }
 
     #[test]
@@ -230,8 +259,12 @@ mod tests {
             waiting.alone = true;
         }
         queue.put_back(refused);
+        let mut first = item("n");
+        first.urgent = true;
+        queue.push(Waiting::new(first, oneshot::channel().0));
+        assert_eq!(names(&queue.pack(3, 10_000)), ["n", "c"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["a"]);
         assert_eq!(names(&queue.pack(128, 10_000)), ["b"]);
-        assert_eq!(names(&queue.pack(128, 10_000)), ["c"]);
+        assert!(queue.is_empty());
     }
 }

@@ -15,12 +15,12 @@ use crate::store::{
     rules,
 };
 
-/// How many writes of a task its history goes back, at the least.
+/// How many writes of a task its history keeps at least.
 pub(crate) const HISTORY: u64 = 64;
-/// With every so many writes what is over is cut off: with each, it would be an operation of every
+/// The history is cut with every 16th write. A cut with each would add an operation to every
 /// transition.
 const CUT_EVERY: u64 = 16;
-/// Up to so many commands are deleted by their names when a task ends; more by their range.
+/// The end of a task deletes up to 8 commands by their names, and more by their range.
 const FEW: usize = 8;
 
 /// The part of a write that is about one task.
@@ -46,24 +46,24 @@ impl<'a> Edit<'a> {
         Self { keys, id, item }
     }
 
-    /// Only if a key was last written at this revision; 0: if there is none.
+    /// Compares that a key was last written at this revision; 0: that there is none.
     pub(crate) fn when(&mut self, of: Of, revision: i64) {
         self.item.when_at(&self.keys.of(self.id, of), revision);
     }
 
-    /// Only if there is such a key.
+    /// Compares that there is such a key.
     pub(crate) fn when_there(&mut self, of: Of) {
         self.item.when_there(&self.keys.of(self.id, of));
     }
 
-    /// Only if these keys are as they were found.
+    /// Compares that these keys are as they were found.
     pub(crate) fn when_as_found(&mut self, found: &Snapshot, keys: &[Of]) {
         for of in keys {
             self.when(*of, found.revision_of(*of));
         }
     }
 
-    /// Only if no command was sent after this revision.
+    /// Compares that no command was sent after this revision.
     pub(crate) fn when_no_command_since(&mut self, revision: i64) {
         let slot = self.keys.slot(self.id);
         self.item
@@ -80,7 +80,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the owner of the task on the lease `token`, which is one of the node's.
+    /// Puts the owner of the task, attached to the lease `token`, one of the node's.
     pub(crate) fn put_owner(
         &mut self,
         node: &NodeName,
@@ -96,7 +96,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the marker of a task that waits and that nobody has; answers whether it does.
+    /// Puts the mark of a task that waits and has no owner. Returns whether it waits.
     pub(crate) fn put_parked(&mut self, state: &TaskState) -> Result<bool, Error> {
         let parked = Parked::of(state);
         if let Some(parked) = &parked {
@@ -106,8 +106,8 @@ impl<'a> Edit<'a> {
         Ok(parked.is_some())
     }
 
-    /// Puts the marker of a task that cannot be read.
-    pub(crate) fn put_aside(&mut self, reason: &str) -> Result<(), Error> {
+    /// Puts the mark of a task that cannot be read.
+    pub(crate) fn put_quarantined(&mut self, reason: &str) -> Result<(), Error> {
         let (until, aside) = (None, Some(reason.to_owned()));
         let key = self.keys.parked(self.id);
         (self.item).put(&key, write("parked", &Parked { until, aside })?);
@@ -126,7 +126,7 @@ impl<'a> Edit<'a> {
         self.item.put(&key, props.as_str().to_owned());
     }
 
-    /// Adds a line to the history of the task, and cuts off what is over.
+    /// Adds a line to the history of the task, and cuts off the oldest ones now and then.
     pub(crate) fn put_history(
         &mut self,
         version: u64,
@@ -146,7 +146,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Adds a line to the history that is beside those of the task's writes, by this name.
+    /// Adds a line with this name to the history, beside those of the task's writes.
     pub(crate) fn put_line(
         &mut self,
         name: &str,
@@ -159,7 +159,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Adds the keys of a new task. That its id is free is compared by the caller.
+    /// Adds the keys of a new task. The caller compares that the id is free.
     pub(crate) fn put_task(
         &mut self,
         task: &Task,
@@ -172,10 +172,10 @@ impl<'a> Edit<'a> {
         }
         let state = TaskState::submitted(task.start_at, now);
         if self.put_parked(&state)? {
-            // A node of Metafora knows nothing of `start_at`: it sleeps by the state.
+            // A node of Metafora ignores `start_at` and reads the state.
             return self.put_state(&state, &Hold::default());
         }
-        // A Metafora node leaves the state of what it has done behind, and our mark.
+        // A Metafora node that ends a task leaves its state and our mark.
         self.delete(Of::Parked);
         self.delete(Of::TaskState);
         Ok(())
@@ -194,8 +194,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Records outcomes, and at the `end` of the task rejects what else waits. The queue is left to
-    /// [`end`](Self::end) then.
+    /// Records outcomes. At the `end` of the task, rejects every other command; [`end`](Self::end)
+    /// deletes the queue then.
     pub(crate) fn settle(
         &mut self,
         queue: &[Stored],
@@ -222,7 +222,7 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Only if a command waits, as it was read.
+    /// Compares that a command waits, as it was read.
     pub(crate) fn when_waits(&mut self, stored: &Stored) {
         let key = self.key_of(stored);
         self.item.when_at(&key, stored.revision);
@@ -235,7 +235,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Takes a command out of the queue; of the slot, if there is no other one in it by now.
+    /// Takes a command out of the queue. Out of the slot only if the slot still holds this one.
     pub(crate) fn dequeue(&mut self, stored: &Stored) {
         let key = self.key_of(stored);
         match stored.name {
@@ -244,8 +244,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Replaces a live task by the record of its end. `queue` is all of its commands, as compared;
-    /// `room` is how many of them can be deleted one by one.
+    /// Replaces a live task by the record of its end. `queue` holds all of its commands; `room`
+    /// limits how many of them are deleted one by one.
     pub(crate) fn end(
         &mut self,
         queue: &[Stored],
@@ -267,8 +267,8 @@ impl<'a> Edit<'a> {
         self.put_envelope(Of::Finished, envelope)
     }
 
-    /// Deletes what a live task has beside its envelope. It was found so, and the item compares that
-    /// no command was sent since.
+    /// Deletes what a live task has beside its envelope, as found. The caller compares that no
+    /// command was sent since.
     pub(crate) fn delete_parts(&mut self, found: &Snapshot) {
         self.delete(Of::Owner);
         self.delete(Of::Props);

@@ -1,4 +1,4 @@
-//! [`Item`]: one task's write, with its own comparisons; the smallest thing that happens or not.
+//! [`Item`]: the write of one task, with its own comparisons. All of it is written, or nothing.
 
 use etcd_client::{Compare, CompareOp, DeleteOptions, PutOptions, Txn, TxnOp};
 use windlass_statemachine::{NodeName, TaskId};
@@ -19,14 +19,16 @@ pub(crate) enum Guard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Put(String, String),
-    /// Puts a key that goes with this lease.
+    /// Puts a key that is attached to this lease.
     PutOn(String, String, i64),
     Delete(String),
     /// Deletes the keys from the first to before the second.
     DeleteRange(String, Vec<u8>),
-    /// Deletes a key if it was last written at this revision, and goes on if not.
+    /// Deletes a key if it was last written at this revision. Otherwise the rest of the item is
+    /// still written.
     DeleteAt(String, i64),
-    /// Deletes a key if it has this value and was not written after this revision, and goes on if not.
+    /// Deletes a key if it has this value and was not written after this revision. Otherwise the
+    /// rest of the item is still written.
     DeleteIf(String, String, i64),
 }
 
@@ -45,9 +47,9 @@ pub(crate) struct Item {
     pub(crate) places: u32,
     pub(crate) bytes: usize,
     pub(crate) lease: Option<i64>,
-    /// It has to be written after the items before it that are so too: a submit.
+    /// It is written after the earlier ordered items: a submit.
     pub(crate) in_order: bool,
-    /// It goes before all that waits: others wait for what it tells.
+    /// It overtakes the waiting items: other nodes wait for what it reports.
     pub(crate) urgent: bool,
     inner: usize,
 }
@@ -65,7 +67,7 @@ impl Item {
         Self::new(format!("t{id}"))
     }
 
-    /// A write of what a node has.
+    /// A write of a node's keys.
     pub(crate) fn of_node(name: &NodeName) -> Self {
         Self::new(format!("n{name}"))
     }
@@ -75,12 +77,12 @@ impl Item {
         self
     }
 
-    /// It writes this task too.
+    /// Adds a task that it writes.
     pub(crate) fn touch(&mut self, id: &TaskId) {
         self.touches.push(format!("t{id}"));
     }
 
-    /// It writes the pointer to this command.
+    /// Adds a command whose pointer it writes.
     pub(crate) fn touch_command(&mut self, id: &str) {
         self.touches.push(format!("c{id}"));
     }
@@ -89,19 +91,19 @@ impl Item {
         self.bytes += key.len() + value + OVERHEAD;
     }
 
-    /// Only if the key was last written at this revision; 0: if there is none.
+    /// Compares that the key was last written at this revision; 0: that there is none.
     pub(crate) fn when_at(&mut self, key: &str, revision: i64) {
         self.weigh(key, 0);
         self.when.push(Guard::At(key.to_owned(), revision));
     }
 
-    /// Only if the key is there.
+    /// Compares that the key is there.
     pub(crate) fn when_there(&mut self, key: &str) {
         self.weigh(key, 0);
         self.when.push(Guard::There(key.to_owned()));
     }
 
-    /// Only if no key from `from` to before `to` was written after this revision.
+    /// Compares that no key from `from` to before `to` was written after this revision.
     pub(crate) fn when_not_after(&mut self, from: &str, to: &str, revision: i64) {
         self.weigh(from, to.len());
         let guard = Guard::NotAfter(from.to_owned(), to.to_owned(), revision);
@@ -113,7 +115,7 @@ impl Item {
         self.then.push(Op::Put(key.to_owned(), value));
     }
 
-    /// Puts a key that goes with this lease.
+    /// Puts a key that is attached to this lease.
     pub(crate) fn put_on(&mut self, key: &str, value: String, lease: i64) {
         self.weigh(key, value.len());
         self.lease = Some(lease);
@@ -141,15 +143,16 @@ impl Item {
         }
     }
 
-    /// Deletes a key if it was last written at this revision, and goes on if not.
+    /// Deletes a key if it was last written at this revision. Otherwise the rest of the item is
+    /// still written.
     pub(crate) fn delete_at(&mut self, key: &str, revision: i64) {
         self.weigh(key, key.len());
         self.inner = 2;
         self.then.push(Op::DeleteAt(key.to_owned(), revision));
     }
 
-    /// Deletes a key if it has this value and was not written after this revision, and goes on if
-    /// not.
+    /// Deletes a key if it has this value and was not written after this revision. Otherwise the
+    /// rest of the item is still written.
     pub(crate) fn delete_if(&mut self, key: &str, value: &str, revision: i64) {
         self.weigh(key, key.len() + value.len());
         self.inner = 2;
@@ -157,7 +160,7 @@ impl Item {
         self.then.push(op);
     }
 
-    /// How much of the server's limit of operations it takes as one of several.
+    /// Returns how much of the servers' limit of operations it takes beside others.
     pub(crate) fn operations(&self) -> usize {
         self.when.len().max(self.then.len()) + self.inner
     }
@@ -212,5 +215,122 @@ impl Op {
                 delete_when(key, vec![same, until(key, *revision)])
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> TaskId {
+        text.parse().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn debug(value: &impl std::fmt::Debug) -> String {
+        format!("{value:?}")
+    }
+
+    #[test]
+    fn an_item_names_the_tasks_nodes_and_commands_that_it_writes() {
+        let mut item = Item::of(&id("a"));
+        item.touch(&id("b"));
+        item.touch_command("c");
+        assert_eq!(item.touches, ["ta", "tb", "cc"]);
+        let node: NodeName = "a".parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Item::of_node(&node).touches, ["na"]);
+    }
+
+    #[test]
+    fn comparisons_are_those_of_the_servers() {
+        let mut item = Item::new("x");
+        item.when_at("k", 7);
+        item.when_there("k");
+        item.when_not_after("k", "k0", 7);
+        let when = [
+            Compare::mod_revision("k", CompareOp::Equal, 7),
+            Compare::create_revision("k", CompareOp::Greater, 0),
+            Compare::mod_revision("k", CompareOp::Less, 8).with_range("k0"),
+        ];
+        let expected = Txn::new().when(when).and_then([]);
+        assert_eq!(debug(&item.to_txn()), debug(&expected));
+    }
+
+    #[test]
+    fn operations_are_those_of_the_servers() {
+        let mut item = Item::new("x");
+        item.put("k", "v".to_owned());
+        item.put_on("k", "v".to_owned(), 9);
+        assert_eq!(item.lease, Some(9));
+        item.delete("k");
+        item.delete_all("k/");
+        item.delete_ranges(vec![(b"a".to_vec(), b"b".to_vec())]);
+        item.delete_at("k", 7);
+        item.delete_if("k", "v", 7);
+        let up_to = |end: &str| Some(DeleteOptions::new().with_range(end));
+        let delete_when = |when: Vec<Compare>| {
+            let delete = [TxnOp::delete("k", None)];
+            TxnOp::txn(Txn::new().when(when).and_then(delete))
+        };
+        let then = [
+            TxnOp::put("k", "v", None),
+            TxnOp::put("k", "v", Some(PutOptions::new().with_lease(9))),
+            TxnOp::delete("k", None),
+            TxnOp::delete("k/", up_to("k0")),
+            TxnOp::delete("a", up_to("b")),
+            delete_when(vec![Compare::mod_revision("k", CompareOp::Equal, 7)]),
+            delete_when(vec![
+                Compare::value("k", CompareOp::Equal, "v"),
+                Compare::mod_revision("k", CompareOp::Less, 8),
+            ]),
+        ];
+        let expected = Txn::new().when([]).and_then(then);
+        assert_eq!(debug(&item.to_txn()), debug(&expected));
+    }
+
+    #[test]
+    fn an_item_takes_its_comparisons_or_its_writes_and_two_for_a_nested_one() {
+        let mut item = Item::new("x");
+        item.when_there("k");
+        item.when_there("l");
+        item.delete("k");
+        assert_eq!(item.operations(), 2);
+        item.delete("l");
+        item.delete("m");
+        assert_eq!(item.operations(), 3);
+        item.delete_at("n", 1);
+        assert_eq!(item.operations(), 6);
+        let mut item = Item::new("x");
+        item.delete_if("k", "v", 1);
+        assert_eq!(item.operations(), 3);
+    }
+
+    #[test]
+    fn an_item_weighs_its_keys_and_values_and_what_the_wire_adds() {
+        let bytes = |write: fn(&mut Item)| {
+            let mut item = Item::new("x");
+            write(&mut item);
+            item.bytes
+        };
+        assert_eq!(bytes(|item| item.when_at("key", 1)), 3 + OVERHEAD);
+        assert_eq!(
+            bytes(|item| item.when_not_after("key", "key00", 1)),
+            8 + OVERHEAD
+        );
+        assert_eq!(
+            bytes(|item| item.put("key", "value".to_owned())),
+            8 + OVERHEAD
+        );
+        assert_eq!(bytes(|item| item.delete_all("key/")), 8 + OVERHEAD);
+        assert_eq!(bytes(|item| item.delete_at("key", 1)), 6 + OVERHEAD);
+        // The key is written twice.
+        assert_eq!(
+            bytes(|item| item.delete_if("key", "value", 1)),
+            11 + OVERHEAD
+        );
+        let two = bytes(|item| {
+            item.delete("a");
+            item.delete("b");
+        });
+        assert_eq!(two, 2 + 2 * OVERHEAD);
     }
 }

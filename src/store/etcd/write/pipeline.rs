@@ -1,8 +1,8 @@
-//! The pipeline: what waits to be written is packed into combined transactions.
+//! The pipeline packs waiting items into combined transactions.
 //!
-//! One outer transaction holds many nested ones, each with its own comparisons, so one item that
-//! fails does so alone. Several outers are under way at once, but never two with the same task:
-//! what happens to a task happens in the order it was asked for.
+//! One outer transaction holds many nested ones, each with its own comparisons, so an item fails
+//! alone. Several outers are under way at once, but never two with the same task: the writes of a
+//! task keep their order.
 
 use std::{
     collections::HashSet,
@@ -25,8 +25,8 @@ use crate::store::etcd::{
     schema::numbers::PLACES,
 };
 
-/// Takes items; the writing is done by a task of its own, which ends with the last of these. Clones
-/// are the same pipeline.
+/// Takes items. An own task writes them, and ends with the last clone. Clones are the same
+/// pipeline.
 #[derive(Clone)]
 pub(crate) struct Pipeline {
     to_writer: mpsc::UnboundedSender<Waiting>,
@@ -44,14 +44,20 @@ impl Pipeline {
             queue: Queue::default(),
         };
         tokio::spawn(writer.run(from_users));
+        Self::to(to_writer, capacity)
+    }
+
+    /// A pipeline whose items another task writes.
+    pub(crate) fn to(to_writer: mpsc::UnboundedSender<Waiting>, capacity: Arc<Capacity>) -> Self {
+        let place = Arc::default();
         Self {
             to_writer,
-            place: Arc::default(),
+            place,
             capacity,
         }
     }
 
-    /// Reserves places in the numbers of the revision that an item will get.
+    /// Reserves places in the numbers of the revision that will write an item.
     pub(crate) fn places(&self, count: u32) -> u32 {
         let count = count.min(PLACES);
         let next = |place: u32| {
@@ -75,7 +81,7 @@ impl Pipeline {
     }
 }
 
-/// The items of one outer and what became of it.
+/// The items of one outer, and the answer to it.
 struct Outer {
     items: Vec<Waiting>,
     answer: Result<etcd_client::TxnResponse, Fault>,
@@ -136,8 +142,8 @@ impl Writer {
                 if let Fault::OverLimit(limit @ Limit::Operations, _) = fault
                     && used(limit, &items) <= self.capacity.operations()
                 {
-                    // One item alone, which should have fitted: what settles commands can be made
-                    // smaller the next time.
+                    // One item alone was too large. The next try of an item that settles commands
+                    // is smaller.
                     self.capacity.learn(limit, used(limit, &items));
                 }
                 for waiting in items {
@@ -168,7 +174,8 @@ impl Writer {
         }
     }
 
-    /// Nothing of the outer was written, because a lease is gone: what hangs on others goes again.
+    /// Answers the items of leases that have expired, and puts the others back: an outer with an
+    /// expired lease writes nothing.
     async fn without_gone_leases(&mut self, items: Vec<Waiting>) {
         let mut gone: HashSet<i64> = HashSet::new();
         let mut unknown: HashSet<i64> = HashSet::new();

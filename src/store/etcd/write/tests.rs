@@ -1,7 +1,7 @@
 //! What changes put into a write, without a server.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, Json, Kind, Outcome, StateKind, Task};
+use windlass_statemachine::{Command, Json, Kind, Outcome, StateKind, Task, TaskId};
 
 use super::{
     edit::{Edit, HISTORY, Sent},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{
     ChangeKind, Error,
-    etcd::schema::{KeyValue, Keys, Snapshot, Stored, end_of},
+    etcd::schema::{Envelope, KeyValue, Keys, Of, Snapshot, Stored, end_of},
 };
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
@@ -197,4 +197,98 @@ fn a_task_inside_the_queue_of_another_is_left() {
     let queue = "/n/tasks/a/commands/".to_owned();
     let end = end_of(&queue);
     assert_eq!(range(&["/n/tasks/a0/x"]), Some(Op::DeleteRange(queue, end)));
+}
+
+#[test]
+fn an_edit_compares_what_was_found() {
+    let found = Snapshot {
+        task: Some(KeyValue::new("/n/tasks/a", "", 4)),
+        ..Snapshot::default()
+    };
+    let item = edited(|edit| {
+        edit.when(Of::Finished, 7);
+        edit.when_there(Of::Owner);
+        edit.when_as_found(&found, &[Of::Task, Of::Props]);
+        edit.when_no_command_since(9);
+        edit.when_waits(&command(Some("c"), 3));
+        edit.when_waits(&command(None, 5));
+        Ok(())
+    });
+    let slot = "/n/tasks/a/commands".to_owned();
+    let expected = [
+        Guard::At("/n/finished/a".into(), 7),
+        Guard::There("/n/tasks/a/owner".into()),
+        Guard::At("/n/tasks/a".into(), 4),
+        Guard::At("/n/tasks/a/props".into(), 0),
+        Guard::NotAfter(slot.clone(), format!("{slot}0"), 9),
+        Guard::At("/n/tasks/a/commands/c".into(), 3),
+        Guard::At(slot, 5),
+    ];
+    assert_eq!(item.when, expected);
+}
+
+#[test]
+fn an_owner_is_on_its_lease_and_names_that_of_its_node() {
+    let item = edited(|edit| edit.put_owner(&parsed("w"), 8, 9));
+    let (key, owner) = ("/n/tasks/a/owner", r#"{"node":"w","lease":8}"#);
+    assert_eq!(item.then, [Op::PutOn(key.into(), owner.into(), 9)]);
+}
+
+#[test]
+fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
+    let at = parsed("2030-01-01T00:00:00Z");
+    let item = edited(|edit| {
+        edit.put_quarantined("no JSON")?;
+        edit.put_line("quarantined-7", ChangeKind::Quarantined, at)
+    });
+    let line = r#"{"at":"2030-01-01T00:00:00Z","place":3,"what":[{"what":"quarantined"}]}"#;
+    let expected = [
+        ("/n/parked/a", r#"{"aside":"no JSON"}"#),
+        ("/n/history/a/quarantined-7", line),
+    ];
+    assert_eq!(writes(&item), expected);
+}
+
+/// The keys that the end of a task deletes beside its envelope, owner and props.
+fn deleted_at_the_end(queue: &[Stored], room: usize) -> Vec<String> {
+    let task = Task::new(parsed::<TaskId>("a"), parsed("k"));
+    let envelope = Envelope::new(&task, Timestamp::UNIX_EPOCH, 0);
+    let item = edited(|edit| edit.end(queue, room, &envelope));
+    let mut written = writes(&item);
+    assert_eq!(written.pop().map(|(key, _)| key), Some("/n/finished/a"));
+    assert!(
+        written.iter().all(|(_, value)| *value == "-"),
+        "{written:?}"
+    );
+    let mut keys = written.into_iter().map(|(key, _)| key.to_owned());
+    let first: Vec<String> = keys.by_ref().take(3).collect();
+    assert_eq!(
+        first,
+        ["/n/tasks/a", "/n/tasks/a/owner", "/n/tasks/a/props"]
+    );
+    keys.collect()
+}
+
+#[test]
+fn an_end_deletes_few_commands_by_their_names_and_many_by_their_range() {
+    let queue = |count: u32| -> Vec<Stored> {
+        let names = (1..=count).map(|n| format!("c{n}"));
+        names.map(|name| command(Some(&name), 1)).collect()
+    };
+    let range = ["/n/tasks/a/commands/"];
+    assert_eq!(deleted_at_the_end(&[], 100), [""; 0]);
+    let two = ["/n/tasks/a/commands/c1", "/n/tasks/a/commands/c2"];
+    assert_eq!(deleted_at_the_end(&queue(2), 2), two);
+    assert_eq!(deleted_at_the_end(&queue(2), 1), range);
+    assert_eq!(deleted_at_the_end(&queue(8), 100).len(), 8);
+    assert_eq!(deleted_at_the_end(&queue(9), 100), range);
+    // The range does not hold the slot.
+    let mut with_slot = queue(9);
+    with_slot.push(command(None, 1));
+    let slot_and_range = ["/n/tasks/a/commands", "/n/tasks/a/commands/"];
+    assert_eq!(deleted_at_the_end(&with_slot, 100), slot_and_range);
+    assert_eq!(
+        deleted_at_the_end(&with_slot[9..], 100),
+        ["/n/tasks/a/commands"]
+    );
 }

@@ -1,4 +1,4 @@
-//! Feeding the machines of a [`Node`], and carrying their effects out.
+//! Feeds the machines of a [`Node`], and carries out their effects.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -27,14 +27,14 @@ impl Node {
         }
     }
 
-    /// Feeds one input to one machine, and carries out everything that follows from it.
+    /// Feeds one input to one machine, and carries out all effects that follow.
     pub(super) async fn feed(&mut self, world: &mut World, id: SlotId, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let env = Env {
                 now: world.moment().clock,
                 elapsed: self.started.elapsed(),
-                // Half of the longest wait, so that each run of a simulation waits as long.
+                // Half of the longest wait, so that every run of a simulation waits for the same time.
                 jitter: 0.5,
             };
             let Some(slot) = self.slots.get_mut(&id) else {
@@ -71,7 +71,7 @@ impl Node {
             Effect::Signal(signal) => {
                 if let Some(run) = &mut slot.run {
                     run.waiting = false;
-                    run.signals.tell(signal);
+                    run.signals.deliver(signal);
                 }
             }
             Effect::Abort => {
@@ -84,7 +84,7 @@ impl Node {
                 if let Some(at) = slot.asks.iter().position(|(t, _)| *t == ticket)
                     && let Some((_, answer)) = slot.asks.remove(at)
                 {
-                    // A handler that waits no longer needs no answer.
+                    // Fails when the handler has stopped waiting.
                     let _ = answer.send(result);
                 }
             }
@@ -92,7 +92,7 @@ impl Node {
             Effect::ArmGrace(at) => slot.grace = Some(at),
             Effect::Disarm(Timer::Wake) => slot.wake = None,
             Effect::Disarm(Timer::Grace) => slot.grace = None,
-            // `idle_runs` is set so that no run waits.
+            // With the `idle_runs` of a simulation, no run waits.
             Effect::ArmResume { .. } | Effect::Start { .. } | Effect::Done(_) => {}
         }
         None
@@ -107,10 +107,10 @@ impl Node {
         };
         let number = self.next_run;
         self.next_run += 1;
-        let (signals, heard) = Signals::new();
+        let (signals, received) = Signals::new();
         let asks = self.tx.clone();
         let asks = AskRunner(Box::new(move |ask| asks.send(In::Ask(id, ask)).is_ok()));
-        // The lease of a simulation holds for as long as its node lives.
+        // The lease of a simulation ends only with its node.
         let until = Instant::now() + Duration::from_secs(3600);
         self.lease_until.send_replace(until);
         let span = tracing::info_span!("task", task = %slot.task.id, kind = %slot.task.kind,
@@ -125,11 +125,11 @@ impl Node {
             span,
         };
         let state = slot.machine.state();
-        let parts = Arc::new(ContextParts::new(attempt, state, heard, asks));
+        let parts = Arc::new(ContextParts::new(attempt, state, received, asks));
         let context = TaskContext::new(parts.clone());
         let tx = self.tx.clone();
         let abort = spawn::spawn(entry.handler.clone(), context, move |ended| {
-            // The node is gone: nobody needs to know.
+            // Fails only when the node is gone.
             let _ = tx.send(In::Ended(id, number, ended));
         });
         slot.run = Some(Run {

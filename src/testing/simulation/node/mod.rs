@@ -1,5 +1,5 @@
-//! [`Node`]: the node of a simulation. It feeds the machines of production and carries their
-//! effects out one after the other, so that each step is complete before the next one begins.
+//! [`Node`]: the node of a simulation. It feeds the machines of production and carries out their
+//! effects one after the other: each step is complete before the next one begins.
 
 mod effects;
 
@@ -31,7 +31,7 @@ use crate::{
     testing::abort::AbortOnDrop,
 };
 
-/// A kind, and how it is run.
+/// The handler of a kind, and its configuration.
 #[derive(Clone)]
 pub(super) struct KindEntry {
     pub(super) handler: Arc<dyn StatefulHandler>,
@@ -40,12 +40,12 @@ pub(super) struct KindEntry {
 
 type SlotId = u64;
 
-/// How many handlers run at once, as on a node by default.
+/// The number of handlers that run at once: the default of a node.
 const SLOTS: usize = 100;
-/// How long a node leaves a task that it released to other nodes.
+/// How long a node defers a task that it has released to other nodes.
 const RELEASED: Duration = Duration::from_secs(1);
 
-/// What a running handler sends.
+/// A message of a running handler.
 enum In {
     Ended(SlotId, u64, Ended),
     Ask(SlotId, Ask),
@@ -55,7 +55,7 @@ struct Run {
     number: u64,
     signals: Signals,
     parts: Arc<ContextParts>,
-    /// It has not returned for the patience of the simulation.
+    /// Whether the handler has not returned within the patience of the simulation.
     waiting: bool,
     abort: AbortOnDrop,
 }
@@ -80,11 +80,11 @@ pub(super) struct Node {
     due: DueIndex,
     slots: BTreeMap<SlotId, Slot>,
     by_task: HashMap<TaskId, SlotId>,
-    /// Tasks that were released while they could run: their orders, and until when they are left.
+    /// Tasks that were released while runnable: their orders, and the end of their deferral.
     released: HashMap<TaskId, (u64, Instant)>,
     next_slot: SlotId,
     next_run: u64,
-    /// What the machines count the time that passes from.
+    /// The start of the time that passes for the machines.
     started: Instant,
     lease_until: watch::Sender<Instant>,
     tx: mpsc::UnboundedSender<In>,
@@ -119,7 +119,7 @@ impl Node {
         })
     }
 
-    /// Does everything that can be done without waiting for a handler or for time.
+    /// Does all work that needs no waiting for a handler or for time.
     pub(super) async fn work(&mut self, world: &mut World) {
         loop {
             self.read_events(world).await;
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Whether a handler runs that is not known to wait for a command.
+    /// Returns whether a handler runs that does not count as waiting for a command.
     pub(super) fn is_busy(&self) -> bool {
         let busy = |slot: &Slot| slot.run.as_ref().is_some_and(|run| !run.waiting);
         self.slots
@@ -150,13 +150,13 @@ impl Node {
             .any(|slot| slot.grace.is_some() || busy(slot))
     }
 
-    /// Whether the handler of this task runs and waits.
+    /// Returns whether the handler of this task runs.
     pub(super) fn is_waiting(&self, task: &TaskId) -> bool {
         let slot = self.by_task.get(task).and_then(|id| self.slots.get(id));
         slot.is_some_and(|slot| slot.run.is_some())
     }
 
-    /// Waits for a handler. Those that are silent for too long count as waiting from then on.
+    /// Waits for a message of a handler. Handlers that are silent for the patience count as waiting.
     pub(super) async fn wait(&mut self, world: &mut World, patience: Duration) {
         let passed = self.started.elapsed();
         let grace = self.slots.values().filter_map(|slot| slot.grace).min();
@@ -174,7 +174,7 @@ impl Node {
         }
     }
 
-    /// How long it is until something is due.
+    /// Returns the time until the next wake-up; `None` when there is none.
     pub(super) fn next_in(&self, world: &World) -> Option<Duration> {
         let now = world.moment();
         let wakes = self.slots.values().filter_map(|slot| slot.wake);
@@ -183,7 +183,7 @@ impl Node {
         wakes.chain(self.due.next_due_in(now)).min()
     }
 
-    /// Drops everything that the node has in memory, and its handlers.
+    /// Drops the node with its handlers.
     pub(super) async fn die(mut self, patience: Duration) -> Lease {
         for run in self.slots.values().filter_map(|slot| slot.run.as_ref()) {
             run.abort.0.abort();
@@ -193,7 +193,7 @@ impl Node {
             .values()
             .filter(|slot| slot.run.is_some())
             .count();
-        // The next node starts when the futures of this one are dropped. One that blocks its thread
+        // The next node starts when the futures of this one are dropped. A handler that blocks its thread
         // is not waited for.
         while running > 0 {
             match timeout(patience, self.rx.recv()).await {
@@ -267,7 +267,7 @@ impl Node {
         }
     }
 
-    /// Claims what is due; whether there was anything.
+    /// Claims due tasks. Returns whether there was one.
     async fn claim(&mut self, world: &mut World) -> bool {
         self.due.advance(world.moment());
         let mut claimed_any = false;
@@ -302,8 +302,8 @@ impl Node {
         };
         let limits = world.store.limits();
         let config = Config {
-            // Real time does not pass between runs here: a handler that runs for ever is reported by
-            // the limit of the simulation instead of being slowed down.
+            // No real time passes between runs: the write limit of the simulation reports a handler that
+            // runs for ever.
             idle_runs: u32::MAX,
             ..entry.config.machine(&claimed.task, limits, PARK_AFTER)
         };

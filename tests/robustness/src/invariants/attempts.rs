@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_nobody_counts_is_caught() {
+    fn an_uncounted_loss_is_caught() {
         let history = vec![submitted(), claimed("a", 2), lost(2), claimed("b", 4)];
         caught(check(&of_history(history)), "does not know");
         let history = vec![submitted(), claimed("a", 2), dropped(2), abandoned("b", 4)];

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_nobody_asked_for_is_caught() {
+    fn a_count_without_a_request_is_caught() {
         let lines = vec![start(1, 7, 2, 4)];
         caught(check(&world_with(lines, 0)), "ever asked for");
         let lines = vec![start(1, 7, 2, 0)];

@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_caught() {
+    fn a_missing_change_is_caught() {
         let all = vec![(1, submitted()), (2, claimed("a", 2))];
         caught(check(&fed(all[..1].to_vec(), all)), "did not tell change 2");
     }
 
     #[test]
-    fn what_was_told_twice_or_late_is_caught() {
+    fn a_repeated_or_late_change_is_caught() {
         let all = vec![(1, submitted()), (1, submitted())];
         caught(check(&fed(all, vec![])), "change 1 after 1");
         let all = vec![(2, claimed("a", 2)), (1, submitted())];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_wrong_is_caught() {
+    fn a_wrong_change_is_caught() {
         let feed = vec![(1, submitted()), (2, dropped(1))];
         caught(
             check(&fed(feed, vec![(2, checkpointed(1))])),

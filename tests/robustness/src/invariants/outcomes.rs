@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_overrides_all_that_its_handler_was_told_of() {
+    fn a_completion_overrides_every_command_its_handler_received() {
         let both = || {
             vec![
                 overridden(ActionKind::Complete),

@@ -1,0 +1,130 @@
+//! [`Capacity`]: how many tasks this node takes, in all and of each kind.
+
+use hashbrown::HashMap;
+use windlass_statemachine::Kind;
+
+/// Commanded tasks are claimed beyond the slots, up to this many: a kill need not wait for a slot.
+const COMMANDED_EXTRA: u32 = 64;
+
+/// The slots of a node and of its kinds, and how many of them are in use: by tasks that run, are being
+/// stored, or are being claimed.
+#[derive(Debug)]
+pub(super) struct Capacity {
+    slots: u32,
+    /// The kinds with a handler of their own, and the slots of each.
+    of_kind: HashMap<Kind, u32>,
+    /// The slots of every other kind.
+    of_others: u32,
+    active: u32,
+    active_of: HashMap<Kind, u32>,
+}
+
+impl Capacity {
+    /// `of_kind` are the limits of kinds with a handler of their own, `of_others` is that of the default
+    /// handler. `None` is no limit beside that of the node.
+    pub(super) fn new(
+        slots: u32,
+        of_kind: impl Iterator<Item = (Kind, Option<u32>)>,
+        of_others: Option<u32>,
+    ) -> Self {
+        let limit = |slots: Option<u32>| slots.unwrap_or(u32::MAX);
+        Self {
+            slots,
+            of_kind: of_kind.map(|(kind, slots)| (kind, limit(slots))).collect(),
+            of_others: limit(of_others),
+            active: 0,
+            active_of: HashMap::new(),
+        }
+    }
+
+    /// Returns how many slots are in use.
+    pub(super) fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Returns whether one more task of this kind fits.
+    pub(super) fn has_room(&self, kind: &Kind) -> bool {
+        !self.exceeds(kind, 1)
+    }
+
+    /// Returns whether a task with a command is claimed though every slot may be in use.
+    pub(super) fn has_room_for_command(&self) -> bool {
+        self.active < self.slots.saturating_add(COMMANDED_EXTRA)
+    }
+
+    /// Returns whether `more` tasks of this kind would be beyond a limit.
+    pub(super) fn exceeds(&self, kind: &Kind, more: u32) -> bool {
+        let of_kind = self.active_of.get(kind).copied().unwrap_or(0);
+        let limit = self.of_kind.get(kind).copied().unwrap_or(self.of_others);
+        self.active + more > self.slots || of_kind.saturating_add(more) > limit
+    }
+
+    pub(super) fn take(&mut self, kind: &Kind) {
+        self.active += 1;
+        *self.active_of.entry(kind.clone()).or_default() += 1;
+    }
+
+    pub(super) fn release(&mut self, kind: &Kind) {
+        self.active = self.active.saturating_sub(1);
+        if let Some(of_kind) = self.active_of.get_mut(kind) {
+            *of_kind = of_kind.saturating_sub(1);
+            if *of_kind == 0 {
+                self.active_of.remove(kind);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str) -> Kind {
+        name.parse().unwrap()
+    }
+
+    fn capacity() -> Capacity {
+        let of_kind = [(kind("one"), Some(1)), (kind("free"), None)];
+        Capacity::new(3, of_kind.into_iter(), Some(2))
+    }
+
+    #[test]
+    fn the_limits_of_a_kind_and_of_the_node_both_hold() {
+        let mut capacity = capacity();
+        capacity.take(&kind("one"));
+        assert!(!capacity.has_room(&kind("one")), "its own limit");
+        assert!(capacity.has_room(&kind("free")));
+        capacity.take(&kind("other"));
+        capacity.take(&kind("other"));
+        assert!(!capacity.has_room(&kind("free")), "that of the node");
+        assert_eq!(capacity.active(), 3);
+        capacity.release(&kind("one"));
+        assert!(capacity.has_room(&kind("one")));
+        assert!(
+            !capacity.has_room(&kind("other")),
+            "that of the default handler"
+        );
+        assert!(capacity.has_room(&kind("free")));
+    }
+
+    #[test]
+    fn a_command_is_taken_beyond_the_slots_up_to_a_bound() {
+        let mut capacity = capacity();
+        for _ in 0..3 + COMMANDED_EXTRA {
+            assert!(capacity.has_room_for_command());
+            capacity.take(&kind("free"));
+        }
+        assert!(!capacity.has_room_for_command());
+        assert!(capacity.exceeds(&kind("free"), 0), "it counts already");
+    }
+
+    #[test]
+    fn what_was_released_is_not_counted_twice() {
+        let mut capacity = capacity();
+        capacity.take(&kind("free"));
+        capacity.release(&kind("free"));
+        capacity.release(&kind("free"));
+        assert_eq!(capacity.active(), 0);
+        assert!(capacity.active_of.is_empty());
+    }
+}

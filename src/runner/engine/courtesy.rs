@@ -1,0 +1,260 @@
+//! [`Courtesy`]: which tasks this node defers to other nodes, and for how long.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use hashbrown::HashMap;
+use tokio::time::Instant;
+use windlass_statemachine::{Fence, Task, TaskId, TaskState};
+
+use crate::{
+    balancer::{self, Balancer, Cluster, Peer, Requirements},
+    store::TaskView,
+};
+
+/// How long a task is deferred to each node that ranks before this one, and to all of them at most.
+const STEP: Duration = Duration::from_millis(50);
+const LONGEST_STEP: Duration = Duration::from_secs(2);
+/// No task is deferred for longer: an older entry is of the past.
+const LONGEST_DEFERRED: Duration = Duration::from_secs(10);
+/// When a task that the balancer did not take is looked at again, about.
+const NOT_TAKEN: Duration = Duration::from_secs(1);
+/// How many released tasks are remembered before those of the past are forgotten.
+const RELEASED_AT_LEAST: usize = 1024;
+/// How many deferred tasks are remembered before those of the past are forgotten.
+const DEFERRED_AT_LEAST: usize = 100_000;
+
+/// What this node knows of others, and the tasks that it defers to them.
+#[derive(Debug)]
+pub(super) struct Courtesy {
+    balancer: Arc<dyn Balancer>,
+    /// This node, as a balancer sees it.
+    me: Peer,
+    /// The other live nodes, as they were at most a few seconds ago.
+    others: Vec<Peer>,
+    /// Tasks that are deferred to nodes that rank before this one, and since when.
+    deferred: Remembered<Instant>,
+    /// Tasks that this node has just released.
+    released: Remembered<Release>,
+}
+
+/// The release of a task with this order, which is deferred to other nodes until then. The next task
+/// with the same id has another order.
+#[derive(Debug, Clone, Copy)]
+struct Release {
+    order: u64,
+    until: Instant,
+}
+
+/// What a decision about one task depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// How many slots of this node are in use.
+    pub(super) active: u32,
+    /// How long a claim takes at present.
+    pub(super) claim_takes: Duration,
+    pub(super) now: Instant,
+    /// A random number from 0 to 1.
+    pub(super) jitter: f64,
+}
+
+impl Courtesy {
+    pub(super) fn new(me: Peer, balancer: Arc<dyn Balancer>) -> Self {
+        Self {
+            balancer,
+            me,
+            others: Vec::new(),
+            deferred: Remembered::new(DEFERRED_AT_LEAST),
+            released: Remembered::new(RELEASED_AT_LEAST),
+        }
+    }
+
+    /// Takes note of the live nodes.
+    pub(super) fn set_nodes(&mut self, nodes: impl Iterator<Item = Peer>) {
+        let me = &self.me.name;
+        self.others = nodes.filter(|node| node.name != *me).collect();
+    }
+
+    /// Returns whether this node runs such tasks: it has a handler, reads their data, and they have the
+    /// labels that it selects.
+    pub(super) fn fits(&self, requires: Requirements<'_>) -> bool {
+        self.me.fits(requires)
+    }
+
+    /// Returns until when this task is deferred to other nodes, if it is: a moment for each node that
+    /// ranks before this one, and about a second when the balancer does not take it.
+    pub(super) fn deferred_until(&mut self, view: &TaskView, load: Load) -> Option<Instant> {
+        let until = self.defers(view, load);
+        match until {
+            Some(Defers::Waits { since, until }) => {
+                self.deferred.entries.insert(view.id.clone(), since);
+                self.deferred
+                    .forget(|since| load.now.duration_since(*since) < LONGEST_DEFERRED);
+                Some(until)
+            }
+            Some(Defers::NotTaken { until }) => {
+                self.deferred.entries.remove(&view.id);
+                Some(until)
+            }
+            None => {
+                self.deferred.entries.remove(&view.id);
+                None
+            }
+        }
+    }
+
+    fn defers(&mut self, view: &TaskView, load: Load) -> Option<Defers> {
+        self.me.claims = u64::from(load.active);
+        let cluster = Cluster {
+            me: &self.me,
+            others: &self.others,
+        };
+        if !self.balancer.takes(&cluster, view) {
+            let until = load.now + NOT_TAKEN.mul_f64(0.5 + load.jitter);
+            return Some(Defers::NotTaken { until });
+        }
+        if self.others.is_empty() {
+            return None;
+        }
+        let before = balancer::rank(&cluster, &view.id, view.into());
+        if before == 0 {
+            return None;
+        }
+        let since = self.deferred.entries.get(&view.id).copied();
+        let since = since.unwrap_or(load.now);
+        // While the store is slow it is slow for the other nodes too, and a second claim of the same
+        // task makes it slower. A deferred task is judged again with what a claim takes by then.
+        let step = STEP.max(load.claim_takes * 2);
+        let until = since + (step * before as u32).min(LONGEST_STEP);
+        (until > load.now).then_some(Defers::Waits { since, until })
+    }
+
+    /// Forgets that a task was deferred: another node has it, or it is gone.
+    pub(super) fn forget_deferred(&mut self, task: &TaskId) {
+        self.deferred.entries.remove(task);
+    }
+
+    /// Defers a task that this node releases.
+    pub(super) fn release(&mut self, task: &TaskId, order: u64, until: Instant) {
+        let release = Release { order, until };
+        self.released.entries.insert(task.clone(), release);
+    }
+
+    /// Returns until when the task is deferred because this node has released it.
+    pub(super) fn released_until(&self, view: &TaskView, now: Instant) -> Option<Instant> {
+        let release = self.released.entries.get(&view.id)?;
+        (release.order == view.order && release.until > now).then_some(release.until)
+    }
+
+    /// Forgets that a task was released.
+    pub(super) fn forget_release(&mut self, task: &TaskId) {
+        self.released.entries.remove(task);
+    }
+
+    /// Forgets that a task with this order, or an earlier one with its id, was released.
+    pub(super) fn forget_release_upto(&mut self, task: &TaskId, order: u64) {
+        let released = self.released.entries.get(task);
+        if released.is_some_and(|release| release.order <= order) {
+            self.released.entries.remove(task);
+        }
+    }
+
+    /// Forgets releases of the past, when many are remembered.
+    pub(super) fn forget_past(&mut self, now: Instant) {
+        self.released.forget(|release| release.until > now);
+    }
+
+    /// Returns the tasks that the balancer releases for other nodes. The balancer compares this node
+    /// with the nodes that could take the same tasks: the first group from which it releases any counts.
+    pub(super) fn released_by_balancer<'a>(
+        &mut self,
+        running: impl Iterator<Item = Running<'a>>,
+        load: Load,
+    ) -> Vec<TaskId> {
+        self.me.claims = u64::from(load.active);
+        let mut groups = self.groups(running);
+        if groups.is_empty() {
+            groups.insert(vec![true; self.others.len()], Vec::new());
+        }
+        for (able, mine) in groups {
+            let others = self.others.iter().zip(able).filter(|(_, able)| *able);
+            let others: Vec<Peer> = others.map(|(other, _)| other.clone()).collect();
+            let mine: Vec<TaskId> = mine.into_iter().map(|(_, task)| task).collect();
+            let cluster = Cluster {
+                me: &self.me,
+                others: &others,
+            };
+            let back = self.balancer.gives_back(&cluster, &mine, load.jitter);
+            if !back.is_empty() {
+                return back;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Groups tasks by the other nodes that could take them, oldest claim first. A task that no other
+    /// node could take is in no group. While no other node is known, all tasks are one group.
+    fn groups<'a>(
+        &self,
+        running: impl Iterator<Item = Running<'a>>,
+    ) -> BTreeMap<Vec<bool>, Vec<(Fence, TaskId)>> {
+        let mut groups = BTreeMap::<_, Vec<_>>::new();
+        for Running { fence, task, state } in running {
+            let requires = Requirements::new(task, state);
+            let could_take = |other: &Peer| other.has_room() && other.fits(requires);
+            let able: Vec<bool> = self.others.iter().map(could_take).collect();
+            if able.is_empty() || able.contains(&true) {
+                groups
+                    .entry(able)
+                    .or_default()
+                    .push((fence, task.id.clone()));
+            }
+        }
+        groups.values_mut().for_each(|mine| mine.sort_unstable());
+        groups
+    }
+}
+
+/// A task that runs here.
+pub(super) struct Running<'a> {
+    pub(super) fence: Fence,
+    pub(super) task: &'a Task,
+    pub(super) state: &'a TaskState,
+}
+
+/// Why a task is deferred.
+enum Defers {
+    /// Nodes rank before this one.
+    Waits { since: Instant, until: Instant },
+    /// The balancer does not take it.
+    NotTaken { until: Instant },
+}
+
+/// A map that forgets entries of the past when it has grown.
+#[derive(Debug)]
+struct Remembered<V> {
+    entries: HashMap<TaskId, V>,
+    at_least: usize,
+    forget_at: usize,
+}
+
+impl<V> Remembered<V> {
+    fn new(at_least: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            at_least,
+            forget_at: at_least,
+        }
+    }
+
+    /// Looks through all entries, but not before as many have come as were kept the last time.
+    fn forget(&mut self, keep: impl Fn(&V) -> bool) {
+        if self.entries.len() >= self.forget_at {
+            self.entries.retain(|_, entry| keep(entry));
+            self.forget_at = (self.entries.len() * 2).max(self.at_least);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "courtesy_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+//! [`Standing`]: whether the node works, and what it reports of that.
+
+use std::{mem, time::Duration};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::store::{NodeCommandId, NodeStatus};
+
+/// How long an aborted handler may still block its thread before the node goes on without it.
+pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// How long an abort waits for the store: a moment longer than for a handler that is stuck.
+const ABORT_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    #[default]
+    Normal,
+    /// Claims nothing.
+    Frozen,
+    /// Releases every task; the node stays.
+    Draining,
+    /// Releases every task, then leaves.
+    Stopping,
+}
+
+/// How soon the store learns of a new status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    Nothing,
+    /// With the next renewal of the lease.
+    WithRenewal,
+    AtOnce,
+}
+
+/// The mode of a node, and the requests that wait for the node to be empty.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    mode: Mode,
+    /// When an abort no longer waits for the store.
+    abort_by: Option<Instant>,
+    /// Drain commands that wait, by their order.
+    drains: Vec<NodeCommandId>,
+    waiting: Vec<oneshot::Sender<()>>,
+    last: NodeStatus,
+}
+
+impl Standing {
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.mode == Mode::Frozen
+    }
+
+    /// Returns whether the node releases every task.
+    pub(super) fn is_emptying(&self) -> bool {
+        matches!(self.mode, Mode::Draining | Mode::Stopping)
+    }
+
+    /// Returns whether the freeze changes anything.
+    pub(super) fn freeze(&mut self) -> bool {
+        let changes = self.mode == Mode::Normal;
+        if changes {
+            self.mode = Mode::Frozen;
+        }
+        changes
+    }
+
+    /// Returns whether the node works again.
+    pub(super) fn unfreeze(&mut self) -> bool {
+        let changes = matches!(self.mode, Mode::Frozen | Mode::Draining);
+        if changes {
+            self.mode = Mode::Normal;
+        }
+        changes
+    }
+
+    /// Returns whether the node drains; one that stops does not.
+    pub(super) fn drain(&mut self) -> bool {
+        let drains = self.mode != Mode::Stopping;
+        if drains {
+            self.mode = Mode::Draining;
+        }
+        drains
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.mode = Mode::Stopping;
+    }
+
+    /// Stops without a grace. The store is waited for from the first abort on.
+    pub(super) fn abort(&mut self, now: Instant) {
+        self.mode = Mode::Stopping;
+        self.abort_by.get_or_insert(now + ABORT_WITHIN);
+    }
+
+    /// Returns whether an abort has waited for the store for long enough.
+    pub(super) fn abort_is_over(&self, now: Instant) -> bool {
+        self.abort_by.is_some_and(|by| by <= now)
+    }
+
+    /// Keeps a drain command until the node is empty. Returns whether it is a new one.
+    pub(super) fn await_drain(&mut self, order: NodeCommandId) -> bool {
+        let is_new = self.mode != Mode::Stopping && !self.drains.contains(&order);
+        if is_new {
+            self.drains.push(order);
+        }
+        is_new
+    }
+
+    /// Keeps a caller until the node is empty.
+    pub(super) fn await_empty(&mut self, caller: oneshot::Sender<()>) {
+        self.waiting.push(caller);
+    }
+
+    /// Answers the callers that wait, and returns the drain commands that wait.
+    pub(super) fn take_drains(&mut self) -> Vec<NodeCommandId> {
+        for caller in self.waiting.drain(..) {
+            let _ = caller.send(());
+        }
+        mem::take(&mut self.drains)
+    }
+
+    /// Returns the status of the node, and how soon the store learns of it.
+    pub(super) fn status(&mut self, running: u32) -> (NodeStatus, Report) {
+        let status = NodeStatus {
+            frozen: self.is_frozen(),
+            draining: self.is_emptying(),
+            running,
+        };
+        let last = mem::replace(&mut self.last, status);
+        let report = if (status.frozen, status.draining) != (last.frozen, last.draining) {
+            Report::AtOnce
+        } else if status.running != last.running {
+            Report::WithRenewal
+        } else {
+            Report::Nothing
+        };
+        (status, report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_stops_neither_freezes_nor_drains_nor_works_again() {
+        let mut standing = Standing::default();
+        standing.stop();
+        assert!(!standing.freeze() && !standing.unfreeze() && !standing.drain());
+        assert!(!standing.await_drain(NodeCommandId(1)));
+        assert_eq!(standing.mode(), Mode::Stopping);
+    }
+
+    #[test]
+    fn a_drain_replaces_a_freeze_and_an_unfreeze_ends_both() {
+        let mut standing = Standing::default();
+        assert!(standing.freeze() && standing.is_frozen());
+        assert!(standing.drain() && !standing.freeze());
+        assert!(standing.is_emptying() && standing.unfreeze());
+        assert_eq!(standing.mode(), Mode::Normal);
+        assert!(!standing.unfreeze());
+    }
+
+    #[test]
+    fn the_store_learns_of_a_mode_at_once_and_of_a_count_with_a_renewal() {
+        let mut standing = Standing::default();
+        assert_eq!(standing.status(0).1, Report::Nothing);
+        assert_eq!(standing.status(2).1, Report::WithRenewal);
+        standing.freeze();
+        let (status, report) = standing.status(3);
+        assert!(status.frozen && status.running == 3);
+        assert_eq!(report, Report::AtOnce);
+        assert_eq!(standing.status(3).1, Report::Nothing);
+    }
+
+    #[test]
+    fn a_second_abort_waits_no_longer_than_the_first() {
+        let (mut standing, now) = (Standing::default(), Instant::now());
+        standing.abort(now);
+        standing.abort(now + ABORT_WITHIN / 2);
+        assert!(!standing.abort_is_over(now + ABORT_WITHIN / 2));
+        assert!(standing.abort_is_over(now + ABORT_WITHIN));
+    }
+
+    #[test]
+    fn every_drain_and_every_caller_is_answered_once() {
+        let mut standing = Standing::default();
+        let (caller, mut answer) = oneshot::channel();
+        standing.await_empty(caller);
+        assert!(standing.await_drain(NodeCommandId(4)) && !standing.await_drain(NodeCommandId(4)));
+        assert_eq!(standing.take_drains(), [NodeCommandId(4)]);
+        assert_eq!(answer.try_recv(), Ok(()));
+        assert!(standing.take_drains().is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! [`Report`]: the result of a copy.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use windlass_statemachine::{Kind, StateKind, TaskId};
+
+/// A task that was not copied or differs, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The task.
+    pub id: TaskId,
+    /// The reason, in one line.
+    pub reason: String,
+}
+
+impl Problem {
+    pub(super) fn new(id: &TaskId, reason: impl ToString) -> Self {
+        let (id, reason) = (id.clone(), reason.to_string());
+        Self { id, reason }
+    }
+}
+
+/// The number of tasks of a kind in a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// The kind.
+    pub kind: Kind,
+    /// The state.
+    pub state: StateKind,
+    /// The number in the source.
+    pub from: u64,
+    /// The number of these in the target.
+    pub to: u64,
+}
+
+/// The result of a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The number of tasks in the source.
+    pub tasks: u64,
+    /// The number of copied tasks; in a dry run, of tasks that would be copied.
+    pub copied: u64,
+    /// The number of these that replaced another task.
+    pub replaced: u64,
+    /// The number of tasks that the target had already, the same.
+    pub same: u64,
+    /// The tasks that were not copied: unreadable, or another task has the id in the target.
+    pub left: Vec<Problem>,
+    /// The number of tasks that were read back from both stores and are the same; 0 before
+    /// [`verify`](super::Copier::verify).
+    pub verified: u64,
+    /// The tasks that differ, or that this run appended in another order.
+    pub wrong: Vec<Problem>,
+    /// The number of changes in the history of the source.
+    pub history: u64,
+    /// The number of these that the target keeps.
+    pub history_kept: u64,
+    /// The compared tasks of both stores by kind and state.
+    pub counts: Vec<Pair>,
+    #[serde(skip)]
+    pub(super) ids: Vec<TaskId>,
+    /// Tasks that this run did not append: their place in the order of submits is not compared.
+    #[serde(skip)]
+    pub(super) moved: HashSet<TaskId>,
+}
+
+impl Report {
+    /// Returns whether every task of the source is in the target, and the same.
+    pub fn is_whole(&self) -> bool {
+        self.left.is_empty() && self.wrong.is_empty() && self.verified == self.tasks
+    }
+}
+
+/// The progress of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of tasks that are done.
+    pub done: u64,
+    /// The number of all tasks.
+    pub tasks: u64,
+}

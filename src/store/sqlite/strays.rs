@@ -1,0 +1,155 @@
+//! Rows that should not be there: finds them for an examination, and repairs them on request.
+
+use rusqlite::{Connection, Row, types::Value};
+
+use super::{
+    batch::{Batch, Sql},
+    errors::Stop,
+    lease,
+    rows::{self, RECORD, RECORD_TABLES},
+};
+use crate::store::examine::{Finding, Strays, Verdict};
+
+/// What should not be there.
+pub(super) struct Stray {
+    quarantined: Strays,
+    records: Strays,
+    commands: Strays,
+    claims: Strays,
+    pending: Strays,
+}
+
+/// The number of repaired rows.
+#[derive(Default)]
+pub(super) struct Repaired {
+    commands: u64,
+    claims: u64,
+    pending: u64,
+}
+
+const WITHOUT_TASK: &str = "SELECT id FROM commands WHERE n NOT IN (SELECT n FROM tasks)";
+const WITHOUT_LEASE: &str =
+    "SELECT coalesce(t.id, s.n) FROM states s LEFT JOIN tasks t ON t.n = s.n
+     WHERE s.owner IS NOT NULL AND NOT EXISTS
+         (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)";
+const MISCOUNTED: &str = "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n
+     WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.pending <>
+         (SELECT count(*) FROM commands c WHERE c.n = s.n AND c.outcome IS NULL)";
+
+/// Finds what should not be there.
+pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
+    let named = |sql: &str| -> Sql<Strays> {
+        let mut found = conn.prepare(sql)?;
+        let names = found.query_map((), |row| name(row, 0))?;
+        names.collect()
+    };
+    Ok(Stray {
+        quarantined: unreadable(conn)?,
+        records: named(
+            "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
+             UNION ALL SELECT id FROM tasks WHERE n NOT IN (SELECT n FROM states)",
+        )?,
+        commands: named(WITHOUT_TASK)?,
+        claims: named(WITHOUT_LEASE)?,
+        pending: named(MISCOUNTED)?,
+    })
+}
+
+/// Returns the text in a column, or a description of another value there.
+fn name(row: &Row<'_>, column: usize) -> Sql<String> {
+    let name: Value = row.get(column)?;
+    Ok(match name {
+        Value::Text(text) => text,
+        other => format!("{other:?}"),
+    })
+}
+
+/// Returns the tasks whose record this program cannot read. SQLite preselects them: it also rejects JSON that
+/// is nested deeper than about 1,000, which this program reads.
+fn unreadable(conn: &Connection) -> Sql<Strays> {
+    let mut suspects = conn.prepare(&format!(
+        "SELECT {RECORD} FROM {RECORD_TABLES} WHERE s.quarantine IS NOT NULL
+             OR NOT json_valid(s.state) OR NOT json_valid(t.props)"
+    ))?;
+    let names = suspects.query_map((), |row| match rows::record(row) {
+        Ok(Some(record)) if record.state.is_ok() => Ok(None),
+        _ => name(row, 1).map(Some),
+    })?;
+    names.filter_map(Result::transpose).collect()
+}
+
+impl Stray {
+    pub(super) fn findings(&self, repaired: &Repaired) -> Vec<Finding> {
+        let error = |what| (Verdict::Error, what);
+        let repair = "windlass doctor --repair repairs it";
+        vec![
+            Finding::none_of(
+                "quarantined",
+                (Verdict::Warning, "records that cannot be read"),
+                &self.quarantined,
+                0,
+                "windlass list --quarantined shows the reason; windlass retry reads them again",
+            ),
+            Finding::none_of(
+                "records",
+                error("states without task, or tasks without state"),
+                &self.records,
+                0,
+                "the file was changed by hand: restore a backup, or delete those rows",
+            ),
+            Finding::none_of(
+                "commands",
+                error("commands for tasks that do not exist"),
+                &self.commands,
+                repaired.commands,
+                repair,
+            ),
+            Finding::none_of(
+                "queues",
+                error("tasks with a wrong number of waiting commands"),
+                &self.pending,
+                repaired.pending,
+                repair,
+            ),
+            Finding::none_of(
+                "claims",
+                error("tasks that are claimed by nodes that do not exist"),
+                &self.claims,
+                repaired.claims,
+                repair,
+            ),
+        ]
+    }
+}
+
+/// Repairs what can be repaired safely.
+pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
+    let commands = batch.run(
+        "DELETE FROM commands WHERE n NOT IN (SELECT n FROM tasks)",
+        (),
+    )?;
+    let pending = batch.run(
+        "UPDATE states SET pending =
+             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)
+         WHERE ended_at IS NULL AND quarantine IS NULL AND pending <>
+             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)",
+        (),
+    )?;
+    let leases: Vec<(i64, String)> = batch.all(
+        "SELECT DISTINCT s.owner, coalesce((SELECT node FROM leases l WHERE l.id = s.owner), '')
+         FROM states s WHERE s.owner IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
+        (),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let mut claims = 0;
+    for (lease, node) in leases {
+        let node = if node.is_empty() { "unknown" } else { &node };
+        claims += lease::end_claims(batch, lease, Some(node))?;
+    }
+    Ok(Repaired {
+        commands: commands as u64,
+        claims: claims as u64,
+        pending: pending as u64,
+    })
+}

@@ -1,0 +1,83 @@
+//! [`Draft`]: one write as it comes together.
+
+use super::{Env, Step, phase::Waiting};
+use crate::{
+    ActionKind, Effects, Message, Outcome, StateKind, TaskState, TransitionError,
+    state::LastCommand, transition,
+};
+
+/// A write as it comes together.
+pub(super) struct Draft {
+    pub(super) state: TaskState,
+    pub(super) steps: Vec<Step>,
+    pub(super) outcomes: Vec<(u64, Outcome)>,
+    /// The commands that have these outcomes.
+    pub(super) settles: Vec<Waiting>,
+    pub(super) effects: Effects,
+    pub(super) drop_claim: bool,
+    /// Whether the retry policy decides on the error, if there is one.
+    pub(super) retryable: bool,
+}
+
+impl Draft {
+    /// A write that changes nothing, on top of a durable state.
+    pub(super) fn new(durable: &TaskState) -> Self {
+        Self {
+            state: durable.clone(),
+            steps: Vec::new(),
+            outcomes: Vec::new(),
+            settles: Vec::new(),
+            effects: Effects::default(),
+            drop_claim: false,
+            retryable: true,
+        }
+    }
+
+    /// Applies a message. Changes nothing on an error.
+    pub(super) fn apply(
+        &mut self,
+        message: &Message,
+        command: Option<u64>,
+        env: Env,
+    ) -> Result<(StateKind, StateKind), TransitionError> {
+        let next = transition(&self.state, message, env.now)?;
+        let (from, to) = (self.state.code(), next.code());
+        self.steps.push(Step {
+            message: message.kind(),
+            from,
+            to,
+            command,
+        });
+        self.state = next;
+        self.drop_claim |= message.kind() == ActionKind::Release;
+        self.retryable &= message.is_retryable();
+        Ok((from, to))
+    }
+
+    /// Applies a command that leaves a running handler as it is, and settles it.
+    pub(super) fn apply_beside(&mut self, waiting: Waiting) {
+        let code = self.state.code();
+        self.steps.push(Step {
+            message: waiting.command.command.kind(),
+            from: code,
+            to: code,
+            command: Some(waiting.command.order),
+        });
+        let outcome = Outcome::Applied {
+            from: code,
+            to: code,
+        };
+        self.settle(waiting, outcome);
+    }
+
+    /// Records the outcome of a command.
+    pub(super) fn settle(&mut self, waiting: Waiting, outcome: Outcome) {
+        let order = waiting.command.order;
+        self.state.last_command = Some(LastCommand {
+            order,
+            outcome: outcome.clone(),
+        });
+        self.outcomes.push((order, outcome));
+        self.settles.push(waiting);
+    }
+}

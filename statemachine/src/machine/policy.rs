@@ -1,0 +1,73 @@
+//! What the retry policy decides, with its panics caught.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Env, Machine, draft::Draft};
+use crate::{
+    Action, Decision, Failure, Message, Retry, RetryPolicy, StateKind, TaskState,
+    errors::DEFAULT_KEPT,
+};
+
+/// The failure that the retry policy decides on.
+fn failure(state: &TaskState, env: Env) -> Failure<'_> {
+    Failure {
+        errors: state.errors.entries(),
+        attempts: state.attempts,
+        now: env.now,
+        jitter: env.jitter,
+    }
+}
+
+impl Machine {
+    /// `fault` asks the retry policy at once, unless a retry cannot fix the error.
+    pub(super) fn ask_policy(&self, draft: &mut Draft, env: Env) {
+        if draft.state.code() != StateKind::Fault {
+            return;
+        }
+        draft.state.attempts = draft.state.attempts.saturating_add(1);
+        let policy = &*self.config.retry;
+        let decision = if draft.retryable {
+            self.decide(&draft.state, env)
+        } else {
+            Decision::Fail
+        };
+        draft.state.attempts_left = match decision {
+            Decision::Fail => None,
+            Decision::Run | Decision::Sleep(_) => {
+                let failure = failure(&draft.state, env);
+                catch_unwind(AssertUnwindSafe(|| policy.left(&failure))).unwrap_or_default()
+            }
+        };
+        let answer = match decision {
+            Decision::Run => Message::run(),
+            Decision::Sleep(until) => Action::Sleep { until }.into(),
+            // The error is in the log already.
+            Decision::Fail => Message::error(""),
+        };
+        if draft.apply(&answer, None, env).is_err() {
+            // A sleep beyond the year 9999 counts as giving up.
+            let error = Message::error("the retry policy asked for an endless sleep");
+            let _ = draft.apply(&error, None, env);
+        }
+    }
+
+    fn decide(&self, state: &TaskState, env: Env) -> Decision {
+        let failure = failure(state, env);
+        catch_unwind(AssertUnwindSafe(|| self.config.retry.decide(&failure)))
+            .unwrap_or_else(|_| Retry::default().decide(&failure))
+    }
+
+    /// An abandoned claim counts as an attempt. When the policy gives up, the task has failed;
+    /// otherwise it runs at once, because its own handler is not known to be at fault.
+    pub(super) fn gives_up_after_abandonment(&self, env: Env) -> bool {
+        self.abandoned
+            && self.state.code() == StateKind::Runnable
+            && self.decide(&self.state, env) == Decision::Fail
+    }
+
+    /// How many errors the log of the task keeps.
+    pub(super) fn kept_errors(&self) -> usize {
+        let keeps = catch_unwind(AssertUnwindSafe(|| self.config.retry.keeps()));
+        keeps.unwrap_or(DEFAULT_KEPT)
+    }
+}

@@ -1,0 +1,164 @@
+//! What a handler's return makes of the state, and of the commands that were delivered to it.
+
+use super::{
+    Env, Machine,
+    draft::Draft,
+    limits::{self, too_large},
+    phase::Waiting,
+};
+use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus};
+
+/// Whether the handler knows of this command, and it asks for completion.
+fn is_delivered_complete(waiting: &Waiting) -> bool {
+    waiting.is_delivered() && matches!(waiting.command.command, Command::Complete { .. })
+}
+
+impl Machine {
+    pub(super) fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
+        let message = limits::checked(message, &self.state, &self.config, env);
+        // A handler that completes because of the command before the kill was first.
+        let completes_as_asked = message.kind() == ActionKind::Complete
+            && self.queue.front().is_some_and(is_delivered_complete);
+        if self.has_kill() && !completes_as_asked {
+            // Kill always ends in killed. The data is kept for operators; the effects are not
+            // carried out.
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
+            }
+            return;
+        }
+        if message.kind() == ActionKind::Release && self.is_asked_to_make_room() {
+            // The handler gives way. The command has its effect, and the handler's data and effects
+            // are kept.
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
+            }
+            draft.effects = message.effects;
+            return;
+        }
+        if message.kind() == ActionKind::Complete {
+            self.settle_before_complete(draft, env);
+        }
+        let Message {
+            action,
+            data,
+            effects,
+            ..
+        } = message;
+        let resets = matches!(
+            action,
+            Action::Run | Action::Sleep { .. } | Action::Pause | Action::Checkpoint
+        );
+        let mut message = Message::from(action);
+        message.data = data;
+        message.data_version = self.config.data_version;
+        let applied = match draft.apply(&message, None, env) {
+            Ok((from, to)) => {
+                let again = match draft.state.status {
+                    TaskStatus::Runnable => message.kind() != ActionKind::Release,
+                    TaskStatus::Sleeping { until } => until <= env.now,
+                    _ => false,
+                };
+                let idle = again && effects.is_empty() && draft.state.data == self.state.data;
+                self.pace.ends(idle, self.config.idle_runs, env.elapsed);
+                draft.effects = effects;
+                if resets {
+                    draft.state.attempts = 0;
+                    draft.state.attempts_left = None;
+                }
+                Outcome::Applied { from, to }
+            }
+            Err(why) => {
+                self.pace.reset();
+                let text = format!("the handler returned a message that cannot be applied: {why}");
+                message = Message::error(text);
+                match draft.apply(&message, None, env) {
+                    Ok((from, to)) => Outcome::Applied { from, to },
+                    // Only a state in which no handler runs refuses an error; then the state stays.
+                    Err(_) => return,
+                }
+            }
+        };
+        self.settle_oldest_delivered(message.kind(), applied, draft);
+    }
+
+    /// Settles the oldest command that was delivered to the handler: it is applied when the handler
+    /// returned what it asks, and overridden otherwise.
+    fn settle_oldest_delivered(&mut self, by: ActionKind, applied: Outcome, draft: &mut Draft) {
+        if !self.queue.front().is_some_and(Waiting::is_delivered) {
+            return;
+        }
+        let Some(front) = self.queue.pop_front() else {
+            return;
+        };
+        if front.command.command.kind() != by {
+            return draft.settle(front, Outcome::Overridden { by });
+        }
+        if let Some(step) = draft.steps.last_mut() {
+            step.command = Some(front.command.order);
+        }
+        draft.settle(front, applied);
+    }
+
+    /// A handler that knows of a `complete` command and completes does what the command asks, also when
+    /// other commands were delivered before it. Those are settled first, so that the completion does
+    /// not reject itself.
+    fn settle_before_complete(&mut self, draft: &mut Draft, env: Env) {
+        let complete = self.queue.iter().position(is_delivered_complete);
+        // One place is left for the completion itself. Commands that do not fit are rejected by the
+        // end, as later ones are.
+        let room = self.config.max_outcomes.saturating_sub(1);
+        for waiting in self.queue.drain(..complete.unwrap_or(0).min(room)) {
+            let command = &waiting.command.command;
+            // A command that asks only to go on is done by this very write, before the end.
+            let applied = (!command.aborts()).then(|| {
+                let order = waiting.command.order;
+                draft.apply(&command.to_message(), Some(order), env)
+            });
+            let outcome = match applied {
+                Some(Ok((from, to))) => Outcome::Applied { from, to },
+                Some(Err(_)) | None => Outcome::Overridden {
+                    by: ActionKind::Complete,
+                },
+            };
+            draft.settle(waiting, outcome);
+        }
+    }
+
+    /// Whether a command was delivered that the handler has to stop for, other than a release.
+    fn is_asked_to_make_room(&self) -> bool {
+        self.queue.iter().any(|waiting| {
+            let command = &waiting.command.command;
+            waiting.is_delivered() && command.aborts() && *command != Command::Release
+        })
+    }
+
+    pub(super) fn has_kill(&self) -> bool {
+        let mut queue = self.queue.iter();
+        queue.any(|waiting| waiting.command.command == Command::Kill)
+    }
+
+    /// Why the result of a command cannot be stored, if it cannot. `None` for a finished task: it takes
+    /// no command at all, which is the better reason.
+    pub(super) fn unfit_result(
+        &self,
+        command: &Command,
+        draft: &Draft,
+        refused: bool,
+    ) -> Option<String> {
+        let Command::Complete {
+            result: Some(result),
+        } = command
+        else {
+            return None;
+        };
+        if draft.state.code().is_terminal() {
+            return None;
+        }
+        let bytes = result.len() + draft.state.data.as_ref().map_or(0, crate::Json::len);
+        if bytes > self.config.max_data_bytes {
+            return Some(too_large("result", bytes, self.config.max_data_bytes));
+        }
+        refused.then(|| "result: the store refused it; send a smaller one".to_owned())
+    }
+}

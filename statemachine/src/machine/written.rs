@@ -1,0 +1,187 @@
+//! Writes: how one is sent, and what follows the answer of the store.
+
+use std::mem;
+
+use super::{
+    CLAIM_GONE, Effect, End, Env, Machine, Signal, StopReason, Timer, Write,
+    draft::Draft,
+    phase::{Answered, Cause, Pending, Phase, Settling, SideWrite},
+    running::refused,
+};
+use crate::Message;
+
+impl Machine {
+    /// Sends a draft to the store. The caller keeps what is returned in the phase that follows.
+    pub(super) fn persist(&mut self, draft: Draft, out: &mut Vec<Effect>) -> Pending {
+        let mut state = draft.state;
+        state.version = state.version.saturating_add(1);
+        if state.code().is_terminal() {
+            state.progress = None;
+        } else if self.progress.is_some() {
+            state.progress = self.progress.take();
+        }
+        state.errors.trim(self.kept_errors());
+        out.push(Effect::Persist(Box::new(Write {
+            state: state.clone(),
+            steps: draft.steps,
+            outcomes: draft.outcomes,
+            drop_claim: draft.drop_claim,
+            effects: draft.effects,
+        })));
+        Pending {
+            state,
+            settles: draft.settles,
+        }
+    }
+
+    pub(super) fn stored(&mut self, env: Env, out: &mut Vec<Effect>) {
+        match self.phase.answered() {
+            None => {}
+            Some(Answered::Beside(write)) => {
+                self.side_write_stored(write, out);
+                self.go_on_beside(env, out);
+            }
+            Some(Answered::Ended(write, cause)) => {
+                self.side_write_stored(write, out);
+                self.settle(cause, env, out);
+            }
+            Some(Answered::Settling(write)) => {
+                self.is_durable(write.pending);
+                if write.drop_claim {
+                    // The phase is Done already.
+                    return out.push(Effect::Done(End::Dropped(self.state.code())));
+                }
+                self.go_on(env, out);
+            }
+        }
+    }
+
+    fn is_durable(&mut self, written: Pending) {
+        self.refusals = 0;
+        self.state = written.state;
+    }
+
+    fn side_write_stored(&mut self, write: SideWrite, out: &mut Vec<Effect>) {
+        self.is_durable(write.pending);
+        if let Some(ticket) = write.ticket {
+            let result = Ok(());
+            out.push(Effect::CheckpointDone { ticket, result });
+        }
+    }
+
+    pub(super) fn refused(
+        &mut self,
+        reason: String,
+        retryable: bool,
+        env: Env,
+        out: &mut Vec<Effect>,
+    ) {
+        match self.phase.answered() {
+            None => {}
+            Some(Answered::Beside(write)) => {
+                let is_checkpoint = self.side_write_refused(write, reason, out);
+                if !is_checkpoint && self.handler_runs() {
+                    self.refusals += 1;
+                    if self.refusals > 2 {
+                        return self.lose(StopReason::LeaseLost, out);
+                    }
+                }
+                self.go_on_beside(env, out);
+            }
+            Some(Answered::Ended(write, cause)) => {
+                let is_checkpoint = self.side_write_refused(write, reason, out);
+                if !is_checkpoint && self.is_last_refusal(out) {
+                    return;
+                }
+                self.settle(cause, env, out);
+            }
+            Some(Answered::Settling(write)) => {
+                let Settling { pending, again, .. } = write;
+                self.queue_again(pending);
+                if self.is_last_refusal(out) {
+                    return;
+                }
+                let cause = match again {
+                    Cause::Returned(message) => {
+                        let text =
+                            format!("what the handler returned could not be stored: {reason}");
+                        Cause::Returned(if retryable && message.is_retryable() {
+                            Message::error(text)
+                        } else {
+                            Message::fail(text)
+                        })
+                    }
+                    cause => cause,
+                };
+                self.settle(cause, env, out);
+            }
+        }
+    }
+
+    /// Puts the commands of a refused write back to the front of the queue.
+    fn queue_again(&mut self, refused: Pending) {
+        for waiting in refused.settles.into_iter().rev() {
+            self.queue.push_front(waiting);
+        }
+    }
+
+    /// Answers the checkpoint of a refused write. Returns whether there is one: then the handler decides
+    /// whether it tries again, and the refusal does not count.
+    fn side_write_refused(
+        &mut self,
+        write: SideWrite,
+        reason: String,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        self.queue_again(write.pending);
+        if let Some(ticket) = write.ticket {
+            out.push(refused(ticket, reason));
+        }
+        write.ticket.is_some()
+    }
+
+    /// Counts a refusal. After the third in a row, when not even an error without data can be stored,
+    /// the task is released as it is durable, so that the claim does not outlive its machine; when
+    /// that is refused too, the claim is lost.
+    fn is_last_refusal(&mut self, out: &mut Vec<Effect>) -> bool {
+        self.refusals += 1;
+        if self.refusals > 3 {
+            self.end_lost(out);
+        } else if self.refusals > 2 {
+            let mut draft = Draft::new(&self.state);
+            draft.drop_claim = true;
+            self.store(draft, Cause::Nothing, out);
+        }
+        self.refusals > 2
+    }
+
+    /// Ends without a write: aborts the handler, and answers its checkpoints.
+    pub(super) fn lose(&mut self, reason: StopReason, out: &mut Vec<Effect>) {
+        let (write, next) = match mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Running(beside) => {
+                out.push(Effect::Signal(Signal::Stop(reason)));
+                out.push(Effect::Abort);
+                (beside.write, beside.next)
+            }
+            Phase::Aborting(beside) => (beside.write, beside.next),
+            Phase::Ended { write, .. } => (Some(write), None),
+            Phase::Idle => {
+                out.push(Effect::Disarm(Timer::Wake));
+                (None, None)
+            }
+            Phase::Fresh | Phase::Storing(_) | Phase::Done => (None, None),
+        };
+        let stored = write.and_then(|write| write.ticket);
+        let waits = next.map(|next| next.ticket);
+        for ticket in stored.into_iter().chain(waits) {
+            out.push(refused(ticket, CLAIM_GONE));
+        }
+        self.end_lost(out);
+    }
+
+    fn end_lost(&mut self, out: &mut Vec<Effect>) {
+        self.disarm_grace(out);
+        self.phase = Phase::Done;
+        out.push(Effect::Done(End::Lost));
+    }
+}

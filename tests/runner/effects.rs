@@ -1,0 +1,88 @@
+//! Effects: tasks and commands in the write of a transition.
+
+use serde_json::json;
+use windlass::{
+    BoxError, Command, KindConfig, Message, NewTask, Retry, StateKind, TaskContext, TaskStatus,
+    store::Error,
+};
+
+use crate::support::World;
+
+#[tokio::test(start_paused = true)]
+async fn effects_are_done_with_the_transition_or_not_at_all() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler_with(
+            "parent",
+            KindConfig::default().retry(Retry::Never),
+            |task: TaskContext| async move {
+                let child: String = task.props()?;
+                let child = NewTask::new("child").id(child);
+                let other = NewTask::new("child").id(format!("{}-other", task.id()));
+                Ok::<_, BoxError>(Message::complete().and_submit(other).and_submit(child))
+            },
+        )
+        .start()
+        .await
+        .unwrap();
+    let id = world
+        .client
+        .submit(NewTask::new("parent").id("p1").props("c1"))
+        .await
+        .unwrap()
+        .into_id();
+    assert!(world.client.wait(&id).await.unwrap().is_completed());
+    assert_eq!(
+        world.code(&"c1".parse().unwrap()).await,
+        StateKind::Runnable
+    );
+    // The second parent's child exists already: it fails as a whole, and says why.
+    let id = world
+        .client
+        .submit(NewTask::new("parent").id("p2").props("c1"))
+        .await
+        .unwrap()
+        .into_id();
+    let done = world.client.wait(&id).await.unwrap();
+    assert_eq!(done.code(), StateKind::Failed);
+    assert!(
+        done.error().unwrap().contains("task 'c1' exists already"),
+        "{:?}",
+        done.error()
+    );
+    let other = world.client.get("p2-other").await;
+    assert!(matches!(other, Err(Error::NotFound { .. })), "{other:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_a_handler_sends_reaches_the_other_task() {
+    let world = World::new().await;
+    let _node = world
+        .node("n")
+        .handler("waits", |_: TaskContext| async { Message::pause() })
+        .handler("frees", |_: TaskContext| async {
+            let command = Command::Complete {
+                result: Some(json!(7).into()),
+            };
+            Ok::<_, BoxError>(Message::complete().and_send("other", "free-1", command))
+        })
+        .start()
+        .await
+        .unwrap();
+    let other = world
+        .client
+        .submit(NewTask::new("waits").id("other"))
+        .await
+        .unwrap()
+        .into_id();
+    world.rest(&other, StateKind::Paused).await;
+    world.client.submit(NewTask::new("frees")).await.unwrap();
+    let done = world.client.wait(&other).await.unwrap();
+    assert_eq!(
+        done.state.status,
+        TaskStatus::Completed {
+            result: Some(json!(7).into())
+        }
+    );
+}
