@@ -76,8 +76,21 @@
 //! | [`clock`] | where the wall clock is read |
 //! | `testing` | for tests: runs of handlers, virtual time, crashes, clocks, a faulty store, the conformance suite (features `testing`, `conformance`) |
 //!
+//! # Stability
+//!
+//! | part | what a version may change |
+//! |---|---|
+//! | stable: [`handler`], [`job`], [`client`], [`task`], [`Runner`] and its builder, [`Store::open`], [`store::StateStore`], the persisted forms | additions only; anything else comes with a new major version (before 1.0: a new minor version, with a note in the changelog) |
+//! | unstable: [`store::Coordinator`], [`store::Registry`], [`store::Transfer`], [`store::Doctor`] and their records, [`balancer::Balancer`], [`statemachine::machine`] | methods, duties and fields, in each minor version |
+//!
+//! A program that uses a [`Client`] and handlers uses stable parts only. A store of your own, a balancer or an
+//! executor uses unstable ones: pin the version, and run the conformance suite at each update. Enums and
+//! structs that will grow are `#[non_exhaustive]`; they have constructors.
+//!
 //! What is promised, and what is not: `docs/guarantees.md`. The states and what moves between them:
 //! `docs/lifecycle.md`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod balancer;
 pub mod client;
@@ -107,6 +120,11 @@ pub use windlass_statemachine::{
     Progress, QueuedCommand, Retry, RetryPolicy, StateKind, StopReason, SubmitTask, Task, TaskId,
     TaskState, TaskStatus, Wake, task::Labels,
 };
+
+/// Compiles the code of the page about data versions.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../docs/data-versions.md")]
+pub struct DataVersionsPage;
 
 /// Compiles the code of the README.
 #[cfg(all(doctest, feature = "testing"))]

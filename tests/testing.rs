@@ -25,14 +25,8 @@ fn memory(clock: Arc<dyn Clock>) -> Store {
 }
 
 async fn join(store: &Store, name: &str, ttl: u64) -> Result<Lease, Error> {
-    let spec = NodeSpec {
-        name: name.parse().unwrap(),
-        kinds: None,
-        labels: Default::default(),
-        slots: 1,
-        pid: 1,
-        version: String::new(),
-    };
+    let mut spec = NodeSpec::new(name.parse().unwrap());
+    spec.slots = 1;
     store
         .coordinator()
         .join(&spec, Duration::from_secs(ttl))

@@ -216,14 +216,8 @@ impl Held {
     pub(crate) async fn new(file: &std::path::Path, among: usize) -> Self {
         let store = support::open(file).await;
         fill(&store, among).await;
-        let spec = NodeSpec {
-            name: "held".parse().unwrap(),
-            kinds: None,
-            labels: Default::default(),
-            slots: 1,
-            pid: 0,
-            version: String::new(),
-        };
+        let mut spec = NodeSpec::new("held".parse().unwrap());
+        spec.slots = 1;
         let coordinator = store.coordinator();
         let lease = coordinator
             .join(&spec, Duration::from_secs(3600))

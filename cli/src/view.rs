@@ -39,6 +39,7 @@ pub(crate) struct View<'a> {
     pub(crate) retry: Option<&'a Retry>,
     pub(crate) props: &'a Json,
     pub(crate) data: Option<&'a Json>,
+    pub(crate) data_version: Option<u32>,
     pub(crate) result: Option<&'a Json>,
     pub(crate) errors: &'a [ErrorEntry],
     pub(crate) errors_total: u64,
@@ -85,6 +86,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             retry: task.retry.as_ref(),
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),
+            data_version: state.and_then(|s| s.data.as_ref().map(|_| s.data_version)),
             result: state.and_then(|s| match &s.status {
                 TaskStatus::Completed { result } => result.as_ref(),
                 _ => None,

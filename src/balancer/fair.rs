@@ -51,10 +51,9 @@ impl Fair {
 
 impl Balancer for Fair {
     fn takes(&self, cluster: &Cluster<'_>, task: &TaskView) -> bool {
-        let labels = task.labels.as_deref();
         // A node that cannot take the task does not weigh on the average: of those that can, the one
         // with the fewest claims always takes it.
-        let able = |o: &&Peer| o.has_room() && o.fits(&task.kind, labels);
+        let able = |o: &&Peer| o.has_room() && o.fits(task.into());
         let others = || cluster.others.iter().filter(able);
         let me = cluster.me.claims;
         others().next().is_none() || me < self.most(me, 1, others())
@@ -81,12 +80,9 @@ mod tests {
 
     fn peer(name: &str, claims: u64) -> Peer {
         Peer {
-            name: name.parse().unwrap(),
-            kinds: None,
-            labels: Default::default(),
             slots: 1000,
             claims,
-            claiming: true,
+            ..Peer::new(name.parse().unwrap())
         }
     }
 

@@ -19,22 +19,70 @@ mod resource;
 
 use std::fmt::Debug;
 
-use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+use windlass_statemachine::{Kind, NodeName, Task, TaskId, TaskState, task::Labels};
 
 pub use self::{
     fair::Fair,
     rank::rank,
     resource::{Load, Memory, Probe, Resource},
 };
-use crate::store::{NodeRecord, TaskView};
+use crate::store::{DataVersions, NodeRecord, TaskView};
+
+/// What a task requires of the node that takes it.
+///
+/// # Example
+///
+/// ```
+/// use windlass::balancer::{Peer, Requirements};
+///
+/// let (kind, node) = ("poll".parse()?, Peer::new("node-a".parse()?));
+/// let mut task = Requirements { kind: &kind, labels: None, data_version: 1 };
+/// assert!(node.fits(task));
+/// task.data_version = 2;
+/// assert!(!node.fits(task), "it reads version 1");
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirements<'a> {
+    /// The kind, which the node has a handler for.
+    pub kind: &'a Kind,
+    /// The labels of the task, which contain those that the node selects.
+    pub labels: Option<&'a Labels>,
+    /// The version of the task's data, which the node reads.
+    pub data_version: u32,
+}
+
+impl<'a> Requirements<'a> {
+    /// Returns those of a task in this state.
+    pub fn new(task: &'a Task, state: &TaskState) -> Self {
+        Self {
+            kind: &task.kind,
+            labels: Some(&task.labels),
+            data_version: state.data_version,
+        }
+    }
+}
+
+impl<'a> From<&'a TaskView> for Requirements<'a> {
+    fn from(view: &'a TaskView) -> Self {
+        Self {
+            kind: &view.kind,
+            labels: view.labels.as_deref(),
+            data_version: view.data_version,
+        }
+    }
+}
 
 /// A node, as a balancer sees it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Peer {
     /// Its name.
     pub name: NodeName,
     /// The kinds it has handlers for; `None` for every kind.
     pub kinds: Option<Vec<Kind>>,
+    /// The data versions that it reads.
+    pub data_versions: DataVersions,
     /// It takes only tasks that have all of these labels.
     pub labels: Labels,
     /// How many handlers it runs at once at the most.
@@ -53,24 +101,40 @@ impl From<NodeRecord> for Peer {
             slots: record.spec.slots,
             labels: record.spec.labels,
             kinds: record.spec.kinds,
+            data_versions: record.spec.data_versions,
             name: record.spec.name,
         }
     }
 }
 
 impl Peer {
+    /// Returns a node with this name that claims, has no claim, and takes 100 tasks of every kind, with
+    /// data of version 1.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            kinds: None,
+            data_versions: DataVersions::default(),
+            labels: Labels::new(),
+            slots: 100,
+            claims: 0,
+            claiming: true,
+        }
+    }
+
     /// Whether it claims, and has room for one more.
     pub fn has_room(&self) -> bool {
         self.claiming && self.claims < u64::from(self.slots)
     }
 
-    /// Whether it may take this task: its kind and labels fit.
-    pub fn fits(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
-            && self
-                .labels
-                .iter()
-                .all(|(name, value)| labels.and_then(|l| l.get(name)) == Some(value))
+    /// Returns whether the node may take such a task.
+    pub fn fits(&self, task: Requirements<'_>) -> bool {
+        let mut selected = self.labels.iter();
+        self.kinds
+            .as_ref()
+            .is_none_or(|kinds| kinds.contains(task.kind))
+            && self.data_versions.reads(task.kind, task.data_version)
+            && selected.all(|(name, value)| task.labels.and_then(|l| l.get(name)) == Some(value))
     }
 }
 

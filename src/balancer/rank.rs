@@ -1,40 +1,35 @@
 //! Which node takes a task: each ranks itself, and they all come to the same order.
 
-use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
+use windlass_statemachine::{NodeName, TaskId};
 
-use super::Cluster;
+use super::{Cluster, Requirements};
 
 /// The rank of this node for a task among the nodes that could take it: how many would go first.
 ///
 /// It is rendezvous hashing: every node gives every task a number, and the greatest goes first. So
 /// the work spreads evenly, and a node that comes or goes does not change the order of the others. Nodes
-/// that are full, frozen, or have another kind or other labels do not count.
+/// that are full, frozen, or may not take the task (its kind, its labels, the version of its data) do not
+/// count.
 ///
 /// # Example
 ///
 /// ```
-/// use windlass::balancer::{Cluster, Peer, rank};
+/// use windlass::balancer::{Cluster, Peer, Requirements, rank};
 ///
-/// let peer = |name: &str| Peer {
-///     name: name.parse().unwrap(),
-///     kinds: None,
-///     labels: Default::default(),
-///     slots: 10,
-///     claims: 0,
-///     claiming: true,
-/// };
-/// let (a, b) = (peer("a"), peer("b"));
-/// let (task, kind) = ("t".parse().unwrap(), "k".parse().unwrap());
-/// let of_a = rank(&Cluster { me: &a, others: &[b.clone()] }, &task, &kind, None);
-/// let of_b = rank(&Cluster { me: &b, others: &[a] }, &task, &kind, None);
+/// let (a, b) = (Peer::new("a".parse()?), Peer::new("b".parse()?));
+/// let (task, kind) = ("t".parse()?, "k".parse()?);
+/// let requires = Requirements { kind: &kind, labels: None, data_version: 1 };
+/// let of_a = rank(&Cluster { me: &a, others: &[b.clone()] }, &task, requires);
+/// let of_b = rank(&Cluster { me: &b, others: &[a] }, &task, requires);
 /// assert_eq!(of_a + of_b, 1, "one of them is the first, and both know which");
+/// # Ok::<(), windlass::Invalid>(())
 /// ```
-pub fn rank(cluster: &Cluster<'_>, task: &TaskId, kind: &Kind, labels: Option<&Labels>) -> usize {
+pub fn rank(cluster: &Cluster<'_>, task: &TaskId, requires: Requirements<'_>) -> usize {
     let mine = (weight(task, &cluster.me.name), &cluster.me.name);
     cluster
         .others
         .iter()
-        .filter(|other| other.has_room() && other.fits(kind, labels))
+        .filter(|other| other.has_room() && other.fits(requires))
         .filter(|other| (weight(task, &other.name), &other.name) > mine)
         .count()
 }
@@ -64,12 +59,8 @@ mod tests {
     fn peers(n: usize) -> Vec<Peer> {
         (0..n)
             .map(|n| Peer {
-                name: format!("node-{n}").parse().unwrap(),
-                kinds: None,
-                labels: Labels::new(),
                 slots: 10,
-                claims: 0,
-                claiming: true,
+                ..Peer::new(format!("node-{n}").parse().unwrap())
             })
             .collect()
     }
@@ -86,8 +77,11 @@ mod tests {
                         others: &others,
                     },
                     &task,
-                    &kind,
-                    None,
+                    Requirements {
+                        kind: &kind,
+                        labels: None,
+                        data_version: 1,
+                    },
                 )
             })
             .collect()
@@ -166,6 +160,9 @@ mod tests {
         assert_eq!(ranks(&nodes, "t")[3], 0);
         nodes[0].claims = 0;
         nodes[0].labels.insert("region".into(), "eu".into());
+        assert_eq!(ranks(&nodes, "t")[3], 0);
+        nodes[0].labels.clear();
+        nodes[0].data_versions.set_others(0);
         assert_eq!(ranks(&nodes, "t")[3], 0);
     }
 }

@@ -149,12 +149,9 @@ mod tests {
 
     fn peer(name: &str, claims: u64) -> Peer {
         Peer {
-            name: name.parse().unwrap(),
-            kinds: None,
-            labels: Default::default(),
             slots: 10,
             claims,
-            claiming: true,
+            ..Peer::new(name.parse().unwrap())
         }
     }
 

@@ -2,17 +2,14 @@
 
 use windlass_statemachine::task::Labels;
 
-use super::{Balancer, Cluster, Fair, Greedy, Peer};
+use super::{Balancer, Cluster, Fair, Greedy, Peer, Requirements};
 use crate::store::{NodeRecord, NodeSpec, NodeStatus, TaskView};
 
 fn peer(name: &str, claims: u64) -> Peer {
     Peer {
-        name: name.parse().unwrap(),
-        kinds: None,
-        labels: Labels::new(),
         slots: 10,
         claims,
-        claiming: true,
+        ..Peer::new(name.parse().unwrap())
     }
 }
 
@@ -22,6 +19,7 @@ pub(super) fn task() -> TaskView {
         id: "t".parse().unwrap(),
         kind: "k".parse().unwrap(),
         labels: None,
+        data_version: 1,
         priority: 0,
         order: 1,
         due: None,
@@ -45,14 +43,7 @@ fn a_frozen_or_draining_node_claims_nothing() {
         (true, true, false),
     ] {
         let record = NodeRecord {
-            spec: NodeSpec {
-                name: "b".parse().unwrap(),
-                kinds: None,
-                labels: Labels::new(),
-                slots: 10,
-                pid: 1,
-                version: String::new(),
-            },
+            spec: NodeSpec::new("b".parse().unwrap()),
             status: NodeStatus {
                 frozen,
                 draining,
@@ -93,9 +84,35 @@ fn a_task_fits_a_node_of_its_kind_whose_labels_it_has() {
         let mut node = peer("b", 0);
         node.kinds = kinds.map(|kind| vec![kind.parse().unwrap()]);
         node.labels = wants;
-        assert_eq!(node.fits(&kind, Some(&has)), fits, "{node:?}");
+        let mut task = Requirements {
+            kind: &kind,
+            labels: Some(&has),
+            data_version: 1,
+        };
+        assert_eq!(node.fits(task), fits, "{node:?}");
+        task.labels = None;
         let wants_none = node.labels.is_empty();
-        assert_eq!(node.fits(&kind, None), fits && wants_none, "{node:?}");
+        assert_eq!(node.fits(task), fits && wants_none, "{node:?}");
+    }
+}
+
+#[test]
+fn a_task_fits_a_node_that_reads_its_data() {
+    let mut node = peer("b", 0);
+    node.data_versions.set("k".parse().unwrap(), 2);
+    for (kind, data_version, fits) in [
+        ("k", 1, true),
+        ("k", 2, true),
+        ("k", 3, false),
+        ("other", 1, true),
+        ("other", 2, false),
+    ] {
+        let task = TaskView {
+            kind: kind.parse().unwrap(),
+            data_version,
+            ..task()
+        };
+        assert_eq!(node.fits((&task).into()), fits, "{kind} v{data_version}");
     }
 }
 

@@ -20,8 +20,8 @@ pub use waits::WaitReason;
 use crate::{
     job::Job,
     store::{
-        Change, ChangeStream, CommandRecord, Error, Filter, NodeCommand, NodeRecord, Page,
-        SendCommand, Store, TaskCount, TaskRecord, rules,
+        Change, ChangeStream, CommandRecord, Error, Filter, NodeCommand, NodeCommandId, NodeRecord,
+        Page, SendCommand, Store, TaskCount, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -338,7 +338,7 @@ impl Client {
         }))
     }
 
-    /// Sends a command to a node; answers its order, for [`node_outcome`](Self::node_outcome).
+    /// Sends a command to a node. Returns its number, for [`node_outcome`](Self::node_outcome).
     ///
     /// # Errors
     ///
@@ -347,7 +347,7 @@ impl Client {
         &self,
         node: impl TryInto<NodeName, Error: Into<Invalid>>,
         command: NodeCommand,
-    ) -> Result<u64, Error> {
+    ) -> Result<NodeCommandId, Error> {
         let registry = self.store.registry();
         registry.send_node(&name(node)?, command).await
     }
@@ -357,8 +357,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::NotFound`] when there is no such command (any more), [`Error::Unavailable`].
-    pub async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        self.store.registry().node_outcome(order).await
+    pub async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        self.store.registry().node_outcome(command).await
     }
 
     /// The history of a task, oldest first: at most the last `limit` changes.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use windlass_statemachine::NodeName;
+use windlass_statemachine::{NodeName, TaskState};
 
 use crate::store::{NodeRecord, TaskRecord};
 
@@ -26,7 +26,14 @@ use crate::store::{NodeRecord, TaskRecord};
 pub enum WaitReason {
     /// No live node has a handler for its kind.
     NoNode,
-    /// Those that have one want other labels.
+    /// Those that have one read only older versions of its data.
+    DataVersion {
+        /// The version of its data.
+        version: u32,
+        /// The nodes that have a handler for its kind.
+        nodes: Vec<NodeName>,
+    },
+    /// Those that read its data want other labels.
     Labels(Vec<NodeName>),
     /// Those that may take it are frozen or draining.
     Standing(Vec<NodeName>),
@@ -52,16 +59,19 @@ impl WaitReason {
         if !state.is_due(now) && record.commands == 0 {
             return None;
         }
-        Self::for_room(record, nodes).err()
+        Self::for_room(record, state, nodes).err()
     }
 
     /// Returns `Ok` when a node may take the task and has room for it.
-    fn for_room(record: &TaskRecord, nodes: &[NodeRecord]) -> Result<(), Self> {
+    fn for_room(record: &TaskRecord, state: &TaskState, nodes: &[NodeRecord]) -> Result<(), Self> {
         let task = &record.task;
         let handles = |n: &NodeRecord| {
             let kinds = n.spec.kinds.as_ref();
             kinds.is_none_or(|kinds| kinds.contains(&task.kind))
         };
+        let version = state.data_version;
+        let reads = |n: &NodeRecord| n.spec.data_versions.reads(&task.kind, version);
+        let older = |nodes| Self::DataVersion { version, nodes };
         let labelled = |n: &NodeRecord| {
             let wanted = &n.spec.labels;
             wanted.iter().all(|(k, v)| task.labels.get(k) == Some(v))
@@ -71,6 +81,7 @@ impl WaitReason {
 
         let left = nodes.iter().collect();
         let left = narrowed(left, handles).map_err(|_| Self::NoNode)?;
+        let left = narrowed(left, reads).map_err(older)?;
         let left = narrowed(left, labelled).map_err(Self::Labels)?;
         let left = narrowed(left, works).map_err(Self::Standing)?;
         narrowed(left, has_room).map_err(Self::Full)?;
@@ -98,6 +109,14 @@ impl fmt::Display for WaitReason {
         };
         match self {
             Self::NoNode => f.write_str("no live node handles its kind: start one that does"),
+            Self::DataVersion { version, nodes } => {
+                let nodes = names(nodes);
+                write!(
+                    f,
+                    "no live node reads data v{version} of its kind: start one that does ({nodes} \
+                     read older data)"
+                )
+            }
             Self::Labels(nodes) => {
                 let nodes = names(nodes);
                 write!(f, "the nodes of its kind take other labels only: {nodes}")
@@ -122,21 +141,17 @@ impl fmt::Display for WaitReason {
 
 #[cfg(test)]
 mod tests {
-    use windlass_statemachine::{Fence, Task, TaskState, TaskStatus};
+    use windlass_statemachine::{Fence, Task, TaskStatus};
 
     use super::*;
     use crate::store::{NodeSpec, NodeStatus};
 
     fn node(name: &str) -> NodeRecord {
+        let mut spec = NodeSpec::new(name.parse().unwrap());
+        spec.kinds = Some(vec!["k".parse().unwrap()]);
+        spec.slots = 2;
         NodeRecord {
-            spec: NodeSpec {
-                name: name.parse().unwrap(),
-                kinds: Some(vec!["k".parse().unwrap()]),
-                labels: Default::default(),
-                slots: 2,
-                pid: 1,
-                version: String::new(),
-            },
+            spec,
             status: NodeStatus::default(),
             lease: 1,
             joined_at: Timestamp::UNIX_EPOCH,
@@ -176,6 +191,19 @@ mod tests {
         let named = |name: &str| vec![name.parse().unwrap()];
         let nodes = [other_kind, other_team];
         assert_eq!(why(&task, &nodes), Some(WaitReason::Labels(named("b"))));
+
+        let mut newer = record();
+        newer.state.as_mut().unwrap().data_version = 3;
+        let mut older = node("v2");
+        older.spec.data_versions.set("k".parse().unwrap(), 2);
+        let reason = why(&newer, &[older.clone(), nodes[1].clone()]).unwrap();
+        assert_eq!(
+            reason.to_string(),
+            "no live node reads data v3 of its kind: start one that does (v2, b read older data)"
+        );
+        let mut reads = node("v3");
+        reads.spec.data_versions.set("k".parse().unwrap(), 3);
+        assert_eq!(why(&newer, &[older, reads]), None);
 
         let mut frozen = node("f");
         frozen.status.frozen = true;

@@ -15,7 +15,10 @@ use windlass_statemachine::{
     TaskState, task::Labels,
 };
 
-use super::signals::{Commands, Heard, Stop};
+use super::{
+    BoxError,
+    signals::{Commands, Heard, Stop},
+};
 
 /// Why a checkpoint was not made.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -52,8 +55,17 @@ pub(crate) struct Attempt {
     pub(crate) order: u64,
     pub(crate) number: u32,
     pub(crate) fence: Fence,
+    /// The version of the data that the handler writes.
+    pub(crate) data_version: u32,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) span: tracing::Span,
+}
+
+/// The data of a task, and its version.
+#[derive(Debug, Clone)]
+pub(crate) struct Data {
+    pub(crate) json: Json,
+    pub(crate) version: u32,
 }
 
 /// What a context is made of.
@@ -63,7 +75,9 @@ pub(crate) struct ContextParts {
     pub(crate) order: u64,
     pub(crate) attempt: u32,
     pub(crate) incarnation: u32,
-    pub(crate) data: Mutex<Option<Json>>,
+    pub(crate) data: Mutex<Option<Data>>,
+    /// The version of the data that the handler writes.
+    pub(crate) writes_version: u32,
     pub(crate) last_error: Option<ErrorEntry>,
     pub(crate) fence: Fence,
     pub(crate) heard: Heard,
@@ -84,7 +98,11 @@ impl ContextParts {
             order: attempt.order,
             attempt: attempt.number,
             incarnation: state.incarnation,
-            data: Mutex::new(state.data.clone()),
+            data: Mutex::new(state.data.clone().map(|json| Data {
+                json,
+                version: state.data_version,
+            })),
+            writes_version: attempt.data_version,
             last_error: state.errors.last().cloned(),
             fence: attempt.fence,
             heard,
@@ -189,13 +207,59 @@ impl TaskContext {
     ///
     /// [`Invalid`] (field `data`) when it is not of that type.
     pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
-        let data = self
-            .parts
-            .data
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        data.map(|json| json.get("data")).transpose()
+        let data = self.stored().clone();
+        data.map(|data| data.json.get("data")).transpose()
+    }
+
+    /// Returns the version of the [`data`](Self::data): 1 to the version that the handler writes
+    /// ([`KindConfig::data_version`](crate::KindConfig::data_version)); `None` without data.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, KindConfig, Message, TaskContext};
+    ///
+    /// // Version 1 was a number of seconds, version 2 is a number of milliseconds.
+    /// async fn wait(task: TaskContext) -> Result<Message, BoxError> {
+    ///     let millis: u64 = match task.data_version() {
+    ///         Some(1) => task.data::<u64>()?.unwrap_or(0) * 1000,
+    ///         _ => task.data()?.unwrap_or(0),
+    ///     };
+    ///     Ok(Message::run().with_data(&(millis + 1)))
+    /// }
+    /// # fn is_handler(_: impl windlass::StatefulHandler) {}
+    /// # is_handler(wait);
+    /// let config = KindConfig::default().data_version(2);
+    /// ```
+    pub fn data_version(&self) -> Option<u32> {
+        self.stored().as_ref().map(|data| data.version)
+    }
+
+    fn stored(&self) -> MutexGuard<'_, Option<Data>> {
+        let data = self.parts.data.lock();
+        data.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces data of an older version by what `migrate` makes of it, for this run: the next data that
+    /// the handler writes has the new version.
+    pub(crate) fn migrate(
+        &self,
+        migrate: impl FnOnce(u32, Json) -> Result<Json, BoxError>,
+    ) -> Result<(), Invalid> {
+        let to = self.parts.writes_version;
+        let Some(data) = self.stored().clone().filter(|data| data.version < to) else {
+            return Ok(());
+        };
+        let from = data.version;
+        let json = migrate(from, data.json).map_err(|error| {
+            let reason = format!(
+                "could not be migrated from version {from} to {to}: {error}; fix the migration, then \
+                 retry the task"
+            );
+            Invalid::new("data", reason)
+        })?;
+        *self.stored() = Some(Data { json, version: to });
+        Ok(())
     }
 
     /// The number of this attempt: 1 for the first. Failed and abandoned attempts in a row count; a
@@ -236,11 +300,10 @@ impl TaskContext {
             .await
             .map_err(|_| gone())?
             .map_err(CheckpointError::Refused)?;
-        *self
-            .parts
-            .data
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(data);
+        *self.stored() = Some(Data {
+            json: data,
+            version: self.parts.writes_version,
+        });
         Ok(())
     }
 
@@ -254,9 +317,9 @@ impl TaskContext {
         self.parts.heard.stop().is_some()
     }
 
-    /// The commands that are sent to the task while the handler runs.
+    /// Returns the commands that are sent to the task while the handler runs, as a stream.
     pub fn commands(&self) -> Commands {
-        Commands(self.parts.heard.clone())
+        Commands::new(self.parts.heard.clone())
     }
 
     /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses

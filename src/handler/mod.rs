@@ -70,7 +70,7 @@ mod signals;
 use std::future::Future;
 
 use async_trait::async_trait;
-use windlass_statemachine::Message;
+use windlass_statemachine::{Message, state::FIRST_DATA_VERSION};
 
 pub(crate) use context::{Ask, AskRunner, Attempt, ContextParts};
 pub use context::{CheckpointError, TaskContext};
@@ -132,6 +132,13 @@ impl<E: std::fmt::Display> IntoMessage for Result<Message, E> {
 pub trait StatefulHandler: Send + Sync + 'static {
     /// Works on a task until there is something to say about it.
     async fn run(&self, task: TaskContext) -> Message;
+
+    /// Returns the version of the data that the handler writes: 1 by default. The handler reads every
+    /// version from 1 to this one ([`TaskContext::data_version`]), and its node claims no task with data
+    /// of a newer version. [`KindConfig::data_version`](crate::KindConfig::data_version) overrides it.
+    fn data_version(&self) -> u32 {
+        FIRST_DATA_VERSION
+    }
 }
 
 #[async_trait]

@@ -1,10 +1,16 @@
 //! What a running handler receives: commands, and the request to stop.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
 };
 
+use futures::{FutureExt, Stream, future::BoxFuture};
 use tokio::sync::watch;
 use windlass_statemachine::{Command, Message, StopReason, machine::Signal};
 
@@ -116,14 +122,69 @@ impl Heard {
     }
 }
 
-/// The commands that are sent to a task while its handler runs, in order. Each is returned
-/// once, to the first caller.
-#[derive(Debug, Clone)]
-pub struct Commands(pub(crate) Heard);
+/// The commands that are sent to a task while its handler runs, in order: a [`Stream`] that ends when the
+/// runner is gone. Clones share the commands: each command is returned once, by one of them.
+///
+/// # Example
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::{ActionKind, Command, Message, TaskContext, testing::Call};
+///
+/// /// Pauses at the second checkpoint that an operator asks for.
+/// async fn watch(task: TaskContext) -> Message {
+///     let checkpoints = task.commands().filter(|c| std::future::ready(*c == Command::Checkpoint));
+///     checkpoints.take(2).for_each(|_| std::future::ready(())).await;
+///     Message::pause()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let call = Call::new().command(Command::Checkpoint).command(Command::Checkpoint);
+/// assert_eq!(call.run(watch).await?.kind(), ActionKind::Pause);
+/// # Ok(()) }
+/// ```
+pub struct Commands {
+    heard: Heard,
+    /// What the stream waits for. A mutex makes it shareable; it is never contended.
+    waiting: Mutex<Option<BoxFuture<'static, Option<Command>>>>,
+}
 
 impl Commands {
-    /// The next command; `None` when there will be none any more. Safe to drop while it waits.
+    pub(super) fn new(heard: Heard) -> Self {
+        let waiting = Mutex::new(None);
+        Self { heard, waiting }
+    }
+
+    /// Returns the next command; `None` when the runner is gone. Dropping the future loses no command.
     pub async fn next(&self) -> Option<Command> {
-        self.0.next().await
+        self.heard.next().await
+    }
+}
+
+impl Stream for Commands {
+    type Item = Command;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Command>> {
+        let Self { heard, waiting } = self.get_mut();
+        let waiting = waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let next = waiting.get_or_insert_with(|| {
+            let heard = heard.clone();
+            async move { heard.next().await }.boxed()
+        });
+        let next = ready!(next.as_mut().poll(cx));
+        *waiting = None;
+        Poll::Ready(next)
+    }
+}
+
+impl Clone for Commands {
+    fn clone(&self) -> Self {
+        Self::new(self.heard.clone())
+    }
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commands").finish_non_exhaustive()
     }
 }

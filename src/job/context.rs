@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use windlass_statemachine::Invalid;
+use windlass_statemachine::{Invalid, Json};
 
 use super::Job;
 use crate::{CheckpointError, TaskContext};
@@ -21,13 +21,18 @@ pub struct JobContext<J> {
 }
 
 impl<J: Job> JobContext<J> {
-    /// Reads the props of a task.
+    /// Reads the props of a task, and migrates its data.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] (field `props`) when they are not of this type.
+    /// [`Invalid`]: field `props` when they are not of this type, field `data` when older data could not
+    /// be migrated.
     pub(crate) fn new(task: TaskContext) -> Result<Self, Invalid> {
         let job = Arc::new(task.props()?);
+        task.migrate(|from, data| {
+            let migrated = J::migrate(from, data)?;
+            Ok(Json::new("data", &migrated)?)
+        })?;
         Ok(Self { task, job })
     }
 
@@ -37,7 +42,7 @@ impl<J: Job> JobContext<J> {
     }
 
     /// Returns the data of the last checkpoint (or of the last message that brought data); `None` when
-    /// there has been none.
+    /// there has been none. Data of an older version was migrated by [`Job::migrate`].
     ///
     /// # Errors
     ///

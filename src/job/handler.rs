@@ -105,4 +105,8 @@ impl<J: Job, H: JobHandler<J>> StatefulHandler for Typed<J, H> {
             Err(unreadable) => Message::fail(unreadable),
         }
     }
+
+    fn data_version(&self) -> u32 {
+        J::DATA_VERSION
+    }
 }

@@ -52,6 +52,7 @@ mod handler;
 mod message;
 
 use serde::{Serialize, de::DeserializeOwned};
+use windlass_statemachine::{Json, state::FIRST_DATA_VERSION};
 
 pub(crate) use handler::Typed;
 pub use {
@@ -60,7 +61,7 @@ pub use {
     message::{IntoJobMessage, JobMessage},
 };
 
-use crate::NewTask;
+use crate::{BoxError, NewTask};
 
 /// The type of a kind: its values are the props, and it names the kind, its data and its output.
 ///
@@ -81,6 +82,57 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// What the task completes with. `()` for a kind without a result.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// The version of [`Data`](Self::Data), which is stored with it: 1 by default. Raise it when the type
+    /// changes, and implement [`migrate`](Self::migrate). A node whose program has a smaller version does
+    /// not claim a task with data of this version.
+    const DATA_VERSION: u32 = FIRST_DATA_VERSION;
+
+    /// Makes data of the present version of data of an older one, before the handler runs. `from` is
+    /// from 1 to `DATA_VERSION - 1`. By default the data is read as the present type, which is right when
+    /// only fields with a default were added.
+    ///
+    /// The migrated data is not written by itself: it is stored, as the present version, with the next
+    /// checkpoint or message that brings data.
+    ///
+    /// # Errors
+    ///
+    /// Any error: the task fails without a retry and keeps its data. An explicit retry migrates it again.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{BoxError, Job, Json};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Poll { url: String }
+    ///
+    /// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    /// struct Seen { pages: u64, last: Option<String> }
+    ///
+    /// impl Job for Poll {
+    ///     const KIND: &str = "poll";
+    ///     type Data = Seen;
+    ///     type Output = ();
+    ///     const DATA_VERSION: u32 = 2;
+    ///
+    ///     fn migrate(from: u32, data: Json) -> Result<Seen, BoxError> {
+    ///         match from {
+    ///             1 => Ok(Seen { pages: data.get("data")?, last: None }),   // version 1 was a number
+    ///             _ => Err(format!("version {from} was never released").into()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let migrated = Poll::migrate(1, Json::new("data", &7)?)?;
+    /// assert_eq!(migrated, Seen { pages: 7, last: None });
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn migrate(from: u32, data: Json) -> Result<Self::Data, BoxError> {
+        let _ = from;
+        Ok(data.get("data")?)
+    }
 
     /// Makes a task of the value, with the defaults of [`NewTask`].
     fn task(self) -> NewTask<Self> {

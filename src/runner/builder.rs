@@ -26,7 +26,9 @@ use crate::{
     balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
-    store::{Coordinator, Error, NodeSpec, NodeStatus, Store},
+    store::{
+        Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
+    },
 };
 
 /// Why a node did not start.
@@ -111,13 +113,8 @@ impl Builder {
         config: KindConfig,
         handler: impl StatefulHandler,
     ) -> Self {
-        self.kinds.push((
-            kind.into(),
-            KindEntry {
-                handler: Arc::new(handler),
-                config,
-            },
-        ));
+        self.kinds
+            .push((kind.into(), KindEntry::new(config, handler)));
         self
     }
 
@@ -130,15 +127,16 @@ impl Builder {
 
     /// The handler of a typed kind, and how it is run.
     pub fn job_with<J: Job>(self, config: KindConfig, handler: impl JobHandler<J>) -> Self {
-        self.handler_with(J::KIND, config, Typed::new(handler))
+        self.handler_with(
+            J::KIND,
+            config.data_version(J::DATA_VERSION),
+            Typed::new(handler),
+        )
     }
 
     /// A handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
-        self.default = Some(KindEntry {
-            handler: Arc::new(handler),
-            config,
-        });
+        self.default = Some(KindEntry::new(config, handler));
         self
     }
 
@@ -216,8 +214,12 @@ impl Builder {
         let node = NodeName::new(name.unwrap_or_else(default_name))
             .map_err(|e| Invalid::new("node", e.reason().to_owned()))?;
         let mut table = HashMap::new();
+        if let Some(default) = &default {
+            check_data_version(default.config.writes_version())?;
+        }
         for (kind, entry) in kinds {
             let kind = Kind::new(kind)?;
+            check_data_version(entry.config.writes_version())?;
             if let Some(slots) = entry.config.slots {
                 check_slots("slots of a kind", slots)?;
             }
@@ -236,12 +238,11 @@ impl Builder {
             default: default.map(Arc::new),
         };
         let spec = NodeSpec {
-            name: node.clone(),
             kinds: kinds.listed(),
+            data_versions: kinds.data_versions(),
             labels: selector.clone(),
             slots: config.slots,
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..NodeSpec::new(node.clone())
         };
         let first = join(&store, &spec, &config).await?;
         let (tx, rx) = mpsc::unbounded_channel();

@@ -2,9 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use windlass_statemachine::{Invalid, Retry, RetryPolicy, Task, machine::Config};
+use windlass_statemachine::{
+    Invalid, Retry, RetryPolicy, Task, machine::Config, state::FIRST_DATA_VERSION,
+};
 
-use crate::store::Limits;
+use crate::{StatefulHandler, store::Limits};
 
 /// How one kind of task is run.
 ///
@@ -25,6 +27,8 @@ pub struct KindConfig {
     pub(super) slots: Option<u32>,
     pub(super) stop_grace: Duration,
     pub(super) retry: Arc<dyn RetryPolicy>,
+    /// `None`: that of the handler.
+    data_version: Option<u32>,
 }
 
 impl Default for KindConfig {
@@ -34,6 +38,7 @@ impl Default for KindConfig {
             slots: None,
             stop_grace: Duration::from_secs(30),
             retry: Arc::new(Retry::default()),
+            data_version: None,
         }
     }
 }
@@ -61,6 +66,28 @@ impl KindConfig {
         self
     }
 
+    /// Sets the version of the data that the handler writes: 1 by default, and
+    /// [`Job::DATA_VERSION`](crate::Job::DATA_VERSION) for a typed kind. The handler reads versions 1 to
+    /// `version` ([`TaskContext::data_version`](crate::TaskContext::data_version)); its node claims no
+    /// task with data of a newer version. 0 is refused when the node starts.
+    #[must_use]
+    pub fn data_version(mut self, version: u32) -> Self {
+        self.data_version = Some(version);
+        self
+    }
+
+    /// The settings with the data version of the handler, unless they have one.
+    pub(crate) fn of_handler(mut self, handler: &impl StatefulHandler) -> Self {
+        self.data_version
+            .get_or_insert_with(|| handler.data_version());
+        self
+    }
+
+    /// The version of the data that the handler writes, and the newest that it reads.
+    pub(crate) fn writes_version(&self) -> u32 {
+        self.data_version.unwrap_or(FIRST_DATA_VERSION)
+    }
+
     /// Returns the settings of the machine of a task of this kind.
     pub(crate) fn machine(&self, task: &Task, limits: Limits, park_after: Duration) -> Config {
         let retry: Arc<dyn RetryPolicy> = match &task.retry {
@@ -72,6 +99,7 @@ impl KindConfig {
             park_after,
             retry,
             max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
+            data_version: self.writes_version(),
             max_outcomes: limits.max_outcomes,
             idle_runs: IDLE_RUNS,
         }

@@ -18,8 +18,11 @@ use windlass_statemachine::{Kind, TaskId, task::Labels};
 
 use crate::store::TaskView;
 
-/// A kind, as a small number.
+/// A kind and a data version of it, as a small number.
 type KindId = u32;
+
+/// What the tasks of one number have in common.
+type Class = (Kind, u32);
 
 /// When a paused task is due.
 const NEVER: i64 = i64::MAX;
@@ -63,9 +66,9 @@ pub(crate) struct DueIndex {
     waiting: BTreeSet<(i64, u32)>,
     put_off: BTreeSet<(i64, u32)>,
     ready: HashMap<KindId, BTreeSet<Rank>>,
-    kinds: HashMap<Kind, KindId>,
-    /// Each kind, and how many tasks are of it.
-    kind_list: Vec<Option<(Kind, u32)>>,
+    kinds: HashMap<Class, KindId>,
+    /// Each kind and data version, and how many tasks are of them.
+    kind_list: Vec<Option<(Class, u32)>>,
     free_kinds: Vec<KindId>,
 }
 
@@ -128,7 +131,7 @@ impl DueIndex {
     }
 
     /// The number of a kind, for one task more of it.
-    fn intern(&mut self, kind: Kind) -> KindId {
+    fn intern(&mut self, kind: Class) -> KindId {
         if let Some(&known) = self.kinds.get(&kind) {
             if let Some(Some((_, tasks))) = self.kind_list.get_mut(known as usize) {
                 *tasks += 1;
@@ -151,7 +154,7 @@ impl DueIndex {
     }
 
     /// Gives up the number of a kind for one task of it; forgets the kind with the last.
-    fn release(&mut self, id: KindId) -> Option<Kind> {
+    fn release(&mut self, id: KindId) -> Option<Class> {
         let slot = self.kind_list.get_mut(id as usize)?;
         let (kind, tasks) = slot.as_mut()?;
         *tasks -= 1;
@@ -193,7 +196,7 @@ impl DueIndex {
 
     fn insert(&mut self, view: TaskView, wait: i64, put_off: bool, now: Moment) {
         self.remove(&view.id);
-        let kind = self.intern(view.kind);
+        let kind = self.intern((view.kind, view.data_version));
         let entry = Entry {
             due: view.due.map_or(NEVER, millis),
             wait,
@@ -266,7 +269,7 @@ impl DueIndex {
             self.waiting.remove(&(entry.wait, at));
         }
         self.free.push(at);
-        let kind = self.release(entry.kind)?;
+        let (kind, data_version) = self.release(entry.kind)?;
         let due = match entry.due {
             NEVER => None,
             ms => Timestamp::from_millisecond(ms).ok(),
@@ -275,6 +278,7 @@ impl DueIndex {
             id: entry.id,
             kind,
             labels: entry.labels,
+            data_version,
             priority: entry.priority,
             order: entry.order,
             due,
@@ -312,13 +316,13 @@ impl DueIndex {
     }
 
     /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
-    /// for each kind, with whether its first task was commanded.
+    /// for each kind and data version, with whether the first such task was commanded.
     pub(crate) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
         let mut best: Option<Rank> = None;
         for (kind, set) in &self.ready {
             if let Some(first) = set.first()
                 && best.is_none_or(|best| *first < best)
-                && let Some(Some((kind, _))) = self.kind_list.get(*kind as usize)
+                && let Some(Some(((kind, _), _))) = self.kind_list.get(*kind as usize)
                 && room(kind, first.0.0)
             {
                 best = Some(*first);

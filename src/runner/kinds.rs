@@ -5,12 +5,21 @@ use std::{collections::HashMap, sync::Arc};
 use windlass_statemachine::Kind;
 
 use super::config::KindConfig;
-use crate::handler::StatefulHandler;
+use crate::{handler::StatefulHandler, store::DataVersions};
 
 /// The handler of a kind, and how it is run.
 pub(super) struct KindEntry {
     pub(super) handler: Arc<dyn StatefulHandler>,
     pub(super) config: KindConfig,
+}
+
+impl KindEntry {
+    pub(super) fn new(config: KindConfig, handler: impl StatefulHandler) -> Self {
+        Self {
+            config: config.of_handler(&handler),
+            handler: Arc::new(handler),
+        }
+    }
 }
 
 /// The handlers of a node.
@@ -24,6 +33,21 @@ impl Kinds {
     /// Returns the handler of a kind, if this node has one.
     pub(super) fn entry(&self, kind: &Kind) -> Option<&Arc<KindEntry>> {
         self.named.get(kind).or(self.default.as_ref())
+    }
+
+    /// Returns the data versions that the handlers read.
+    pub(super) fn data_versions(&self) -> DataVersions {
+        let mut versions = DataVersions::default();
+        if let Some(default) = &self.default {
+            versions.set_others(default.config.writes_version());
+        }
+        for (kind, entry) in &self.named {
+            let version = entry.config.writes_version();
+            if version != versions.newest(kind) {
+                versions.set(kind.clone(), version);
+            }
+        }
+        versions
     }
 
     /// Returns the kinds that this node runs, in order; `None` for every kind.

@@ -6,13 +6,20 @@ use async_trait::async_trait;
 use futures::Stream;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{Claimed, Commit, Error, Event, Lease, Limits, NodeRecord, NodeSpec, NodeStatus};
+use super::{
+    Claimed, Commit, Error, Event, Lease, Limits, NodeCommandId, NodeRecord, NodeSpec, NodeStatus,
+};
 
 /// A stream of batches of events. It ends only when the lease is gone; a fault of the store is
 /// overcome inside (with backoff), and tells [`Event::Reset`] if something may have been missed.
 pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 
 /// Leases, claims, the watch and commits of one namespace.
+///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
 ///
 /// # Duties of an implementation
 ///
@@ -102,6 +109,12 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     `None` later. It stays listed for operators. No other task is affected.
 ///     Cases: `quarantine::it_does_not_stop_the_others`, `quarantine::watches_report_a_quarantine`,
 ///     `quarantine::an_unreadable_envelope_is_quarantined`.
+/// 15. **Data versions.** The version of a task's data
+///     ([`TaskState::data_version`](windlass_statemachine::TaskState::data_version)) survives, and every
+///     [`TaskView`](super::TaskView) reports it.
+///     Cases: `data_versions::they_survive`, `data_versions::watches_report_them`,
+///     `data_versions::a_lost_claim_leaves_them`, `data_versions::a_retry_keeps_them`,
+///     `data_versions::a_replacement_begins_with_the_first`, `data_versions::a_move_keeps_them`.
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
     /// What it takes at the most.
@@ -182,9 +195,14 @@ pub trait Coordinator: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] when the lease has ended, [`Error::NotFound`] when no command of this order
-    /// waits for the node of the lease, [`Error::Unavailable`].
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error>;
+    /// [`Error::Fenced`] when the lease has ended, [`Error::NotFound`] when this command
+    /// does not wait for the node of the lease, [`Error::Unavailable`].
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error>;
 
     /// Compares the clock with the newest record of the store, and logs a warning when they are
     /// further apart than `retention` (`None`: compares nothing). Writes nothing. Every node calls it

@@ -10,6 +10,11 @@ use super::{
 /// The part of a store that checks whether it is in order. A store may lack it
 /// ([`Registry::doctor`](super::Registry::doctor)).
 ///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
+///
 /// # Duties of an implementation
 ///
 /// 1. **Examinations.** An examination reports each record that cannot be read with the name of its

@@ -1,6 +1,27 @@
 //! [`Error`]: why a store did not do what it was asked.
 
+use std::{fmt, sync::Arc};
+
 use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
+
+use super::NodeCommandId;
+
+/// The error behind an error of a store. Clones share it.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::ops::Deref for Cause {
+    type Target = dyn std::error::Error + Send + Sync + 'static;
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
 
 /// What went wrong. [`is_retryable`](Self::is_retryable) is the only rule for trying again.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -18,6 +39,9 @@ pub enum Error {
         operation: &'static str,
         /// What the store said.
         reason: String,
+        /// The error behind it, if there is one: a [`std::io::Error`], a
+        /// [`sqlite::Failure`](crate::store::sqlite::Failure), or an error of a state store of your own.
+        source: Option<Cause>,
     },
 
     /// A record cannot be read. It is quarantined with the reason, not lost.
@@ -113,9 +137,9 @@ impl Error {
         Self::not_found("node", name)
     }
 
-    /// There is no command of this order to a node.
-    pub fn no_node_command(order: u64) -> Self {
-        Self::not_found("node command", order)
+    /// There is no such command to a node.
+    pub fn no_node_command(command: NodeCommandId) -> Self {
+        Self::not_found("node command", command)
     }
 
     /// A live task has this id.
@@ -204,6 +228,40 @@ impl Error {
         Self::Unavailable {
             operation,
             reason: reason.to_string(),
+            source: None,
         }
+    }
+
+    /// The store could not do `operation` now, because of this error.
+    pub(crate) fn unavailable_by(
+        operation: &'static str,
+        cause: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::unavailable(operation, &cause).because(cause)
+    }
+
+    /// Adds the error behind an [`Unavailable`](Self::Unavailable), which
+    /// [`source`](std::error::Error::source) then returns. Any other error stays as it is.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::{error::Error as _, io};
+    /// use windlass::store::Error;
+    ///
+    /// fn load() -> Result<String, Error> {
+    ///     std::fs::read_to_string("/no/such/file")
+    ///         .map_err(|e| Error::unavailable("load a state", &e).because(e))
+    /// }
+    /// let error = load().unwrap_err();
+    /// let io: &io::Error = error.source().and_then(|e| e.downcast_ref()).unwrap();
+    /// assert_eq!(io.kind(), io::ErrorKind::NotFound);
+    /// ```
+    #[must_use]
+    pub fn because(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        if let Self::Unavailable { source, .. } = &mut self {
+            *source = Some(Cause(Arc::new(cause)));
+        }
+        self
     }
 }

@@ -19,7 +19,7 @@ pub mod etcd;
 pub mod examine;
 pub(crate) mod export;
 pub mod memory;
-mod model;
+pub(crate) mod model;
 mod registry;
 mod retention;
 pub(crate) mod rules;
@@ -34,12 +34,13 @@ use std::sync::Arc;
 
 pub use coordinator::{Coordinator, EventStream};
 pub use doctor::Doctor;
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, Event, Filter, IfExists,
-    Lease, Limits, NodeCommand, NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Page,
-    QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
+    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Event,
+    Filter, IfExists, Lease, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec,
+    NodeStatus, Operation, Page, QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord,
+    TaskView, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

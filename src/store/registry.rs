@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId, message::SendCommand};
 
 use super::{
-    Applied, Change, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Operation, Page, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, Change, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand, NodeCommandId,
+    NodeRecord, Operation, Page, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -17,6 +17,11 @@ use super::{
 pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + Send>>;
 
 /// The tasks of one namespace, as clients see and change them.
+///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
 ///
 /// # Duties of an implementation
 ///
@@ -205,7 +210,11 @@ pub trait Registry: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`Error::NotFound`] when no live node has that name, [`Error::Unavailable`].
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error>;
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error>;
 
     /// What a node answered to the command of this order; `None` while it waits.
     ///
@@ -213,7 +222,7 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::NotFound`] when there is no such command (or its node is gone and took it along),
     /// [`Error::Unavailable`].
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error>;
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error>;
 
     /// The history of one task, oldest first, as far back as it is kept; at most the last `limit`.
     ///

@@ -55,6 +55,11 @@ impl StateRemoval {
 
 /// Loads and stores the states of tasks.
 ///
+/// # Stability
+///
+/// Stable: a breaking change comes with a new major version, and the changelog says how to follow it
+/// ([stability](crate#stability)).
+///
 /// # Duties of an implementation
 ///
 /// 1. **Fenced.** A write whose `(fence, version)` is smaller than the stored one's is refused with

@@ -7,6 +7,11 @@ use super::{Error, Exported};
 
 /// The part of a store that exports and imports whole tasks. A store may lack it
 /// ([`Registry::transfer`](super::Registry::transfer)).
+///
+/// # Stability
+///
+/// Unstable: methods, duties and fields may change in each minor version ([stability](crate#stability)).
+/// Pin the version (`windlass = "=X.Y.Z"`) and run the conformance suite at each update.
 #[async_trait]
 pub trait Transfer: Send + Sync + 'static {
     /// Returns the id of every task, in submit order. Claims whose lease has expired have ended by

@@ -108,6 +108,8 @@ pub async fn run(
 pub struct Call {
     task: NewTask,
     data: Result<Option<Json>, Invalid>,
+    /// `None`: the version that the handler writes.
+    data_version: Option<u32>,
     attempt: u32,
     incarnation: u32,
     fence: u64,
@@ -128,6 +130,7 @@ impl Call {
         Self {
             task: NewTask::new("test").id("test"),
             data: Ok(None),
+            data_version: None,
             attempt: 1,
             incarnation: 0,
             fence: 1,
@@ -152,6 +155,45 @@ impl Call {
     /// Sets the data of the last run.
     pub fn data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = Json::new("data", data).map(Some);
+        self
+    }
+
+    /// Sets the version of the data, for a test of a migration. By default it is the version that the
+    /// handler writes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{BoxError, Job, JobContext, JobMessage, Json, job, testing::Call};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Wait;
+    ///
+    /// impl Job for Wait {
+    ///     const KIND: &str = "wait";
+    ///     type Data = u64;                    // milliseconds; version 1 had seconds
+    ///     type Output = u64;
+    ///     const DATA_VERSION: u32 = 2;
+    ///     fn migrate(_from: u32, seconds: Json) -> Result<u64, BoxError> {
+    ///         Ok(seconds.get::<u64>("data")? * 1000)
+    ///     }
+    /// }
+    ///
+    /// async fn wait(task: JobContext<Wait>) -> Result<JobMessage<Wait>, BoxError> {
+    ///     Ok(JobMessage::complete(task.data()?.unwrap_or(0)))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let call = Call::new().props(&Wait).data(&7);
+    /// let ran = call.clone().data_version(1).run(job::handler(wait)).await?;
+    /// assert_eq!(ran.result()?, Some(7000));
+    /// let ran = call.run(job::handler(wait)).await?;
+    /// assert_eq!(ran.result()?, Some(7));
+    /// # Ok(()) }
+    /// ```
+    pub fn data_version(mut self, version: u32) -> Self {
+        self.data_version = Some(version);
         self
     }
 
@@ -207,6 +249,7 @@ impl Call {
         let task = Arc::new(self.task.build()?.task);
         let mut state = TaskState::new(Timestamp::UNIX_EPOCH);
         state.data = self.data?;
+        state.data_version = self.data_version.unwrap_or(handler.data_version());
         state.incarnation = self.incarnation;
         state.fence = Fence(self.fence);
         let before = state.data.clone();
@@ -222,6 +265,7 @@ impl Call {
             order: 1,
             number: self.attempt,
             fence: state.fence,
+            data_version: handler.data_version(),
             lease_until,
             span,
         };

@@ -24,28 +24,54 @@ pub(crate) fn cut(text: &mut String) {
     }
 }
 
-/// How the error of an abandoned claim begins.
-const ABANDONED: &str = "the claim was abandoned: ";
-
-/// The error of a claim whose node was lost.
-pub(crate) fn abandonment(node: &str) -> String {
-    format!("{ABANDONED}node {node} was lost while it had the task")
-}
-
 /// One error of a task, with its time.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{ErrorEntry, ErrorLog};
+/// use jiff::Timestamp;
+///
+/// let failed = ErrorEntry::new(Timestamp::UNIX_EPOCH, "timed out");
+/// let lost = ErrorEntry::abandoned(Timestamp::UNIX_EPOCH, "node-a");
+/// assert!(lost.is_abandonment() && !failed.is_abandonment());
+/// assert_eq!(lost.error, "the claim was abandoned: node node-a was lost while it had the task");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ErrorEntry {
     /// When the error was recorded.
     pub timestamp: Timestamp,
     /// What went wrong.
     pub error: String,
+    /// Whether it is the loss of a node, and no error of a handler.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    abandoned: bool,
 }
 
 impl ErrorEntry {
-    /// Whether [`TaskState::claimed`](crate::TaskState::claimed) recorded it, because the claim before was
-    /// lost with its node.
+    /// Returns an error of an attempt.
+    pub fn new(timestamp: Timestamp, error: impl Into<String>) -> Self {
+        Self {
+            timestamp,
+            error: error.into(),
+            abandoned: false,
+        }
+    }
+
+    /// Returns the error of an attempt whose node was lost while it had the task.
+    pub fn abandoned(timestamp: Timestamp, node: &str) -> Self {
+        Self {
+            timestamp,
+            error: format!("the claim was abandoned: node {node} was lost while it had the task"),
+            abandoned: true,
+        }
+    }
+
+    /// Returns whether [`TaskState::claimed`](crate::TaskState::claimed) recorded it, because the claim
+    /// before was lost with its node.
     pub fn is_abandonment(&self) -> bool {
-        self.error.starts_with(ABANDONED)
+        self.abandoned
     }
 }
 
@@ -79,9 +105,13 @@ impl ErrorLog {
 
     /// Records an error and forgets the oldest beyond `keep` (at least one is kept).
     pub fn push(&mut self, timestamp: Timestamp, error: impl Into<String>, keep: usize) {
-        let mut error = error.into();
-        cut(&mut error);
-        self.entries.push(ErrorEntry { timestamp, error });
+        self.push_entry(ErrorEntry::new(timestamp, error), keep);
+    }
+
+    /// Records an entry and forgets the oldest beyond `keep` (at least one is kept).
+    pub fn push_entry(&mut self, mut entry: ErrorEntry, keep: usize) {
+        cut(&mut entry.error);
+        self.entries.push(entry);
         self.total = self.total.saturating_add(1);
         self.trim(keep);
     }

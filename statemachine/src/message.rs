@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use effects::{Effects, SendCommand, SubmitTask};
 
-use crate::{Invalid, Json};
+use crate::{Invalid, Json, state::FIRST_DATA_VERSION};
 
 /// When a sleep ends: at a time, or a while after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +175,8 @@ impl Action {
 pub struct Message {
     pub(crate) action: Action,
     pub(crate) data: Option<Json>,
+    /// The version of the data: the machine sets it to the one that the kind writes.
+    pub(crate) data_version: u32,
     pub(crate) effects: Effects,
     /// The submitted tasks that start a while after the message is applied, by their index, with that
     /// while.
@@ -188,6 +190,7 @@ impl From<Action> for Message {
         Self {
             action,
             data: None,
+            data_version: FIRST_DATA_VERSION,
             effects: Effects::default(),
             starts: Vec::new(),
             refused: false,

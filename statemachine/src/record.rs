@@ -5,11 +5,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
-    TaskState, TaskStatus, state::LastCommand,
+    TaskState, TaskStatus,
+    state::{FIRST_DATA_VERSION, LastCommand},
 };
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// The data version of a record that has none: it was written before kinds had versions, by a kind that
+/// has one version, or has no data.
+fn first() -> u32 {
+    FIRST_DATA_VERSION
+}
+
+fn is_first(version: &u32) -> bool {
+    *version == FIRST_DATA_VERSION
 }
 
 #[derive(Serialize, Deserialize)]
@@ -31,6 +42,8 @@ struct StateRecord {
         deserialize_with = "crate::json::present"
     )]
     data: Option<Json>,
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    data_version: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<ErrorEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +94,7 @@ impl From<TaskState> for StateRecord {
             since: Some(state.since),
             result,
             data: state.data,
+            data_version: state.data_version,
             errors: state.errors.entries().to_vec(),
             errors_total,
             attempts: state.attempts,
@@ -123,6 +137,7 @@ impl TryFrom<StateRecord> for TaskState {
             status,
             since,
             data: record.data,
+            data_version: record.data_version,
             errors: ErrorLog::from_parts(record.errors, record.errors_total),
             attempts: record.attempts,
             attempts_left: record.attempts_left,

@@ -3,10 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ErrorLog, Fence, Invalid, Json, Outcome,
-    errors::{MAX_KEPT, abandonment},
-};
+use crate::{ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT};
 
 /// The seven states, without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -145,6 +142,9 @@ pub struct LastCommand {
     pub outcome: Outcome,
 }
 
+/// The data version of a kind that declares none.
+pub const FIRST_DATA_VERSION: u32 = 1;
+
 /// Where a task is: its status, its data, and its counters.
 ///
 /// Stores keep its JSON form (`docs/storage.md`). Reading other bytes returns a typed error.
@@ -169,6 +169,9 @@ pub struct TaskState {
     pub since: Timestamp,
     /// What the handler keeps from one run to the next.
     pub data: Option<Json>,
+    /// The version of the data, as the kind that wrote it counts: 1 for a kind that declares none, and
+    /// for a task without data. It changes only with the data.
+    pub data_version: u32,
     /// The last errors.
     pub errors: ErrorLog,
     /// How many attempts in a row have failed or been abandoned; 0 for the first attempt.
@@ -197,6 +200,7 @@ impl TaskState {
             status: TaskStatus::Runnable,
             since: now,
             data: None,
+            data_version: FIRST_DATA_VERSION,
             errors: ErrorLog::default(),
             attempts: 0,
             attempts_left: None,
@@ -268,7 +272,8 @@ impl TaskState {
         if let Some(node) = abandoned {
             self.attempts = self.attempts.saturating_add(1);
             self.attempts_left = self.attempts_left.map(|left| left.saturating_sub(1));
-            self.errors.push(now, abandonment(node), MAX_KEPT);
+            self.errors
+                .push_entry(ErrorEntry::abandoned(now, node), MAX_KEPT);
         }
         if let TaskStatus::Sleeping { until } = self.status
             && until <= now
@@ -290,6 +295,12 @@ impl TaskState {
         self.version = self.version.saturating_add(1);
         self.progress = None;
         self
+    }
+
+    /// Replaces the data by data of this version.
+    pub(crate) fn set_data(&mut self, data: Json, version: u32) {
+        self.data = Some(data);
+        self.data_version = version;
     }
 
     pub(crate) fn set(&mut self, status: TaskStatus, now: Timestamp) {

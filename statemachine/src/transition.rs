@@ -133,7 +133,7 @@ pub fn transition(
         _ => {}
     }
     if let Some(data) = &message.data {
-        next.data = Some(data.clone());
+        next.set_data(data.clone(), message.data_version);
     }
     Ok(next)
 }

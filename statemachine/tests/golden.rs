@@ -9,8 +9,8 @@
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
-    ActionKind, Command, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind, Task,
-    TaskState, TaskStatus, state::LastCommand,
+    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind,
+    Task, TaskState, TaskStatus, state::LastCommand,
 };
 
 fn time(text: &str) -> Timestamp {
@@ -39,6 +39,7 @@ fn full(status: TaskStatus) -> TaskState {
     let mut state = TaskState::new(time("2030-01-02T03:04:05.000000006Z"));
     state.status = status;
     state.data = Some(json(r#"{"page":123456789012345678901234567890,"f":1.10}"#));
+    state.data_version = 3;
     state.errors = errors;
     state.attempts = 2;
     state.attempts_left = Some(6);
@@ -61,7 +62,7 @@ fn full(status: TaskStatus) -> TaskState {
 }
 
 const FULL_TAIL: &str = concat!(
-    r#""data":{"page":123456789012345678901234567890,"f":1.10},"#,
+    r#""data":{"page":123456789012345678901234567890,"f":1.10},"data_version":3,"#,
     r#""errors":[{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 2"},"#,
     r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"no 3"}],"errors_total":3,"#,
     r#""attempts":2,"attempts_left":6,"claims":3,"incarnation":4,"version":18446744073709551615,"#,
@@ -106,6 +107,22 @@ fn states_with_every_field() {
         );
         golden(&full(status), &text);
     }
+}
+
+#[test]
+fn errors_of_handlers_and_of_lost_nodes() {
+    let at = time("2030-01-01T00:00:00.5Z");
+    golden(
+        &ErrorEntry::new(at, "timed out"),
+        r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"timed out"}"#,
+    );
+    golden(
+        &ErrorEntry::abandoned(at, "n"),
+        concat!(
+            r#"{"timestamp":"2030-01-01T00:00:00.5Z","error":"the claim was abandoned: node n was lost "#,
+            r#"while it had the task","abandoned":true}"#,
+        ),
+    );
 }
 
 #[test]

@@ -170,7 +170,7 @@ proptest! {
     fn fields_of_a_wrong_type_are_read_or_refused(
         fields in prop::collection::btree_map(
             prop::sample::select(vec![
-                "state", "until", "since", "result", "data", "errors", "errors_total", "attempts",
+                "state", "until", "since", "result", "data", "data_version", "errors", "errors_total", "attempts",
                 "claims", "incarnation", "version", "fence", "last_command", "progress", "message",
                 "id", "kind", "props", "start_at", "priority", "labels", "retry", "policy", "base",
                 "factor", "cap", "sleep", "window", "outcome", "by", "order", "reason",

@@ -7,8 +7,8 @@ use windlass::{
     Effects, Fence, Kind, StateKind, TaskId, async_trait,
     clock::Clock,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeRecord,
-        NodeSpec, NodeStatus, Page, Registry,
+        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeCommandId,
+        NodeRecord, NodeSpec, NodeStatus, Page, Registry,
     },
 };
 
@@ -104,6 +104,7 @@ impl Coordinator for PlantedStore {
                         (claim.fence, write.state.fence) = (*fence, *fence);
                     }
                 }
+                Some(Defect::DataVersionsAreNotStored) => write.state.data_version = 1,
                 Some(Defect::EffectsAreDropped) => write.effects = Effects::default(),
                 Some(Defect::RepeatedWritesAreRefused) => {
                     let written = (claim.fence, write.state.version);
@@ -149,9 +150,18 @@ impl Coordinator for PlantedStore {
         Ok(memory.peers.clone())
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.write(Call::Acknowledge(lease.clone(), order, outcome.to_owned()));
-        let own = self.inner.acknowledge(lease, order, outcome).await;
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.write(Call::Acknowledge(
+            lease.clone(),
+            command,
+            outcome.to_owned(),
+        ));
+        let own = self.inner.acknowledge(lease, command, outcome).await;
         if own.is_err() && self.has(Defect::AnyLeaseAcknowledges) {
             for node in self.inner.nodes().await? {
                 let lease = Lease {
@@ -159,7 +169,12 @@ impl Coordinator for PlantedStore {
                     node: node.spec.name,
                     ttl: lease.ttl,
                 };
-                if self.inner.acknowledge(&lease, order, outcome).await.is_ok() {
+                if self
+                    .inner
+                    .acknowledge(&lease, command, outcome)
+                    .await
+                    .is_ok()
+                {
                     return Ok(());
                 }
             }

@@ -43,6 +43,8 @@ pub(crate) enum Defect {
     LossesAreDeliveredLate,
     CommandsAreNotDelivered,
     NodeCommandsAreNotDelivered,
+    DataVersionsAreNotDelivered,
+    DataVersionsAreNotStored,
     // Leases and nodes.
     PeersAreNeverForgotten,
     NamesAreShared,

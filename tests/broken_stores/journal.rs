@@ -10,8 +10,8 @@ use windlass::{
     NodeName, StateKind, TaskId,
     clock::Clock,
     store::{
-        Commit, Coordinator, Exported, Lease, NodeCommand, NodeSpec, NodeStatus, Registry,
-        SendCommand, Submit, Transfer, memory::MemoryStore,
+        Commit, Coordinator, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
+        Registry, SendCommand, Submit, Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Leave(Lease),
     Claim(Lease, Vec<TaskId>),
     Commit(Vec<Commit>),
-    Acknowledge(Lease, u64, String),
+    Acknowledge(Lease, NodeCommandId, String),
     Submit(Vec<Submit>),
     Send(Vec<SendCommand>),
     Delete(Vec<TaskId>),

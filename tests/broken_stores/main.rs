@@ -97,6 +97,11 @@ planted! {
     losses_that_are_delivered_late: LossesAreDeliveredLate is found by leases::a_lost_node_abandons_its_tasks;
     commands_that_are_not_delivered: CommandsAreNotDelivered is found by watch::commands_are_reported;
     node_commands_that_are_not_delivered: NodeCommandsAreNotDelivered is found by watch::node_commands_are_reported;
+    data_versions_that_are_not_delivered: DataVersionsAreNotDelivered is found by data_versions::watches_report_them;
+    data_versions_that_a_lost_claim_loses: DataVersionsAreNotDelivered is found by data_versions::a_lost_claim_leaves_them;
+    data_versions_that_a_retry_loses: DataVersionsAreNotDelivered is found by data_versions::a_retry_keeps_them;
+    data_versions_that_a_move_loses: DataVersionsAreNotDelivered is found by data_versions::a_move_keeps_them;
+    data_versions_that_are_not_stored: DataVersionsAreNotStored is found by data_versions::they_survive;
     peers_that_are_never_forgotten: PeersAreNeverForgotten is found by leases::peers_are_live_nodes;
     names_that_are_shared: NamesAreShared is found by leases::two_nodes_with_one_name_are_refused;
     ended_leases_that_are_renewed: EndedLeasesAreRenewed is found by leases::an_ended_lease_is_gone;

@@ -5,8 +5,8 @@ use windlass::{
     CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
         Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter,
-        IfExists, Limits, NodeCommand, NodeRecord, Operation, Page, Registry, SendCommand, Submit,
-        Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+        IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry,
+        SendCommand, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -255,13 +255,17 @@ impl Registry for PlantedStore {
         self.inner.nodes().await
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         self.write(Call::SendNode(node.clone(), command.clone()));
         self.inner.send_node(node, command).await
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        self.inner.node_outcome(order).await
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        self.inner.node_outcome(command).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -28,7 +28,10 @@ pub(crate) fn broken(
     let deliver = move |batch: Vec<Event>| {
         let (mut delivered, mut is_late) = (Vec::new(), false);
         let mut memory = memory.lock().unwrap();
-        for event in batch {
+        for mut event in batch {
+            if let (Defect::DataVersionsAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
+                view.data_version = 1;
+            }
             let mut stale = None;
             match &event {
                 Event::Listed => is_listing = false,

@@ -115,15 +115,10 @@ async fn the_status_of_a_node_reaches_the_others_at_once() {
         let node = Runner::builder(&store).node(name).handler("k", handler);
         node.start().await.unwrap()
     };
-    let lease = NodeSpec {
-        name: "listener".parse().unwrap(),
-        kinds: Some(Vec::new()),
-        labels: Default::default(),
-        slots: 0,
-        pid: 0,
-        version: String::new(),
-    };
-    let lease = store.coordinator().join(&lease, secs(30)).await.unwrap();
+    let mut spec = NodeSpec::new("listener".parse().unwrap());
+    spec.kinds = Some(Vec::new());
+    spec.slots = 0;
+    let lease = store.coordinator().join(&spec, secs(30)).await.unwrap();
     let mut events = store.coordinator().watch(&lease, None).await.unwrap();
     let mut peers_seen = async || loop {
         let batch = tokio::time::timeout(secs(30), events.next()).await;

@@ -70,14 +70,10 @@ pub(crate) async fn connect(url: &str) -> EtcdStore {
 }
 
 pub(crate) fn spec(name: &str) -> NodeSpec {
-    NodeSpec {
-        name: name.parse().unwrap(),
-        kinds: None,
-        labels: Default::default(),
-        slots: 10,
-        pid: 1,
-        version: "1".into(),
-    }
+    let mut spec = NodeSpec::new(name.parse().unwrap());
+    spec.slots = 10;
+    spec.version = "1".into();
+    spec
 }
 
 pub(crate) fn task(id: &str) -> Submit {

@@ -22,14 +22,8 @@ async fn an_abandoned_claim_counts_as_an_attempt_and_another_node_goes_on_at_onc
         .unwrap()
         .into_id();
     // A node that claims, and then never renews its lease.
-    let spec = windlass::store::NodeSpec {
-        name: "dead".parse().unwrap(),
-        kinds: None,
-        labels: Default::default(),
-        slots: 1,
-        pid: 1,
-        version: "0".into(),
-    };
+    let mut spec = windlass::store::NodeSpec::new("dead".parse().unwrap());
+    spec.slots = 1;
     let coordinator = world.store.coordinator();
     let lease = coordinator.join(&spec, secs(15)).await.unwrap();
     let claims = coordinator.claim(&lease, vec![id.clone()]).await;
@@ -72,14 +66,8 @@ async fn a_task_that_takes_its_node_along_each_time_fails_in_the_end() {
     let id = world.client.submit(task).await.unwrap().into_id();
     let coordinator = world.store.coordinator();
     for n in 0..3 {
-        let spec = windlass::store::NodeSpec {
-            name: format!("dead-{n}").parse().unwrap(),
-            kinds: None,
-            labels: Default::default(),
-            slots: 1,
-            pid: 1,
-            version: "0".into(),
-        };
+        let mut spec = windlass::store::NodeSpec::new(format!("dead-{n}").parse().unwrap());
+        spec.slots = 1;
         let lease = coordinator.join(&spec, secs(5)).await.unwrap();
         assert!(
             coordinator.claim(&lease, vec![id.clone()]).await[0]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::{
     Message, NewTask, Runner, TaskContext,
-    store::{Lease, NodeCommand},
+    store::{Lease, NodeCommand, NodeCommandId},
     testing::{Fault, Operation},
 };
 
@@ -19,7 +19,7 @@ async fn listed(world: &World, node: &Runner) {
 }
 
 /// What the node answers to a command.
-async fn outcome_of(world: &World, order: u64) -> String {
+async fn outcome_of(world: &World, order: NodeCommandId) -> String {
     let look = || async { world.client.node_outcome(order).await.unwrap() };
     world
         .until("it answers", || async { look().await.is_some() })

@@ -12,6 +12,7 @@ mod balancing;
 mod claims;
 mod clock;
 mod commands;
+mod data_versions;
 mod effects;
 mod failures;
 mod faults;

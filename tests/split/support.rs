@@ -141,14 +141,8 @@ impl Kit {
     }
 
     pub(crate) async fn node_for(&self, name: &str, ttl: Duration) -> Lease {
-        let spec = NodeSpec {
-            name: name.parse().unwrap(),
-            kinds: None,
-            labels: Default::default(),
-            slots: 1,
-            pid: 1,
-            version: String::new(),
-        };
+        let mut spec = NodeSpec::new(name.parse().unwrap());
+        spec.slots = 1;
         self.store.coordinator().join(&spec, ttl).await.unwrap()
     }
 

@@ -42,7 +42,7 @@ async fn each_sees_what_the_other_does() {
     assert!(
         reported
             .iter()
-            .any(|e| matches!(e, Event::Node(c) if c.order == order))
+            .any(|e| matches!(e, Event::Node(c) if c.id == order))
     );
     assert_eq!(b.node_outcome(order).await.unwrap(), None);
     a.acknowledge(&lease, order, "frozen").await.unwrap();

@@ -82,14 +82,10 @@ pub(crate) async fn join_for(store: &SqliteStore, name: &str, ttl: Duration) -> 
 }
 
 pub(crate) fn node(name: &str) -> NodeSpec {
-    NodeSpec {
-        name: NodeName::new(name).unwrap(),
-        kinds: None,
-        labels: windlass::Labels::new(),
-        slots: 8,
-        pid: 1,
-        version: "0".into(),
-    }
+    let mut spec = NodeSpec::new(NodeName::new(name).unwrap());
+    spec.slots = 8;
+    spec.version = "0".into();
+    spec
 }
 
 pub(crate) async fn try_claim(

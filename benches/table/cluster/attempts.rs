@@ -12,8 +12,8 @@ use std::{
 use windlass::{
     Client, Kind, Message, NewTask, Runner, TaskContext, TaskId, async_trait,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-        NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+        NodeSpec, NodeStatus, Store,
     },
 };
 
@@ -68,8 +68,13 @@ impl Coordinator for Counting {
         self.store.peers().await
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.store.acknowledge(lease, order, outcome).await
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.store.acknowledge(lease, command, outcome).await
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {

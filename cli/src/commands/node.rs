@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::json;
-use windlass::{Client, NodeName, TaskId, store::NodeCommand};
+use windlass::{
+    Client, NodeName, TaskId,
+    store::{NodeCommand, NodeCommandId},
+};
 
 use crate::{
     exit::{Exit, Failure},
@@ -107,7 +110,7 @@ fn is_done(name: &str, answer: &str) -> bool {
 }
 
 /// Waits for the node's answer by polling: nodes are few and answer soon.
-async fn answer(client: &Client, order: u64) -> Result<String, Failure> {
+async fn answer(client: &Client, order: NodeCommandId) -> Result<String, Failure> {
     let mut pause = Duration::from_millis(5);
     loop {
         if let Some(answer) = client.node_outcome(order).await? {

@@ -7,6 +7,7 @@ fn view(id: &str, due: Option<i64>, priority: i32, order: u64) -> TaskView {
         id: id.parse().unwrap(),
         kind: "k".parse().unwrap(),
         labels: None,
+        data_version: 1,
         priority,
         order,
         due: due.map(|s| Timestamp::from_second(s).unwrap()),
@@ -155,6 +156,24 @@ fn a_kind_without_room_is_passed_over() {
     let taken = index.take(|kind, _| kind.as_str() == "other").unwrap();
     assert_eq!(taken.id.as_str(), "b");
     assert!(index.take(|kind, _| kind.as_str() == "other").is_none());
+}
+
+#[test]
+fn a_task_comes_out_with_the_version_of_its_data() {
+    let mut index = DueIndex::default();
+    for (id, data_version) in [("a", 1), ("b", 7), ("c", 1)] {
+        let of_version = TaskView {
+            data_version,
+            ..view(id, Some(0), 0, u64::from(data_version))
+        };
+        index.upsert(of_version, at(&index, 1));
+    }
+    let mut taken: Vec<_> = std::iter::from_fn(|| index.take(|_, _| true))
+        .map(|view| (view.id.to_string(), view.data_version))
+        .collect();
+    taken.sort();
+    assert_eq!(taken, [("a".into(), 1), ("b".into(), 7), ("c".into(), 1)]);
+    assert!(index.kinds.is_empty());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 use tracing::info;
 use windlass_statemachine::machine::{Input, StopReason};
 
-use super::Engine;
+use super::{Engine, courtesy::Running};
 
 impl Engine {
     /// Releases the tasks that the balancer chooses; returns how many.
@@ -16,7 +16,11 @@ impl Engine {
         let load = self.load(Instant::now());
         let running = self.slots.iter();
         let running = running.filter(|slot| slot.run.is_some() && !slot.machine.is_ending());
-        let running = running.map(|slot| (slot.claim.fence, &*slot.task));
+        let running = running.map(|slot| Running {
+            fence: slot.claim.fence,
+            task: &slot.task,
+            state: slot.machine.state(),
+        });
         let back = self.courtesy.released_by_balancer(running, load);
         let mut released = 0;
         for task in back {

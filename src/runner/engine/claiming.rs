@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use windlass_statemachine::{Kind, QueuedCommand, TaskId};
 
 use super::reported::Reported;
+use crate::store::NodeCommandId;
 
 /// How many claim calls are under way at a time.
 const CALLS: usize = 4;
@@ -22,7 +23,7 @@ pub(super) struct PendingClaim {
     /// A list has begun since the claim was sent, and has not named the task so far.
     pub(super) unlisted: bool,
     /// Node commands to stop the task, which may be on this node already.
-    pub(super) stop_orders: Vec<u64>,
+    pub(super) stop_orders: Vec<NodeCommandId>,
 }
 
 /// The claims that are under way: the tasks, and the calls that carry them.
@@ -112,7 +113,7 @@ impl PendingClaim {
     }
 
     /// Takes out the node commands that stop the task.
-    pub(super) fn take_stop_orders(&mut self) -> Vec<u64> {
+    pub(super) fn take_stop_orders(&mut self) -> Vec<NodeCommandId> {
         mem::take(&mut self.stop_orders)
     }
 }

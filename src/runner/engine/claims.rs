@@ -19,6 +19,7 @@ use super::{
     timers,
 };
 use crate::{
+    balancer::Requirements,
     runner::{due::Moment, input::ClaimAnswers, kinds::KindEntry},
     store::{Claim, Claimed, Commit, Error, Lease, TaskView},
 };
@@ -215,7 +216,7 @@ impl Engine {
                 pending.latest = None;
             }
         }
-        let fits = self.courtesy.fits(&task.kind, Some(&task.labels));
+        let fits = self.courtesy.fits(Requirements::new(task, &claimed.state));
         let kind = self.parts.kinds.entry(&task.kind).filter(|_| fits).cloned();
         let Some(kind) = kind else {
             info!(task = %task.id, kind = %task.kind, fence = fence.0,

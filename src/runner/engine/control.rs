@@ -9,7 +9,7 @@ use windlass_statemachine::{StopReason, TaskId, machine::Input};
 use super::{Engine, slot::Slot};
 use crate::{
     runner::handle::{Control, RunningTask, Snapshot},
-    store::{NodeCommand, QueuedNodeCommand},
+    store::{NodeCommand, NodeCommandId, QueuedNodeCommand},
 };
 
 impl Engine {
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     pub(super) fn node_command(&mut self, queued: QueuedNodeCommand) {
-        let QueuedNodeCommand { order, command } = queued;
+        let QueuedNodeCommand { id: order, command } = queued;
         debug!(node = %self.parts.node, ?command, "a node command");
         match command {
             NodeCommand::Freeze => {
@@ -118,7 +118,7 @@ impl Engine {
         }
     }
 
-    fn stop_task(&mut self, task: &TaskId, order: u64) {
+    fn stop_task(&mut self, task: &TaskId, order: NodeCommandId) {
         if let Some(pending) = self.claiming.get_mut(task) {
             if !pending.stop_orders.contains(&order) {
                 pending.stop_orders.push(order);
@@ -144,13 +144,13 @@ impl Engine {
     }
 
     /// Answers commands to stop a task that this node does not have.
-    pub(super) fn not_here(&self, stop_orders: Vec<u64>) {
+    pub(super) fn not_here(&self, stop_orders: Vec<NodeCommandId>) {
         for order in stop_orders {
             self.acknowledge(order, "the task is not on this node");
         }
     }
 
-    pub(super) fn acknowledge(&self, order: u64, outcome: impl Into<String>) {
+    pub(super) fn acknowledge(&self, order: NodeCommandId, outcome: impl Into<String>) {
         let Some(lease) = self.lease.clone() else {
             return;
         };
@@ -160,7 +160,7 @@ impl Engine {
             let mut wait = Duration::from_millis(20);
             while let Err(e) = coordinator.acknowledge(&lease, order, &outcome).await {
                 if !e.is_retryable() || wait > Duration::from_secs(10) {
-                    debug!(order, error = %e, "could not acknowledge a node command");
+                    debug!(%order, error = %e, "could not acknowledge a node command");
                     return;
                 }
                 sleep(wait).await;

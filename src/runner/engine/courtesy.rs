@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use hashbrown::HashMap;
 use tokio::time::Instant;
-use windlass_statemachine::{Fence, Kind, Task, TaskId, task::Labels};
+use windlass_statemachine::{Fence, Task, TaskId, TaskState};
 
 use crate::{
-    balancer::{self, Balancer, Cluster, Peer},
+    balancer::{self, Balancer, Cluster, Peer, Requirements},
     store::TaskView,
 };
 
@@ -74,10 +74,10 @@ impl Courtesy {
         self.others = nodes.filter(|node| node.name != *me).collect();
     }
 
-    /// Returns whether this node runs such tasks: it has a handler, and they have the labels that it
-    /// selects.
-    pub(super) fn fits(&self, kind: &Kind, labels: Option<&Labels>) -> bool {
-        self.me.fits(kind, labels)
+    /// Returns whether this node runs such tasks: it has a handler, reads their data, and they have the
+    /// labels that it selects.
+    pub(super) fn fits(&self, requires: Requirements<'_>) -> bool {
+        self.me.fits(requires)
     }
 
     /// Returns until when this task is deferred to other nodes, if it is: a moment for each node that
@@ -115,7 +115,7 @@ impl Courtesy {
         if self.others.is_empty() {
             return None;
         }
-        let before = balancer::rank(&cluster, &view.id, &view.kind, view.labels.as_deref());
+        let before = balancer::rank(&cluster, &view.id, view.into());
         if before == 0 {
             return None;
         }
@@ -167,7 +167,7 @@ impl Courtesy {
     /// with the nodes that could take the same tasks: the first group from which it releases any counts.
     pub(super) fn released_by_balancer<'a>(
         &mut self,
-        running: impl Iterator<Item = (Fence, &'a Task)>,
+        running: impl Iterator<Item = Running<'a>>,
         load: Load,
     ) -> Vec<TaskId> {
         self.me.claims = u64::from(load.active);
@@ -195,12 +195,12 @@ impl Courtesy {
     /// node could take is in no group. While no other node is known, all tasks are one group.
     fn groups<'a>(
         &self,
-        running: impl Iterator<Item = (Fence, &'a Task)>,
+        running: impl Iterator<Item = Running<'a>>,
     ) -> BTreeMap<Vec<bool>, Vec<(Fence, TaskId)>> {
         let mut groups = BTreeMap::<_, Vec<_>>::new();
-        for (fence, task) in running {
-            let could_take =
-                |other: &Peer| other.has_room() && other.fits(&task.kind, Some(&task.labels));
+        for Running { fence, task, state } in running {
+            let requires = Requirements::new(task, state);
+            let could_take = |other: &Peer| other.has_room() && other.fits(requires);
             let able: Vec<bool> = self.others.iter().map(could_take).collect();
             if able.is_empty() || able.contains(&true) {
                 groups
@@ -212,6 +212,13 @@ impl Courtesy {
         groups.values_mut().for_each(|mine| mine.sort_unstable());
         groups
     }
+}
+
+/// A task that runs here.
+pub(super) struct Running<'a> {
+    pub(super) fence: Fence,
+    pub(super) task: &'a Task,
+    pub(super) state: &'a TaskState,
 }
 
 /// Why a task is deferred.

@@ -25,12 +25,8 @@ impl Balancer for Generous {
 
 fn peer(name: &str) -> Peer {
     Peer {
-        name: name.parse().unwrap(),
-        kinds: None,
-        labels: Labels::new(),
         slots: 10,
-        claims: 0,
-        claiming: true,
+        ..Peer::new(name.parse().unwrap())
     }
 }
 
@@ -46,6 +42,7 @@ fn view(id: &str, order: u64) -> TaskView {
         id: id.parse().unwrap(),
         kind: "k".parse().unwrap(),
         labels: None,
+        data_version: 1,
         priority: 0,
         order,
         due: None,
@@ -71,7 +68,7 @@ fn ranked(courtesy: &Courtesy, before: usize) -> TaskView {
         others: &courtesy.others,
     };
     let views = (0..1000).map(|n| view(&format!("t{n}"), n));
-    let rank = |view: &TaskView| balancer::rank(&cluster, &view.id, &view.kind, None);
+    let rank = |view: &TaskView| balancer::rank(&cluster, &view.id, view.into());
     views.into_iter().find(|view| rank(view) == before).unwrap()
 }
 
@@ -160,12 +157,14 @@ fn the_balancer_is_asked_about_tasks_that_another_node_could_take() {
     courtesy.others[0].kinds = Some(vec!["k".parse().unwrap()]);
     let task = |id: &str, kind: &str| Task::new(id.parse().unwrap(), kind.parse().unwrap());
     let tasks = [task("young", "k"), task("old", "k"), task("own", "mine")];
-    let running = [
-        (Fence(2), &tasks[0]),
-        (Fence(1), &tasks[1]),
-        (Fence(3), &tasks[2]),
-    ];
-    let back = courtesy.released_by_balancer(running.into_iter(), load(Instant::now()));
+    let state = TaskState::new(jiff::Timestamp::UNIX_EPOCH);
+    let running = [2, 1, 3].into_iter().zip(&tasks);
+    let running = running.map(|(fence, task)| Running {
+        fence: Fence(fence),
+        task,
+        state: &state,
+    });
+    let back = courtesy.released_by_balancer(running, load(Instant::now()));
     assert_eq!(
         back,
         [tasks[1].id.clone(), tasks[0].id.clone()],

@@ -152,6 +152,7 @@ impl Engine {
             order: slot.order,
             number: attempt,
             fence: slot.claim.fence,
+            data_version: slot.kind.config.writes_version(),
             lease_until: self.parts.until.clone(),
             span,
         };

@@ -158,7 +158,7 @@ impl Engine {
     /// Applies an event about a task that this node neither has nor claims.
     fn free_view(&mut self, mut view: TaskView) {
         let now = self.moment();
-        let fits = self.courtesy.fits(&view.kind, view.labels.as_deref());
+        let fits = self.courtesy.fits((&view).into());
         let deferred = self.courtesy.released_until(&view, now.at);
         // A claim of a task that is not for this node is claimed again as well, to be released, unless it
         // just was.

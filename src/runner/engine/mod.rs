@@ -127,12 +127,11 @@ const INPUTS: usize = 256;
 impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
         let me = Peer {
-            name: parts.node.clone(),
             kinds: parts.kinds.listed(),
+            data_versions: parts.kinds.data_versions(),
             labels: parts.selector.clone(),
             slots: parts.config.slots,
-            claims: 0,
-            claiming: true,
+            ..Peer::new(parts.node.clone())
         };
         let named = parts.kinds.named.iter();
         let slots_of = named.map(|(kind, entry)| (kind.clone(), entry.config.slots));

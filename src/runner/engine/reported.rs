@@ -41,6 +41,7 @@ mod tests {
             id: "a".parse().unwrap(),
             kind: "k".parse().unwrap(),
             labels: None,
+            data_version: 1,
             priority: 0,
             order,
             due: None,

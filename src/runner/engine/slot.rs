@@ -11,7 +11,7 @@ use super::{reported::Reported, timers};
 use crate::{
     handler::{ContextParts, Signals},
     runner::{handle::RunningTask, kinds::KindEntry},
-    store::Claim,
+    store::{Claim, NodeCommandId},
 };
 
 /// A handler that runs.
@@ -41,7 +41,7 @@ pub(super) struct Slot {
     /// The failed attempt in the write under way: it is reported when it is durable.
     pub(super) failed: Option<FailedAttempt>,
     /// Node commands that are answered when the slot is gone.
-    pub(super) stop_orders: Vec<u64>,
+    pub(super) stop_orders: Vec<NodeCommandId>,
     pub(super) claimed_at: Timestamp,
     pub(super) claimed: Instant,
 }

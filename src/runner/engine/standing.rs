@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::store::{NodeFault, NodeStatus};
+use crate::store::{NodeCommandId, NodeFault, NodeStatus};
 
 /// How long an aborted handler may still block its thread before the node goes on without it.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(super) struct Standing {
     /// When an abort no longer waits for the store.
     abort_by: Option<Instant>,
     /// Drain commands that wait, by their order.
-    drains: Vec<u64>,
+    drains: Vec<NodeCommandId>,
     waiting: Vec<oneshot::Sender<()>>,
     last: NodeStatus,
 }
@@ -100,7 +100,7 @@ impl Standing {
     }
 
     /// Keeps a drain command until the node is empty. Returns whether it is a new one.
-    pub(super) fn await_drain(&mut self, order: u64) -> bool {
+    pub(super) fn await_drain(&mut self, order: NodeCommandId) -> bool {
         let is_new = self.mode != Mode::Stopping && !self.drains.contains(&order);
         if is_new {
             self.drains.push(order);
@@ -114,7 +114,7 @@ impl Standing {
     }
 
     /// Answers the callers that wait, and returns the drain commands that wait.
-    pub(super) fn take_drains(&mut self) -> Vec<u64> {
+    pub(super) fn take_drains(&mut self) -> Vec<NodeCommandId> {
         for caller in self.waiting.drain(..) {
             let _ = caller.send(());
         }
@@ -157,7 +157,7 @@ mod tests {
         let mut standing = Standing::default();
         standing.stop();
         assert!(!standing.freeze() && !standing.unfreeze() && !standing.drain());
-        assert!(!standing.await_drain(1));
+        assert!(!standing.await_drain(NodeCommandId(1)));
         assert_eq!(standing.mode(), Mode::Stopping);
     }
 
@@ -206,8 +206,8 @@ mod tests {
         let mut standing = Standing::default();
         let (caller, mut answer) = oneshot::channel();
         standing.await_empty(caller);
-        assert!(standing.await_drain(4) && !standing.await_drain(4));
-        assert_eq!(standing.take_drains(), [4]);
+        assert!(standing.await_drain(NodeCommandId(4)) && !standing.await_drain(NodeCommandId(4)));
+        assert_eq!(standing.take_drains(), [NodeCommandId(4)]);
         assert_eq!(answer.try_recv(), Ok(()));
         assert!(standing.take_drains().is_empty());
     }

@@ -62,6 +62,7 @@ fn run(table: &mut SlotTable, id: SlotId) -> u64 {
         order: slot.order,
         number: 1,
         fence: slot.claim.fence,
+        data_version: 1,
         lease_until: tokio::sync::watch::channel(Instant::now()).1,
         span: tracing::Span::none(),
     };

@@ -7,8 +7,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{order::in_order, store::EtcdStore};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+    NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -51,10 +51,15 @@ impl Coordinator for EtcdStore {
         self.0.peers.peers().await
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
         self.0
             .node_commands
-            .acknowledge(lease, order, outcome)
+            .acknowledge(lease, command, outcome)
             .await
     }
 

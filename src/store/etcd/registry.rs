@@ -10,8 +10,8 @@ use super::{
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
-    NodeCommand, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord, Transaction,
-    Transfer,
+    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord,
+    Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
@@ -77,12 +77,16 @@ impl Registry for EtcdStore {
         self.0.peers.nodes().await
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         self.0.node_commands.send_node(node, command).await
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        self.0.node_commands.node_outcome(order).await
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        self.0.node_commands.node_outcome(command).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -7,8 +7,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+    NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -58,9 +58,14 @@ impl Coordinator for MemoryStore {
         Ok(world.nodes(now))
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
         let (mut world, _) = self.shared.lock();
-        world.acknowledge(lease, order, outcome)
+        world.acknowledge(lease, command, outcome)
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use windlass_statemachine::NodeName;
 
 use super::{row::NodeCommandRow, world::World};
-use crate::store::{Error, Lease, NodeCommand, NodeRecord};
+use crate::store::{Error, Lease, NodeCommand, NodeCommandId, NodeRecord};
 
 /// The number of answered node commands that are kept for their senders.
 const OUTCOMES_KEPT: usize = 1000;
@@ -37,37 +37,37 @@ impl World {
         &mut self,
         node: &NodeName,
         command: NodeCommand,
-    ) -> Result<u64, Error> {
+    ) -> Result<NodeCommandId, Error> {
         let lease = self.node(node).ok_or_else(|| Error::no_node(node))?;
-        let order = self.number();
+        let id = NodeCommandId(self.number());
         let row = NodeCommandRow {
             lease,
             command,
             outcome: None,
         };
-        self.node_commands.insert(order, row);
+        self.node_commands.insert(id, row);
         for watcher in self.watchers.values().filter(|w| w.lease == lease) {
             watcher.notify.notify_one();
         }
-        Ok(order)
+        Ok(id)
     }
 
-    pub(super) fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        let row = self.node_commands.get(&order);
-        let row = row.ok_or_else(|| Error::no_node_command(order))?;
+    pub(super) fn node_outcome(&self, id: NodeCommandId) -> Result<Option<String>, Error> {
+        let row = self.node_commands.get(&id);
+        let row = row.ok_or_else(|| Error::no_node_command(id))?;
         Ok(row.outcome.clone())
     }
 
     pub(super) fn acknowledge(
         &mut self,
         lease: &Lease,
-        order: u64,
+        id: NodeCommandId,
         outcome: &str,
     ) -> Result<(), Error> {
         self.check_lease(lease)?;
-        let row = self.node_commands.get_mut(&order);
+        let row = self.node_commands.get_mut(&id);
         let Some(row) = row.filter(|row| row.lease == lease.id) else {
-            return Err(Error::no_node_command(order));
+            return Err(Error::no_node_command(id));
         };
         // The first answer stays: its sender may have read it.
         row.outcome.get_or_insert_with(|| outcome.to_owned());
@@ -75,9 +75,9 @@ impl World {
             .node_commands
             .iter()
             .filter(|(_, c)| c.outcome.is_some());
-        let answered: Vec<u64> = answered.map(|(order, _)| *order).collect();
-        for order in answered.iter().rev().skip(OUTCOMES_KEPT) {
-            self.node_commands.remove(order);
+        let answered: Vec<NodeCommandId> = answered.map(|(id, _)| *id).collect();
+        for id in answered.iter().rev().skip(OUTCOMES_KEPT) {
+            self.node_commands.remove(id);
         }
         Ok(())
     }

@@ -6,8 +6,9 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Error, Filter, Limits, NodeCommand, NodeRecord,
-    Operation, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Error, Filter, Limits, NodeCommand,
+    NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord, Transaction,
+    Transfer,
 };
 
 #[async_trait]
@@ -76,12 +77,16 @@ impl Registry for MemoryStore {
         Ok(world.nodes(now))
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         self.shared.lock().0.send_node(node, command)
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        self.shared.lock().0.node_outcome(order)
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        self.shared.lock().0.node_outcome(command)
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -12,7 +12,9 @@ use windlass_statemachine::{
     Fence, Kind, NodeName, QueuedCommand, StateKind, Task, TaskId, TaskState,
 };
 
-use crate::store::{CommandRecord, Error, NodeCommand, NodeSpec, NodeStatus, TaskView};
+use crate::store::{
+    CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
+};
 
 /// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
 /// read.
@@ -112,6 +114,7 @@ impl Row {
             id: task.id.clone(),
             kind: task.kind.clone(),
             labels: (!task.labels.is_empty()).then(|| Arc::new(task.labels.clone())),
+            data_version: state.data_version,
             priority: task.priority,
             order: self.order,
             due: state.due(),
@@ -147,7 +150,7 @@ pub(super) struct Watcher {
     /// again.
     pub(super) changed: BTreeSet<(TaskId, u64)>,
     /// The order of the last node command that was reported.
-    pub(super) node_command: u64,
+    pub(super) node_command: NodeCommandId,
     pub(super) notify: Arc<Notify>,
 }
 

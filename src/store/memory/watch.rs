@@ -3,7 +3,7 @@
 //! A watch keeps the ids of tasks, not events: delivery is level-triggered, so an event is built when it
 //! is read. A slow reader costs at most one id per task and never misses the last state of a task.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Bound, sync::Arc, time::Duration};
 
 use futures::stream;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use super::{
     row::{Row, Watcher},
     world::World,
 };
-use crate::store::{Error, Event, EventStream, Lease, QueuedNodeCommand};
+use crate::store::{Error, Event, EventStream, Lease, NodeCommandId, QueuedNodeCommand};
 
 /// The most tasks in one batch.
 const BATCH: usize = 1000;
@@ -105,10 +105,11 @@ impl World {
             return Look::Events(events);
         }
         let (lease, reported) = (watcher.lease, watcher.node_command);
-        for (order, row) in self.node_commands.range(reported + 1..) {
+        let after = (Bound::Excluded(reported), Bound::Unbounded);
+        for (command, row) in self.node_commands.range(after) {
             if row.lease == lease && row.outcome.is_none() {
                 events.push(Event::Node(QueuedNodeCommand {
-                    order: *order,
+                    id: *command,
                     command: row.command.clone(),
                 }));
             }
@@ -116,7 +117,7 @@ impl World {
         let newest = self.node_commands.keys().next_back().copied();
         let mut changed = Vec::new();
         if let Some(watcher) = self.watchers.get_mut(&id) {
-            watcher.node_command = reported.max(newest.unwrap_or(0));
+            watcher.node_command = reported.max(newest.unwrap_or_default());
             while changed.len() < BATCH
                 && let Some(task) = watcher.changed.pop_first()
             {
@@ -200,7 +201,7 @@ impl Shared {
             lease: lease.id,
             kinds,
             changed: BTreeSet::new(),
-            node_command: 0,
+            node_command: NodeCommandId::default(),
             notify: notify.clone(),
         };
         let list = Some(world.to_list(&watcher));

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use windlass_statemachine::{CommandId, Fence, TaskId, TaskState};
 
 use super::row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher};
-use crate::store::{Change, ChangeKind, Error, Limits};
+use crate::store::{Change, ChangeKind, Error, Limits, NodeCommandId};
 
 /// A namespace.
 pub(super) struct World {
@@ -19,7 +19,7 @@ pub(super) struct World {
     /// The task and the order of each known command.
     pub(super) commands: HashMap<CommandId, (TaskId, u64)>,
     pub(super) leases: BTreeMap<u64, LeaseRow>,
-    pub(super) node_commands: BTreeMap<u64, NodeCommandRow>,
+    pub(super) node_commands: BTreeMap<NodeCommandId, NodeCommandRow>,
     pub(super) watchers: HashMap<u64, Watcher>,
     /// The history, without gaps. Fences and the orders of tasks and commands are places in it.
     pub(super) log: VecDeque<Change>,

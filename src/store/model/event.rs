@@ -16,6 +16,10 @@ pub struct TaskView {
     pub kind: Kind,
     /// Its labels; `None` when it has none.
     pub labels: Option<Arc<Labels>>,
+    /// The version of its data
+    /// ([`TaskState::data_version`](windlass_statemachine::TaskState::data_version)): only nodes that read
+    /// it claim the task.
+    pub data_version: u32,
     /// Its priority.
     pub priority: i32,
     /// Its place among all submits.

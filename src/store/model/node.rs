@@ -6,13 +6,31 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{Kind, NodeName, TaskId, task::Labels};
 
-/// What a node says of itself when it joins.
+use super::DataVersions;
+
+/// What a node reports about itself when it joins.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::NodeSpec;
+///
+/// let mut spec = NodeSpec::new("node-a".parse()?);
+/// spec.kinds = Some(vec!["poll".parse()?]);
+/// spec.data_versions.set("poll".parse()?, 2);
+/// assert_eq!(spec.slots, 100);
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NodeSpec {
     /// Its unique name.
     pub name: NodeName,
     /// The kinds it has handlers for; `None` when its default handler takes every kind.
     pub kinds: Option<Vec<Kind>>,
+    /// The data versions that it reads. A node of an earlier windlass has none: it reads version 1.
+    #[serde(default, skip_serializing_if = "DataVersions::is_default")]
+    pub data_versions: DataVersions,
     /// It takes only tasks that have all of these labels.
     #[serde(default)]
     pub labels: Labels,
@@ -24,7 +42,22 @@ pub struct NodeSpec {
     pub version: String,
 }
 
-/// What a node reports with every renewal.
+impl NodeSpec {
+    /// Returns a node of this process with this name: every kind, data version 1, no labels, 100 slots.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            kinds: None,
+            data_versions: DataVersions::default(),
+            labels: Labels::new(),
+            slots: 100,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// The status that a node reports with every renewal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// It claims and balances nothing.
@@ -84,11 +117,33 @@ pub enum NodeCommand {
     },
 }
 
+/// The number of a command to a node. No two commands of a namespace have the same number, and a later
+/// command has a greater one.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::NodeCommandId;
+///
+/// assert_eq!(NodeCommandId(7).to_string(), "7");
+/// ```
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct NodeCommandId(pub u64);
+
+impl std::fmt::Display for NodeCommandId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A command in the queue of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedNodeCommand {
-    /// Its place.
-    pub order: u64,
+    /// Its number.
+    pub id: NodeCommandId,
     /// What is asked.
     pub command: NodeCommand,
 }

@@ -15,8 +15,8 @@ use super::{
     pad,
 };
 use crate::store::{
-    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus, StateRemoval, StateWrite, rules,
+    Claim, Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId,
+    NodeRecord, NodeSpec, NodeStatus, StateRemoval, StateWrite, rules,
 };
 
 /// How long a claim waits for an unavailable state store before each retry.
@@ -290,8 +290,13 @@ impl Coordinator for Split {
         self.coordinator.peers().await
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.coordinator.acknowledge(lease, order, outcome).await
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.coordinator.acknowledge(lease, command, outcome).await
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

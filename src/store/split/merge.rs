@@ -108,8 +108,7 @@ fn catch_up(inner: &TaskState, stored: TaskState, unreported: usize) -> TaskStat
     let entries = inner.errors.entries();
     for lost in entries.iter().skip(entries.len() - unreported) {
         state.attempts = state.attempts.saturating_add(1);
-        let (at, error) = (lost.timestamp, lost.error.clone());
-        state.errors.push(at, error, MAX_KEPT);
+        state.errors.push_entry(lost.clone(), MAX_KEPT);
     }
     state
 }

@@ -223,6 +223,7 @@ impl Split {
 fn add_content(state: &mut TaskState, stored: &TaskState) {
     if state.data.is_none() {
         state.data.clone_from(&stored.data);
+        state.data_version = stored.data_version;
     }
     if let TaskStatus::Completed { result } = &mut state.status
         && result.is_none()

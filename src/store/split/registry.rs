@@ -7,8 +7,8 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 use super::Split;
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
-    NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskCount, TaskRecord,
-    Transaction, Transfer,
+    NodeCommandId, NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskCount,
+    TaskRecord, Transaction, Transfer,
 };
 
 impl Split {
@@ -156,12 +156,16 @@ impl Registry for Split {
         self.registry.nodes().await
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         self.registry.send_node(node, command).await
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        self.registry.node_outcome(order).await
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        self.registry.node_outcome(command).await
     }
 
     async fn history(&self, id: &TaskId, limit: u32) -> Result<Vec<Change>, Error> {

@@ -21,6 +21,7 @@ pub(super) struct Prepared {
 struct Texts {
     code: StateKind,
     version: i64,
+    data_version: u32,
     since: i64,
     due: Option<i64>,
     state: String,
@@ -60,6 +61,7 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
     Ok(Texts {
         code: state.code(),
         version: state.version as i64,
+        data_version: state.data_version,
         since: micros(state.since),
         due: state.due().map(micros),
         size: Size::of(state),
@@ -126,9 +128,9 @@ const ENDS: &str = "UPDATE states SET code = ?2, due = NULL, last = ?3, pending 
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
 const RELEASES: &str =
     "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-    state = ?7, lost_by = NULL, owner = NULL WHERE n = ?1";
+    state = ?7, data_version = ?8, lost_by = NULL, owner = NULL WHERE n = ?1";
 const KEEPS: &str = "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-    state = ?7, lost_by = NULL WHERE n = ?1";
+    state = ?7, data_version = ?8, lost_by = NULL WHERE n = ?1";
 
 fn write(
     batch: &mut Batch<'_>,
@@ -152,7 +154,8 @@ fn write(
         batch.run(ENDS, (n, code, last, version, state, texts.since))?;
     } else {
         let sql = if texts.drop_claim { RELEASES } else { KEEPS };
-        batch.run(sql, (n, code, texts.due, last, pending, version, state))?;
+        let (due, data) = (texts.due, texts.data_version);
+        batch.run(sql, (n, code, due, last, pending, version, state, data))?;
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use super::{
     lease as leases, node as nodes, progress::QUEUE, retention, stream, watch::Watch,
 };
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus, Registry,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+    NodeSpec, NodeStatus, Registry,
 };
 
 /// The most steps of pruning in one call.
@@ -97,10 +97,15 @@ impl Coordinator for SqliteStore {
         Registry::nodes(self).await
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
         let (lease, outcome) = (lease.clone(), outcome.to_owned());
         let done = self.0.writer.run("acknowledge", 1, move |batch| {
-            item(nodes::acknowledge(batch, &lease, order, &outcome))
+            item(nodes::acknowledge(batch, &lease, command, &outcome))
         });
         done.await?
     }

@@ -42,6 +42,29 @@ pub(super) fn item<T>(result: Result<T, Stop>) -> Result<Result<T, Error>, Sql> 
     }
 }
 
+/// What SQLite returned: the source of [`store::Error::Unavailable`](Error::Unavailable).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Failure {
+    /// The extended result code (<https://sqlite.org/rescode.html>): 5 is `SQLITE_BUSY`. `None` for an
+    /// error that is not SQLite's own.
+    pub code: Option<i32>,
+    /// The text.
+    pub message: String,
+}
+
+impl From<&Sql> for Failure {
+    fn from(error: &Sql) -> Self {
+        let code = match error {
+            Sql::SqliteFailure(e, _) => Some(e.extended_code),
+            _ => None,
+        };
+        let message = error.to_string();
+        Self { code, message }
+    }
+}
+
 fn code(error: &Sql) -> Option<ErrorCode> {
     match error {
         Sql::SqliteFailure(e, _) => Some(e.code),
@@ -59,7 +82,7 @@ pub(super) fn is_busy(error: &Sql) -> bool {
 
 /// Returns the error of an operation on an open store.
 pub(super) fn running(path: &Path, operation: &'static str, error: &Sql) -> Error {
-    of_operation(path, operation, error, || space::fault_of(path))
+    of_operation(path, operation, error, || space::fault_of(path)).because(Failure::from(error))
 }
 
 /// Returns the error of an operation that needs something which the machine lacks.
@@ -213,6 +236,9 @@ mod tests {
             (ffi::SQLITE_IOERR, true, "dmesg"),
         ] {
             let error = running(path, "commit", &failure(code));
+            let cause = std::error::Error::source(&error).and_then(|e| e.downcast_ref::<Failure>());
+            let kept = cause.and_then(|failure| failure.code);
+            assert_eq!(kept, Some(code).filter(|_| retryable));
             assert_eq!(error.is_retryable(), retryable, "{error}");
             assert!(error.to_string().contains(says), "{error}");
         }

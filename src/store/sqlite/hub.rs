@@ -76,7 +76,7 @@ impl Hub {
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-watch".into())
             .spawn(move || thread.run(&queue))
-            .map_err(|e| Error::unavailable("start the thread that watches", e))?;
+            .map_err(|e| Error::unavailable_by("start the thread that watches", e))?;
         Ok(Self {
             messages,
             bell,

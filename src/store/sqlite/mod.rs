@@ -73,6 +73,7 @@ mod writer;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use boot::LeaseClock;
+pub use errors::Failure;
 use hub::Hub;
 use readers::Readers;
 pub use state_store::SqliteStates;
@@ -263,7 +264,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Error> {
     let task = tokio::task::spawn_blocking(work);
     task.await
-        .map_err(|e| Error::unavailable("open the file", e))?
+        .map_err(|e| Error::unavailable_by("open the file", e))?
 }
 
 /// Returns a value as JSON. `field` names it in the error.

@@ -10,7 +10,7 @@ use super::{
     errors::Stop,
     lease::lives,
 };
-use crate::store::{Error, Lease, NodeRecord, NodeSpec, NodeStatus};
+use crate::store::{Error, Lease, NodeCommandId, NodeRecord, NodeSpec, NodeStatus};
 
 pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRecord>, Stop> {
     let now = clock.now();
@@ -43,8 +43,12 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
     rows.map(|node| Ok(node??)).collect()
 }
 
-/// Sends a command to a node and returns its order.
-pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Result<u64, Stop> {
+/// Sends a command to a node and returns its number.
+pub(super) fn send(
+    batch: &mut Batch<'_>,
+    node: &NodeName,
+    command: &str,
+) -> Result<NodeCommandId, Stop> {
     let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
     let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
         return Err(Stop::Refused(Error::no_node(node)));
@@ -54,14 +58,14 @@ pub(super) fn send(batch: &mut Batch<'_>, node: &NodeName, command: &str) -> Res
         "INSERT INTO node_commands (ord, lease, sent_at, command) VALUES (?1, ?2, ?3, ?4)",
         (order, lease, batch.at, command),
     )?;
-    Ok(order as u64)
+    Ok(NodeCommandId(order as u64))
 }
 
 /// Records the answer of a node. The first answer stays: its sender may have read it.
 pub(super) fn acknowledge(
     batch: &Batch<'_>,
     lease: &Lease,
-    order: u64,
+    command: NodeCommandId,
     outcome: &str,
 ) -> Result<(), Stop> {
     if !lives(batch.connection(), lease.id as i64)? {
@@ -69,17 +73,17 @@ pub(super) fn acknowledge(
     }
     let answered = batch.run(
         "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
-        (order as i64, lease.id as i64, outcome),
+        (command.0 as i64, lease.id as i64, outcome),
     )?;
     if answered == 0 {
-        return Err(Stop::Refused(Error::no_node_command(order)));
+        return Err(Stop::Refused(Error::no_node_command(command)));
     }
     Ok(())
 }
 
 /// Returns a node's answer to a command, `None` inside while it waits; `None` outside for an unknown
 /// command.
-pub(super) fn outcome(conn: &Connection, order: u64) -> Sql<Option<Option<String>>> {
+pub(super) fn outcome(conn: &Connection, command: NodeCommandId) -> Sql<Option<Option<String>>> {
     let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
-    first(&mut outcome, [order as i64], |row| row.get(0))
+    first(&mut outcome, [command.0 as i64], |row| row.get(0))
 }

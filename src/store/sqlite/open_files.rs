@@ -54,7 +54,7 @@ impl Opening {
     /// Identifies the file at `path`, which exists, before it is opened.
     pub(super) fn at(path: Arc<Path>) -> Result<Self, Error> {
         let found = identity(&path);
-        let identity = found.map_err(|e| Error::unavailable("open the file", e))?;
+        let identity = found.map_err(|e| Error::unavailable_by("open the file", e))?;
         Ok(Self { path, identity })
     }
 
@@ -64,7 +64,7 @@ impl Opening {
             let path = beside(&self.path, ending);
             match identity(&path) {
                 Ok(identity) => Ok((path, identity)),
-                Err(e) => Err(Error::unavailable("open the log of the file", e)),
+                Err(e) => Err(Error::unavailable_by("open the log of the file", e)),
             }
         };
         let mut files = vec![(self.path.to_path_buf(), self.identity)];
@@ -113,7 +113,7 @@ impl OpenFiles {
                 Ok(found) if found == *opened => continue,
                 Ok(_) => "another file has taken its place",
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
-                Err(error) => return Err(Error::unavailable("look at the file", error)),
+                Err(error) => return Err(Error::unavailable_by("look at the file", error)),
             };
             let reason = self.gone.get_or_init(|| self.reason(path, what));
             return Err(Error::StoreGone(reason.clone()));

@@ -201,7 +201,7 @@ mod tests {
         .unwrap();
         let state = |code, ended: &str, owner: &str| {
             format!(
-                "INSERT INTO states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}')"
+                "INSERT INTO states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1)"
             )
         };
         for n in 1..=ended + 10 {

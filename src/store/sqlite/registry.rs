@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
-    NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
+    NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -110,7 +110,11 @@ impl Registry for SqliteStore {
         self.0.readers.run("list nodes", read).await
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         let (name, text) = (node.clone(), json("command", &command)?);
         let sent = self
             .0
@@ -121,10 +125,10 @@ impl Registry for SqliteStore {
         sent.await?
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
         let read = move |conn: &_| {
-            let outcome = node::outcome(conn, order)?;
-            Ok(outcome.ok_or_else(|| Error::no_node_command(order))?)
+            let outcome = node::outcome(conn, command)?;
+            Ok(outcome.ok_or_else(|| Error::no_node_command(command))?)
         };
         self.0.readers.run("read a node's answer", read).await
     }

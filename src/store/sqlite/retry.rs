@@ -58,6 +58,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     batch.run(
         "UPDATE states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
                 ended_at = NULL, quarantine = NULL, version = ?5, state = ?6,
+                data_version = ?7,
                 pending = (SELECT count(*) FROM commands c WHERE c.n = ?1 AND outcome IS NULL)
          WHERE n = ?1",
         (
@@ -67,6 +68,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
             seq,
             state.version as i64,
             to_json(&state)?,
+            state.data_version,
         ),
     )?;
     Ok(())

@@ -108,7 +108,7 @@ fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<()
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
     batch.run(
         "INSERT INTO states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
-                state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                state, data_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         (
             n,
             from_code(state.code()),
@@ -121,6 +121,7 @@ fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<()
             exported.lost_by.as_ref().map(|node| node.as_str()),
             ended,
             to_json(state)?,
+            state.data_version,
         ),
     )?;
     Ok(())

@@ -10,7 +10,7 @@ use super::{
     codes::{from_code, time},
     command, rows,
 };
-use crate::store::{NodeCommand, QueuedNodeCommand, TaskView};
+use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 
 /// A task as it is now.
 pub(super) enum View {
@@ -31,7 +31,7 @@ pub(super) struct Views {
 const CACHED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
-     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code";
+     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code, s.data_version";
 
 /// Returns the cached value of a text, or parses it; `None` for a text that cannot be parsed.
 fn cached<T: Clone>(
@@ -73,6 +73,7 @@ impl Views {
             id,
             kind,
             labels: self.labels(row.get(3)?),
+            data_version: row.get(11)?,
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
             due: row.get::<_, Option<i64>>(5)?.map(time),
@@ -137,7 +138,7 @@ pub(super) fn node_commands(
             let (order, text): (i64, String) = (row.get(0)?, row.get(1)?);
             let command = serde_json::from_str::<NodeCommand>(&text);
             Ok(command.map(|command| QueuedNodeCommand {
-                order: order as u64,
+                id: NodeCommandId(order as u64),
                 command,
             }))
         })?;

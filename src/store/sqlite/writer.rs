@@ -108,7 +108,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
             .spawn(move || Thread::new(setup).run(&queue))
-            .map_err(|e| Error::unavailable("start the thread that writes", e))?;
+            .map_err(|e| Error::unavailable_by("start the thread that writes", e))?;
         Ok(Self {
             jobs,
             refuses: None,

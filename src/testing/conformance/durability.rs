@@ -68,7 +68,7 @@ pub async fn node_commands_are_durable(harness: &dyn Harness) {
     let outcome = kit.registry().node_outcome(order).await;
     assert_eq!(outcome.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    assert_eq!(watch.node_command().await.order, order);
+    assert_eq!(watch.node_command().await.id, order);
 }
 
 /// The outcome that a node has acknowledged is there for the sender.

@@ -14,9 +14,9 @@ use windlass_statemachine::{
 use super::{Capability, Harness, capability::need, wait::Watcher};
 use crate::clock::Clock;
 use crate::store::{
-    Change, ChangeKind, Claimed, Commit, Coordinator, Error, Filter, IfExists, Lease, NodeCommand,
-    NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit, Submitted, TaskRecord,
-    Transfer,
+    Change, ChangeKind, Claimed, Commit, Coordinator, DataVersions, Error, Filter, IfExists, Lease,
+    NodeCommand, NodeCommandId, NodeSpec, NodeStatus, Page, Registry, SendCommand, Store, Submit,
+    Submitted, TaskRecord, Transfer,
 };
 
 /// The lease of a node that stays.
@@ -132,9 +132,13 @@ impl Kit {
     }
 
     pub(super) fn spec(name: &str) -> NodeSpec {
+        let mut data_versions = DataVersions::default();
+        data_versions.set("k".parse().expect("a legal kind"), 3);
+        data_versions.set_others(2);
         NodeSpec {
             name: name.parse().expect("a legal name"),
             kinds: None,
+            data_versions,
             labels: [("zone".to_owned(), "north".to_owned())].into(),
             slots: 7,
             pid: 4711,
@@ -312,7 +316,7 @@ impl Kit {
         sent.unwrap_or_else(|e| panic!("command {command_id} is refused: {e}"))
     }
 
-    pub(super) async fn send_node(&self, node: &NodeName, command: NodeCommand) -> u64 {
+    pub(super) async fn send_node(&self, node: &NodeName, command: NodeCommand) -> NodeCommandId {
         let sent = self.registry().send_node(node, command.clone()).await;
         sent.unwrap_or_else(|e| panic!("{command:?} is refused: {e}"))
     }

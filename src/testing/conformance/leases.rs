@@ -10,7 +10,7 @@ use super::{
     kit::{Kit, LONG, assert_matches},
     wait::eventually,
 };
-use crate::store::{ChangeKind, Error, NodeCommand, NodeStatus, TaskView};
+use crate::store::{ChangeKind, Error, NodeCommand, NodeCommandId, NodeStatus, TaskView};
 
 /// A name belongs to one live node.
 pub async fn two_nodes_with_one_name_are_refused(harness: &dyn Harness) {
@@ -217,7 +217,7 @@ pub async fn node_commands_are_answered(harness: &dyn Harness) {
     }
     let outcome = registry.node_outcome(order).await.unwrap();
     assert_eq!(outcome.as_deref(), Some("drained"));
-    let unknown = registry.node_outcome(order + 1000).await;
+    let unknown = registry.node_outcome(NodeCommandId(order.0 + 1000)).await;
     assert_matches!(unknown, Err(Error::NotFound { .. }));
 }
 
@@ -236,7 +236,7 @@ pub async fn a_foreign_lease_answers_no_command(harness: &dyn Harness) {
     assert_matches!(ended, Err(Error::Fenced(_)));
     assert_eq!(registry.node_outcome(order).await.unwrap(), None);
     let mut watch = kit.watch(&node).await;
-    assert_eq!(watch.node_command().await.order, order);
+    assert_eq!(watch.node_command().await.id, order);
     let own = kit.coordinator().acknowledge(&node, order, "drained").await;
     own.unwrap();
     // A store may find the answer before it compares the lease.
@@ -262,7 +262,7 @@ pub async fn a_dead_node_takes_no_commands(harness: &dyn Harness) {
     let later = kit.node("n").await;
     let own = kit.send_node(&name, NodeCommand::Unfreeze).await;
     let mut watch = kit.watch(&later).await;
-    assert_eq!(watch.node_command().await.order, own);
+    assert_eq!(watch.node_command().await.id, own);
 }
 
 /// The peers are live nodes with their last status, without nodes that have left. A store may know no

@@ -196,6 +196,14 @@ macro_rules! conformance_tests {
                 retention_prunes_only_what_has_ended,
                 retention_counts_from_the_end,
             }
+            data_versions {
+                they_survive,
+                watches_report_them,
+                a_lost_claim_leaves_them,
+                a_retry_keeps_them,
+                a_replacement_begins_with_the_first,
+                a_move_keeps_them needs Transfer,
+            }
             moving {
                 a_task_from_another_store_is_complete needs Transfer,
                 a_task_for_another_store_is_complete needs Transfer,

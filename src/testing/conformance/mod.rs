@@ -50,6 +50,7 @@ pub mod changes;
 pub mod claims;
 pub mod commands;
 pub mod commits;
+pub mod data_versions;
 mod declared;
 pub mod durability;
 pub mod effects;

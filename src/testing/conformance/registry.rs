@@ -6,7 +6,7 @@ use super::{
     Harness,
     kit::{Kit, LONG, assert_matches, command_of, field, fresh, id, of_kind, one, task},
 };
-use crate::store::{Error, Filter, NodeCommand, Page, TaskCount};
+use crate::store::{Error, Filter, NodeCommand, NodeCommandId, Page, TaskCount};
 
 /// A task that does not exist is not found, with its name.
 pub async fn unknown_tasks_are_not_found(harness: &dyn Harness) {
@@ -297,6 +297,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
     let page = Page { after: 0, limit: 0 };
     let newest = kit.history("over").await.last().expect("a change").seq;
     let beyond = newest + (1 << 40);
+    let unknown = NodeCommandId(beyond);
     let large = Json::new("result", &"x".repeat(registry.limits().max_bytes)).unwrap();
     let large_bytes = large.len() + 4;
     let result = Some(large);
@@ -349,7 +350,7 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
             "node 'nowhere' does not exist".into(),
         ),
         (
-            registry.node_outcome(beyond).await.unwrap_err(),
+            registry.node_outcome(unknown).await.unwrap_err(),
             format!("node command '{beyond}' does not exist"),
         ),
         (

@@ -21,6 +21,7 @@ fn state(fence: u64, version: u64) -> TaskState {
     let mut state = TaskState::new("2030-01-02T03:04:05.678Z".parse().unwrap());
     state.fence = Fence(fence);
     state.version = version;
+    state.data_version = 2;
     state.data = Some(json!({ "fence": fence, "version": version }).into());
     state
 }

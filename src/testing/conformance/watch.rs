@@ -49,6 +49,7 @@ pub async fn a_watch_begins_with_live_tasks(harness: &dyn Harness) {
             id: record.task.id.clone(),
             kind: record.task.kind.clone(),
             labels: (name == "full").then(|| full.labels.clone().into()),
+            data_version: 1,
             priority: record.task.priority,
             order: record.order,
             due: view.due,
@@ -233,20 +234,20 @@ pub async fn node_commands_are_reported(harness: &dyn Harness) {
     let mut others = kit.watch(&other).await;
     let reported = watch.node_command().await;
     assert_eq!(
-        (reported.order, reported.command),
+        (reported.id, reported.command),
         (first, NodeCommand::Freeze)
     );
     let stop = NodeCommand::StopTask { task: id("a") };
     let second = kit.send_node(&node.node, stop.clone()).await;
     assert!(second > first);
     let mut reported = watch.node_command().await;
-    while reported.order == first {
+    while reported.id == first {
         reported = watch.node_command().await;
     }
-    assert_eq!((reported.order, reported.command), (second, stop));
+    assert_eq!((reported.id, reported.command), (second, stop));
     // The other node receives its own commands only.
     let own = kit.send_node(&other.node, NodeCommand::Balance).await;
-    assert_eq!(others.node_command().await.order, own);
+    assert_eq!(others.node_command().await.id, own);
 }
 
 /// An answered node command is not reported again.
@@ -257,7 +258,7 @@ pub async fn an_answered_node_command_is_gone(harness: &dyn Harness) {
     acknowledged.await.unwrap();
     let waiting = kit.send_node(&node.node, NodeCommand::Drain).await;
     let mut watch = kit.watch(&node).await;
-    assert_eq!(watch.node_command().await.order, waiting);
+    assert_eq!(watch.node_command().await.id, waiting);
 }
 
 /// The stream ends with the lease, and an ended lease gets no watch.

@@ -8,8 +8,8 @@ use windlass_statemachine::{Kind, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-    NodeStatus,
+    Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+    NodeSpec, NodeStatus,
 };
 
 #[async_trait]
@@ -97,9 +97,14 @@ impl Coordinator for FaultyStore {
         self.coordinator().peers().await
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
         self.check_lease(lease)?;
-        let call = self.coordinator().acknowledge(lease, order, outcome);
+        let call = self.coordinator().acknowledge(lease, command, outcome);
         self.call(Operation::Acknowledge, call).await
     }
 

@@ -7,7 +7,8 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 use super::{FaultyStore, Operation};
 use crate::store::{
     self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
-    NodeCommand, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
+    NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction,
+    Transfer,
     examine::{Examination, Finding},
 };
 
@@ -83,13 +84,17 @@ impl Registry for FaultyStore {
         self.call(Operation::Read, self.registry().nodes()).await
     }
 
-    async fn send_node(&self, node: &NodeName, command: NodeCommand) -> Result<u64, Error> {
+    async fn send_node(
+        &self,
+        node: &NodeName,
+        command: NodeCommand,
+    ) -> Result<NodeCommandId, Error> {
         let call = self.registry().send_node(node, command);
         self.call(Operation::Send, call).await
     }
 
-    async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
-        let call = self.registry().node_outcome(order);
+    async fn node_outcome(&self, command: NodeCommandId) -> Result<Option<String>, Error> {
+        let call = self.registry().node_outcome(command);
         self.call(Operation::Read, call).await
     }
 

@@ -10,6 +10,7 @@ use crate::{
     KindConfig,
     handler::StatefulHandler,
     job::{self, Job, JobHandler},
+    store::model::data_versions::check_data_version,
 };
 
 /// Collects the handlers and settings of a simulation. See [`Simulation`] for an example.
@@ -54,6 +55,7 @@ impl Builder {
         config: KindConfig,
         handler: impl StatefulHandler,
     ) -> Self {
+        let config = config.of_handler(&handler);
         let handler = Arc::new(handler);
         self.kinds
             .push((kind.into(), KindEntry { handler, config }));
@@ -118,6 +120,7 @@ impl Builder {
         let mut kinds = HashMap::new();
         for (kind, entry) in self.kinds {
             let kind = Kind::new(kind)?;
+            check_data_version(entry.config.writes_version())?;
             if kinds.insert(kind.clone(), entry).is_some() {
                 let reason = format!("'{kind}' has two handlers; give it one");
                 return Err(Invalid::new("handler", reason).into());

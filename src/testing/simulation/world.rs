@@ -74,14 +74,7 @@ impl World {
 
     pub(super) async fn join(&mut self) -> Result<Lease, Error> {
         self.nodes += 1;
-        let spec = NodeSpec {
-            name: NodeName::new(format!("simulated-{}", self.nodes))?,
-            kinds: None,
-            labels: Default::default(),
-            slots: 100,
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
+        let spec = NodeSpec::new(NodeName::new(format!("simulated-{}", self.nodes))?);
         Ok(self.store.join(&spec, LEASE).await?)
     }
 

@@ -20,6 +20,8 @@ pub struct Config {
     pub retry: Arc<dyn RetryPolicy>,
     /// The most bytes of data and result together: the limit of the store, less the props.
     pub max_data_bytes: usize,
+    /// The version of the data that the handler writes: 1 for a kind that declares none.
+    pub data_version: u32,
     /// The most commands that get their outcome in one write (at least 1). Further commands get theirs in
     /// the writes that follow.
     pub max_outcomes: usize,

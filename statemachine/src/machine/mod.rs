@@ -3,6 +3,11 @@
 //! The runner feeds it [`Input`]s and carries out the [`Effect`]s that it returns. The machine does no
 //! I/O, so tests reach every branch, and a simulation runs the code of production.
 //!
+//! # Stability
+//!
+//! Unstable: inputs, effects and settings may change in each minor version. They are public for executors
+//! other than the runner of windlass (a simulation, a port to another language).
+//!
 //! # Flow
 //!
 //! 1. The runner claims a task, feeds the commands that wait for it, then [`Input::Begin`].

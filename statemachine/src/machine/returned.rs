@@ -22,16 +22,16 @@ impl Machine {
         if self.has_kill() && !completes_as_asked {
             // Kill always ends in killed. The data is kept for operators; the effects are not
             // carried out.
-            if message.data.is_some() {
-                draft.state.data = message.data;
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
             }
             return;
         }
         if message.kind() == ActionKind::Release && self.is_asked_to_make_room() {
             // The handler gives way. The command has its effect, and the handler's data and effects
             // are kept.
-            if message.data.is_some() {
-                draft.state.data = message.data;
+            if let Some(data) = message.data {
+                draft.state.set_data(data, self.config.data_version);
             }
             draft.effects = message.effects;
             return;
@@ -51,6 +51,7 @@ impl Machine {
         );
         let mut message = Message::from(action);
         message.data = data;
+        message.data_version = self.config.data_version;
         let applied = match draft.apply(&message, None, env) {
             Ok((from, to)) => {
                 let again = match draft.state.status {

@@ -90,7 +90,7 @@ impl Machine {
             if draft.state.data.as_ref() != Some(&data) {
                 self.pace.changes();
             }
-            draft.state.data = Some(data);
+            draft.state.set_data(data, self.config.data_version);
             ticket = Some(asked);
         }
         let pending = self.persist(draft, out);

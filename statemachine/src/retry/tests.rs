@@ -8,10 +8,7 @@ use crate::{Fence, TaskState};
 fn errors(times: &[i64]) -> Vec<ErrorEntry> {
     times
         .iter()
-        .map(|s| ErrorEntry {
-            timestamp: Timestamp::from_second(*s).unwrap(),
-            error: "no".into(),
-        })
+        .map(|s| ErrorEntry::new(Timestamp::from_second(*s).unwrap(), "no"))
         .collect()
 }
 
@@ -114,6 +111,9 @@ fn only_an_abandoned_attempt_is_followed_by_another() {
     assert_eq!(ask(&policy, &errors, 1, 0.0), Decision::Run);
     assert_eq!(ask(&policy, &errors, MAX_ABANDONED - 1, 0.0), Decision::Run);
     assert_eq!(ask(&policy, &errors, MAX_ABANDONED, 0.0), Decision::Fail);
+    // The text alone, which a handler may return too, is no lost node.
+    let same_text = [ErrorEntry::new(now, &errors[0].error)];
+    assert_eq!(ask(&policy, &same_text, 1, 0.0), Decision::Fail);
 }
 
 #[test]

@@ -97,17 +97,17 @@ pub(crate) fn state() -> impl Strategy<Value = TaskState> {
     (
         status(),
         timestamp(),
-        option::of(json()),
+        (option::of(json()), any::<u32>()),
         errors,
         counters,
         last,
         option::of(progress()),
     )
         .prop_map(
-            |(status, since, data, (errors, keep), counters, last, progress)| {
+            |(status, since, (data, data_version), (errors, keep), counters, last, progress)| {
                 let mut state = TaskState::new(since);
                 state.status = status;
-                state.data = data;
+                (state.data, state.data_version) = (data, data_version);
                 let mut log = ErrorLog::default();
                 for (at, text) in errors {
                     log.push(at, text, keep);

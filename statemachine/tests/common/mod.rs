@@ -40,6 +40,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
         park_after: Duration::from_secs(10),
         retry: Arc::new(retry),
         max_data_bytes: 100,
+        data_version: 1,
         max_outcomes: 5,
         idle_runs: 100,
     }

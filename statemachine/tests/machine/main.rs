@@ -7,6 +7,7 @@ mod beside;
 mod checkpoints;
 mod commands;
 mod course;
+mod data_versions;
 mod errors;
 mod losing;
 mod many;

@@ -8,8 +8,8 @@ use windlass::{
     TaskId, async_trait,
     statemachine::Kind,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeRecord, NodeSpec,
-        NodeStatus, Store,
+        Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
+        NodeSpec, NodeStatus, Store,
     },
 };
 
@@ -128,8 +128,13 @@ impl Coordinator for Late {
         answers
     }
 
-    async fn acknowledge(&self, lease: &Lease, order: u64, outcome: &str) -> Result<(), Error> {
-        self.inner.acknowledge(lease, order, outcome).await
+    async fn acknowledge(
+        &self,
+        lease: &Lease,
+        command: NodeCommandId,
+        outcome: &str,
+    ) -> Result<(), Error> {
+        self.inner.acknowledge(lease, command, outcome).await
     }
 
     async fn check_clock(&self, retention: Option<Duration>) -> Result<(), Error> {

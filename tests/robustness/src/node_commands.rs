@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tokio::time::{Instant, sleep};
 use windlass::{
     NodeName,
-    store::{Error, Filter, NodeCommand, NodeRecord, Page},
+    store::{Error, Filter, NodeCommand, NodeCommandId, NodeRecord, Page},
 };
 
 use crate::{
@@ -21,8 +21,8 @@ pub struct Ordered {
     pub node: NodeName,
     /// The lease that the node had shortly before.
     pub lease: u64,
-    /// The order of the command.
-    pub order: u64,
+    /// The number of the command.
+    pub order: NodeCommandId,
     /// What was asked.
     pub command: NodeCommand,
     /// How it ended, as far as it is known.
@@ -33,7 +33,7 @@ pub struct Ordered {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The node has not answered, and lives.
-    WaitReason,
+    Waits,
     /// The node has answered this.
     Answered(String),
     /// The command is gone, and the lease of the node too.
@@ -106,7 +106,7 @@ impl Traffic {
                     lease: node.lease,
                     order,
                     command,
-                    end: End::WaitReason,
+                    end: End::Waits,
                 });
                 Ok(true)
             }
@@ -127,9 +127,9 @@ impl Traffic {
         loop {
             let mut sent = self.promised().node_commands;
             let mut waits = 0;
-            for command in sent.iter_mut().filter(|c| c.end == End::WaitReason) {
+            for command in sent.iter_mut().filter(|c| c.end == End::Waits) {
                 command.end = self.end_of(command).await?;
-                waits += usize::from(command.end == End::WaitReason);
+                waits += usize::from(command.end == End::Waits);
             }
             self.lock().node_commands = sent;
             if waits == 0 || Instant::now() > deadline {
@@ -142,19 +142,19 @@ impl Traffic {
     async fn end_of(&self, command: &Ordered) -> Result<End, BoxError> {
         match self.client().node_outcome(command.order).await {
             Ok(Some(answer)) => Ok(End::Answered(answer)),
-            Ok(None) => Ok(End::WaitReason),
+            Ok(None) => Ok(End::Waits),
             Err(Error::NotFound { .. }) => {
                 // The lease may have ended and the node joined again before the command was sent:
                 // a lease that still lives is the one that the command was sent to.
                 let nodes = match self.client().nodes().await {
                     Ok(nodes) => nodes,
-                    Err(e) if e.is_retryable() => return Ok(End::WaitReason),
+                    Err(e) if e.is_retryable() => return Ok(End::Waits),
                     Err(e) => return Err(e.into()),
                 };
                 let lives = nodes.iter().any(|node| node.lease == command.lease);
                 Ok(if lives { End::Forgotten } else { End::Gone })
             }
-            Err(e) if e.is_retryable() => Ok(End::WaitReason),
+            Err(e) if e.is_retryable() => Ok(End::Waits),
             Err(e) => Err(e.into()),
         }
     }

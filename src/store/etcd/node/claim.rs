@@ -40,6 +40,8 @@ struct Claimable {
     state: TaskState,
     order: u64,
     submitted_at: Timestamp,
+    /// The data version in the envelope.
+    data_version: u32,
     /// The node that had it when it was lost.
     lost_by: Option<NodeName>,
     abandoned: bool,
@@ -187,6 +189,7 @@ impl Claimer {
             state,
             order,
             submitted_at: envelope.submitted_at(),
+            data_version: envelope.data_version,
             lost_by,
             abandoned,
             token,
@@ -244,6 +247,7 @@ impl Claimer {
             task: task.task.clone(),
             order: task.order,
             submitted_at: task.submitted_at,
+            data_version: task.data_version,
             queue,
             queue_revision: task.found.revision,
         };

@@ -24,6 +24,8 @@ pub(crate) struct Held {
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
+    /// The data version in the task's envelope.
+    pub(crate) data_version: u32,
     /// The commands that wait, and the revision that they were read at.
     pub(crate) queue: Vec<Stored>,
     pub(crate) queue_revision: i64,
@@ -88,11 +90,22 @@ impl Claims {
 
     /// Notes that the state of a claim was written, and these commands were settled.
     pub(crate) fn wrote(&self, id: &TaskId, fence: Fence, revision: i64, settled: &[u64]) {
+        self.change(id, fence, |held| {
+            held.state_revision = revision;
+            held.queue.retain(|stored| !settled.contains(&stored.order));
+        });
+    }
+
+    /// The envelope of a claimed task has this data version now.
+    pub(crate) fn wrote_data_version(&self, id: &TaskId, fence: Fence, version: u32) {
+        self.change(id, fence, |held| held.data_version = version);
+    }
+
+    fn change(&self, id: &TaskId, fence: Fence, change: impl FnOnce(&mut Held)) {
         if let Some(held) = self.held().get_mut(id)
             && held.fence == fence
         {
-            held.state_revision = revision;
-            held.queue.retain(|stored| !settled.contains(&stored.order));
+            change(held);
         }
     }
 

@@ -6,7 +6,7 @@ use windlass_statemachine::NodeName;
 
 use super::lease::number as lease_number;
 use crate::store::{
-    Error, Lease, NodeCommand,
+    Error, Lease, NodeCommand, NodeCommandId,
     etcd::{
         client::Fault,
         read::Access,
@@ -33,7 +33,7 @@ impl NodeCommands {
         &self,
         node: &NodeName,
         command: NodeCommand,
-    ) -> Result<u64, Error> {
+    ) -> Result<NodeCommandId, Error> {
         const OPERATION: &str = "send a command to a node";
         let registration = self.access.keys().registration(node);
         let found = self.access.reader.key(&registration, OPERATION).await?;
@@ -48,7 +48,7 @@ impl NodeCommands {
         match self.access.pipeline.write(item).await {
             Ok(done) => done
                 .written
-                .map(|at| number(at, place))
+                .map(|at| NodeCommandId(number(at, place)))
                 .ok_or_else(|| Error::no_node(node)),
             Err(Fault::LeaseGone) => Err(Error::no_node(node)),
             Err(Fault::Unknown(reason)) => match self.access.link().get_key(&key).await {
@@ -62,7 +62,7 @@ impl NodeCommands {
     pub(crate) async fn acknowledge(
         &self,
         lease: &Lease,
-        order: u64,
+        command: NodeCommandId,
         outcome: &str,
     ) -> Result<(), Error> {
         const OPERATION: &str = "answer a node command";
@@ -74,13 +74,13 @@ impl NodeCommands {
         }
         let prefix = self.access.keys().node_commands(&lease.node);
         let waiting = self.access.reader.all(&prefix, OPERATION).await?;
-        let answer = self.access.keys().answer(order);
-        let Some(kv) = waiting.iter().find(|kv| read(kv).0 == order) else {
+        let answer = self.access.keys().answer(command.0);
+        let Some(kv) = waiting.iter().find(|kv| read(kv).0 == command) else {
             // The first answer stays: its sender may have read it.
             let answered = self.access.reader.key(&answer, OPERATION).await?;
             return answered
                 .map(|_| ())
-                .ok_or_else(|| Error::no_node_command(order));
+                .ok_or_else(|| Error::no_node_command(command));
         };
         let kept = self
             .access
@@ -97,20 +97,23 @@ impl NodeCommands {
         Ok(())
     }
 
-    pub(crate) async fn node_outcome(&self, order: u64) -> Result<Option<String>, Error> {
+    pub(crate) async fn node_outcome(
+        &self,
+        command: NodeCommandId,
+    ) -> Result<Option<String>, Error> {
         const OPERATION: &str = "read the answer of a node";
         // The waiting ones first: a command that is answered meanwhile is found among the answers.
         let nodes = self.access.keys().nodes();
         let nodes = self.access.reader.all(&nodes, OPERATION).await?;
         let waits = nodes.iter().any(|kv| {
             let key = String::from_utf8_lossy(kv.key());
-            key.contains("/commands/") && read(kv).0 == order
+            key.contains("/commands/") && read(kv).0 == command
         });
-        let answer = self.access.keys().answer(order);
+        let answer = self.access.keys().answer(command.0);
         match self.access.reader.key(&answer, OPERATION).await? {
             Some(kv) => Ok(parse(&kv).ok()),
             None if waits => Ok(None),
-            None => Err(Error::no_node_command(order)),
+            None => Err(Error::no_node_command(command)),
         }
     }
 }

@@ -158,6 +158,7 @@ impl Transition<'_> {
         } else if let Some(at) = written {
             let settled = self.write.outcomes.iter().map(|(order, _)| *order);
             claims.wrote(id, fence, at, &settled.collect::<Vec<_>>());
+            claims.wrote_data_version(id, fence, self.write.state.data_version);
         }
     }
 
@@ -222,6 +223,10 @@ impl Transition<'_> {
             edit.delete(Of::Owner);
             edit.put_parked(state)?;
         }
+        if !ends && state.data_version != held.data_version {
+            let envelope = Envelope::new(&held.task, held.submitted_at, 0);
+            edit.put_envelope(Of::Task, &envelope.live(held.order, state))?;
+        }
         if effects > 0 {
             let effects = Effects {
                 reader: &by.access.reader,
@@ -273,6 +278,7 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),
+        data_version: envelope.data_version,
         queue_revision: found.revision,
         queue: found.queue,
     })

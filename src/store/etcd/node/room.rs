@@ -104,14 +104,7 @@ mod tests {
 
     fn node() -> NodeLease {
         let registration = Registration {
-            spec: NodeSpec {
-                name: "n".parse().unwrap_or_else(|e| panic!("{e}")),
-                kinds: None,
-                labels: Default::default(),
-                slots: 1,
-                pid: 0,
-                version: String::new(),
-            },
+            spec: NodeSpec::new("n".parse().unwrap_or_else(|e| panic!("{e}"))),
             status: NodeStatus::default(),
             joined_at: jiff::Timestamp::UNIX_EPOCH,
             leases: Vec::new(),

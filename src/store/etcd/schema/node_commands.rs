@@ -8,7 +8,7 @@ use super::{
     kv::KeyValue,
     numbers::number,
 };
-use crate::store::{Error, NodeCommand, QueuedNodeCommand};
+use crate::store::{Error, NodeCommand, NodeCommandId, QueuedNodeCommand};
 
 /// `/NS/nodes/NAME/commands/X`, as Metafora writes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,13 +27,13 @@ struct Parameters {
     task: Option<TaskId>,
 }
 
-/// Reads the order of a node command, and the command or why it is invalid.
-pub(crate) fn read(kv: &KeyValue) -> (u64, Result<QueuedNodeCommand, String>) {
+/// Reads the number of a node command, and the command or why it is invalid.
+pub(crate) fn read(kv: &KeyValue) -> (NodeCommandId, Result<QueuedNodeCommand, String>) {
     let stored = match parse::<Stored>(kv) {
         Ok(stored) => stored,
-        Err(reason) => return (number(kv.create_revision(), 0), Err(reason)),
+        Err(reason) => return (NodeCommandId(number(kv.create_revision(), 0)), Err(reason)),
     };
-    let order = number(kv.create_revision(), stored.place);
+    let id = NodeCommandId(number(kv.create_revision(), stored.place));
     let command = match (
         stored.command.as_str(),
         stored.parameters.unwrap_or_default().task,
@@ -43,10 +43,10 @@ pub(crate) fn read(kv: &KeyValue) -> (u64, Result<QueuedNodeCommand, String>) {
         ("balance", _) => NodeCommand::Balance,
         ("drain", _) => NodeCommand::Drain,
         ("stop_task", Some(task)) => NodeCommand::StopTask { task },
-        ("stop_task", None) => return (order, Err("stop_task names no task".into())),
-        (other, _) => return (order, Err(format!("'{other}' is no command of a node"))),
+        ("stop_task", None) => return (id, Err("stop_task names no task".into())),
+        (other, _) => return (id, Err(format!("'{other}' is no command of a node"))),
     };
-    (order, Ok(QueuedNodeCommand { order, command }))
+    (id, Ok(QueuedNodeCommand { id, command }))
 }
 
 pub(crate) fn write(command: NodeCommand, place: u32) -> Result<String, Error> {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
     Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
-    task::Labels,
+    state::FIRST_DATA_VERSION, task::Labels,
 };
 
 use super::{
@@ -15,6 +15,14 @@ use super::{
     numbers::number,
 };
 use crate::store::Error;
+
+fn first() -> u32 {
+    FIRST_DATA_VERSION
+}
+
+fn is_first(version: &u32) -> bool {
+    *version == FIRST_DATA_VERSION
+}
 
 /// A task without id and props: `/NS/tasks/ID`, and with them `/NS/finished/ID`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,6 +44,9 @@ pub(crate) struct Envelope {
     /// Its submit order, if another write than the submit made the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<u64>,
+    /// The version of the data in its state: nodes need it of every task that they may claim.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub(crate) data_version: u32,
     /// The props, if the task has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) props: Option<Json>,
@@ -56,9 +67,21 @@ impl Envelope {
             submitted_at: Some(submitted_at),
             place,
             order: None,
+            data_version: FIRST_DATA_VERSION,
             props: None,
             state: None,
             ended_at: None,
+        }
+    }
+
+    /// The envelope of a live task of this order that is not as its submit has written it.
+    pub(crate) fn live(self, order: u64, state: &TaskState) -> Self {
+        Self {
+            order: Some(order),
+            data_version: state.data_version,
+            state: None,
+            ended_at: None,
+            ..self
         }
     }
 

@@ -41,12 +41,10 @@ pub(crate) fn read(keys: &Keys, kv: &KeyValue) -> Option<(NodeName, Reported)> {
     // A node of Metafora registers without a record.
     let reported: Registration = parse(kv).unwrap_or_else(|_| Registration {
         spec: NodeSpec {
-            name: name.clone(),
-            kinds: None,
-            labels: Default::default(),
             slots: 0,
             pid: 0,
             version: METAFORA.to_owned(),
+            ..NodeSpec::new(name.clone())
         },
         status: NodeStatus::default(),
         joined_at: Timestamp::UNIX_EPOCH,

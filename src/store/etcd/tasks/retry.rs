@@ -7,7 +7,7 @@ use crate::store::{
     ChangeKind, Error,
     etcd::{
         read::Access,
-        schema::{Entry, Envelope, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
+        schema::{Entry, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
         write::{Edit, Item, Tries, Wrote},
     },
     rules::{
@@ -106,16 +106,11 @@ impl Retries {
         let mut item = self.access.item(id, 1);
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
-        if found.task.is_none() || is_repaired {
+        let has_other_data = envelope.data_version != state.data_version;
+        if found.task.is_none() || is_repaired || has_other_data {
             let props = envelope.props.take();
-            let live = Envelope {
-                order: Some(order),
-                state: None,
-                ended_at: None,
-                ..envelope
-            };
             edit.delete(Of::Finished);
-            edit.put_envelope(Of::Task, &live)?;
+            edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = props {
                 edit.put_props(&props);
             }

@@ -33,6 +33,7 @@ pub(crate) struct Owned {
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) labels: Option<Arc<Labels>>,
+    pub(crate) data_version: u32,
     pub(crate) priority: i32,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
@@ -43,7 +44,13 @@ pub(crate) struct Entry {
 }
 
 /// The values that many tasks share.
-type Class = (Kind, Option<Arc<Labels>>, i32);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Class {
+    kind: Kind,
+    labels: Option<Arc<Labels>>,
+    data_version: u32,
+    priority: i32,
+}
 
 /// An entry at rest. Times are microseconds.
 struct Packed {
@@ -138,11 +145,12 @@ impl Entries {
     }
 
     fn unpack(&self, packed: &Packed) -> Option<Entry> {
-        let ((kind, labels, priority), _) = self.classes[packed.class as usize].as_ref()?;
+        let (class, _) = self.classes[packed.class as usize].as_ref()?;
         Some(Entry {
-            kind: kind.clone(),
-            labels: labels.clone(),
-            priority: *priority,
+            kind: class.kind.clone(),
+            labels: class.labels.clone(),
+            data_version: class.data_version,
+            priority: class.priority,
             order: packed.order,
             submitted_at: timestamp(packed.submitted_at),
             owner: self.owned.get(&packed.id).copied(),
@@ -178,7 +186,12 @@ impl Entries {
             Mark::Paused => (Packing::Paused, 0),
             Mark::Quarantined => (Packing::Quarantined, 0),
         };
-        let class = self.class((entry.kind, entry.labels, entry.priority));
+        let class = self.class(Class {
+            kind: entry.kind,
+            labels: entry.labels,
+            data_version: entry.data_version,
+            priority: entry.priority,
+        });
         let known = self.find(id);
         let before = known.and_then(|at| self.slots[at as usize].take());
         if let Some(before) = &before {
@@ -247,6 +260,7 @@ mod tests {
         Entry {
             kind: kind.parse().unwrap_or_else(|e| panic!("{e}")),
             labels: None,
+            data_version: 1,
             priority,
             order: 7,
             submitted_at: timestamp(1_700_000_000_000_001),
@@ -272,6 +286,7 @@ mod tests {
             let (kind, priority) = (["b", "c"][n % 2], n as i32 % 5);
             let changed = Entry {
                 owner: owner.filter(|_| n % 4 == 0),
+                data_version: 1 + (n as u32 / 10) % 2,
                 ..entry(
                     kind,
                     priority,
@@ -281,7 +296,7 @@ mod tests {
             entries.put(id, changed.clone());
             assert_eq!(entries.get(id), Some(changed));
         }
-        assert_eq!(entries.classes.iter().flatten().count(), 10);
+        assert_eq!(entries.classes.iter().flatten().count(), 20);
         assert_eq!(entries.listed().count(), 66);
         for id in &ids[10..] {
             assert!(entries.remove(id).is_some());

@@ -20,7 +20,7 @@ use super::{
     mirror::Mirror,
 };
 use crate::store::{
-    Error, Event, EventStream, Lease,
+    Error, Event, EventStream, Lease, NodeCommandId,
     etcd::{
         client::Fault,
         node::{Adoption, Claims, NodeCommands, Peers, number},
@@ -75,7 +75,7 @@ struct Watching {
     /// The last revision seen of each prefix.
     seen: [i64; 3],
     events: mpsc::Sender<Vec<Event>>,
-    last_node_command: u64,
+    last_node_command: NodeCommandId,
 }
 
 impl Watcher {
@@ -110,7 +110,7 @@ impl Watcher {
             kinds,
             seen: [0; 3],
             events,
-            last_node_command: 0,
+            last_node_command: NodeCommandId::default(),
         };
         tokio::spawn(watching.run());
         let events = stream::unfold(from_watch, |mut from_watch| async move {

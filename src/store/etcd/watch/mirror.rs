@@ -169,11 +169,8 @@ impl Mirror {
             self.early.remove(id);
             return;
         }
-        let (order, submitted_at, priority) = (
-            envelope.order(kv),
-            envelope.submitted_at(),
-            envelope.priority,
-        );
+        let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
+        let (priority, data_version) = (envelope.priority, envelope.data_version);
         let labels = (!envelope.labels.is_empty()).then(|| Arc::new(envelope.labels));
         let before = self.tasks.get(id);
         let known = before.as_ref().map(|e| (e.mark, e.marked));
@@ -181,6 +178,7 @@ impl Mirror {
         let entry = Entry {
             kind: envelope.kind,
             labels,
+            data_version,
             priority,
             order,
             submitted_at,
@@ -325,6 +323,7 @@ impl Mirror {
             id: id.clone(),
             kind: entry.kind.clone(),
             labels: entry.labels.clone(),
+            data_version: entry.data_version,
             priority: entry.priority,
             order: entry.order,
             due: match entry.mark {

@@ -54,10 +54,7 @@ pub(crate) fn core_of(
 ) -> Result<Vec<(String, Option<String>)>, Error> {
     let (task, state) = (&exported.task, &exported.state);
     let id = &task.id;
-    let envelope = Envelope {
-        order: Some(exported.order),
-        ..Envelope::new(task, exported.submitted_at, 0)
-    };
+    let envelope = Envelope::new(task, exported.submitted_at, 0).live(exported.order, state);
     let hold = exported.lost_by.as_ref().map(Hold::of).unwrap_or_default();
     let is_first = *state == envelope.first_state() && hold == Hold::default();
     let stored = (!is_first).then(|| write_state(state, &hold));

@@ -120,6 +120,7 @@ impl Node {
             order: slot.order,
             number: attempt,
             fence: slot.claim.fence,
+            data_version: entry.config.writes_version(),
             lease_until: self.lease_until.subscribe(),
             span,
         };

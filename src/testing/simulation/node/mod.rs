@@ -251,7 +251,9 @@ impl Node {
         if self.by_task.contains_key(&view.id) {
             return;
         }
-        if view.claimed_by.is_some() {
+        let entry = self.kinds.get(&view.kind);
+        let reads = entry.is_some_and(|entry| view.data_version <= entry.config.writes_version());
+        if view.claimed_by.is_some() || !reads {
             self.due.remove(&view.id);
             return;
         }

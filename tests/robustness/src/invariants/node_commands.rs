@@ -22,7 +22,7 @@ fn named(sent: &Ordered) -> Option<TaskId> {
 fn wrong(sent: &Ordered) -> Option<String> {
     let (node, order, command) = (&sent.node, sent.order, &sent.command);
     match &sent.end {
-        End::WaitReason => Some(format!("{node} did not answer {command:?} ({order})")),
+        End::Waits => Some(format!("{node} did not answer {command:?} ({order})")),
         End::Forgotten => Some(format!(
             "{command:?} ({order}) is gone without an answer; {node} lives"
         )),
@@ -35,7 +35,7 @@ fn wrong(sent: &Ordered) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::store::NodeCommand;
+    use windlass::store::{NodeCommand, NodeCommandId};
 
     use super::super::sample::*;
     use super::*;
@@ -45,7 +45,7 @@ mod tests {
         world.promised.node_commands.push(Ordered {
             node: "n".parse().unwrap(),
             lease: 1,
-            order: 7,
+            order: NodeCommandId(7),
             command: NodeCommand::StopTask { task: id() },
             end,
         });
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_command_without_an_answer_is_caught() {
-        caught(check(&sent(End::WaitReason)), "n did not answer");
+        caught(check(&sent(End::Waits)), "n did not answer");
         caught(check(&sent(End::Forgotten)), "gone without an answer");
         caught(check(&sent(End::Answered(String::new()))), "with nothing");
     }
