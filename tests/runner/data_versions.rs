@@ -294,7 +294,7 @@ async fn a_balanced_node_keeps_what_the_others_cannot_read() {
     world
         .until("it answers", || async { look().await.is_some() })
         .await;
-    assert_eq!(look().await.unwrap(), "balanced: 0 tasks given back");
+    assert_eq!(look().await.unwrap(), "balanced: 0 tasks released");
     assert_eq!(new.snapshot().await.unwrap().tasks.len(), 10);
     old.shutdown().await;
     new.shutdown().await;
