@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use etcd_client::{Client as Raw, ConnectOptions, Permission, PermissionType};
+use tokio::time::timeout;
 use windlass::{
     Client, NewTask, Runner, StateKind,
     clock::SystemClock,
@@ -15,11 +16,15 @@ use windlass::{
 
 use crate::{
     server::Server,
-    support::{obeys, raw, secs, spec, steps, until},
+    support::{DEADLINE, in_time, obeys, raw, secs, spec, steps, until},
 };
 
 /// Turns users on: `root`, and `w` who may use the namespace.
 async fn with_users(server: &Server) -> Raw {
+    in_time("the users are added", add_users(server)).await
+}
+
+async fn add_users(server: &Server) -> Raw {
     let mut root = raw(&server.endpoint()).await;
     root.user_add("root", "r", None).await.unwrap();
     root.user_grant_role("root", "root").await.unwrap();
@@ -78,9 +83,10 @@ async fn a_node_with_a_role_of_its_namespace_compacts() {
 /// Runs tasks while `disturb` happens: each goes on with its one claim, and those that are submitted
 /// meanwhile and behind it come to their handlers.
 async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
-    let (store, client) = as_worker(server).await;
+    let (store, client) = in_time("the store opens", as_worker(server)).await;
     let node = Runner::builder(&store).node("n").handler("steps", steps);
-    let node = node.lease_ttl(secs(30)).start().await.unwrap();
+    let node = node.lease_ttl(secs(30)).start();
+    let node = in_time("the node starts", node).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..5 {
         let task = NewTask::new("steps").props(&100);
@@ -90,7 +96,7 @@ async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
         node.snapshot().await.is_some_and(|s| s.tasks.len() == 5)
     })
     .await;
-    disturb(server).await;
+    in_time("the servers are disturbed", disturb(server)).await;
     // A call that was refused did nothing, and says that it may be tried again.
     until("a submit is taken", async || {
         let task = NewTask::new("steps").props(&1);
@@ -107,11 +113,15 @@ async fn goes_on(server: &mut Server, disturb: impl AsyncFnOnce(&mut Server)) {
     })
     .await;
     for id in &ids {
-        let done = client.wait(id).await.unwrap();
+        let Ok(done) = timeout(DEADLINE, client.wait(id)).await else {
+            let (record, node) = (client.get(id).await, node.snapshot().await);
+            panic!("not ended within {DEADLINE:?}: {record:?}; the node: {node:?}");
+        };
+        let done = done.unwrap();
         assert_eq!(done.code(), StateKind::Completed);
         assert_eq!((done.state.claims, done.state.attempts), (1, 0));
     }
-    node.shutdown().await;
+    in_time("the node shuts down", node.shutdown()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use windlass::{
     BoxError, Client, Message, StateKind, Task, TaskContext, TaskId,
     clock::SystemClock,
@@ -12,7 +13,7 @@ use windlass::{
 };
 
 /// How long a test waits for what must come.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
@@ -22,6 +23,14 @@ pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
             "not within {DEADLINE:?}: {what}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits for work that hangs when something is wrong: a hang becomes a failure that names it.
+pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
+    match timeout(DEADLINE, work).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("not within {DEADLINE:?}: {what}"),
     }
 }
 
