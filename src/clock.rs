@@ -8,12 +8,12 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Tells the time. One required method, so that a test's clock is one line.
+/// Reads the time. One required method, so that a test's clock is one line.
 pub trait Clock: Send + Sync + Debug {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// The time since a fixed moment, which nobody can set: that of the operating system, unless a
+    /// The time since a fixed moment, which is never set back: that of the operating system, unless a
     /// test's clock has its own.
     fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -129,7 +129,7 @@ async fn node(store: &Store) -> Runner {
         .unwrap()
 }
 
-/// Does what it is told, at once.
+/// Obeys each command at once.
 async fn obey(task: TaskContext) -> Message {
     let commands = task.commands();
     match commands.next().await {

@@ -52,7 +52,7 @@ pub(crate) struct Facts {
     pub(crate) resident: u64,
 }
 
-/// The other process: a node that holds parked tasks and tells of itself.
+/// The other process: a node that holds parked tasks and reports its memory.
 pub(crate) async fn holds(file: &Path) {
     let begun = Instant::now();
     let store = support::open(file).await;

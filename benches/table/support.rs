@@ -94,7 +94,7 @@ pub(crate) async fn fill(store: &Store, count: usize, task: impl Fn(usize) -> Ne
     }
 }
 
-/// Nanoseconds of a clock that all processes share and nobody sets.
+/// Nanoseconds of a clock that all processes share and that is never set.
 pub(crate) fn monotonic() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     (now.tv_sec() as u64) * 1_000_000_000 + now.tv_nsec() as u64
@@ -273,7 +273,7 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It ends when nobody can ask it any more.
+        // It ends when its input is closed.
         drop(self.input.take());
         let _ = self.child.wait();
     }

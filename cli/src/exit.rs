@@ -88,7 +88,7 @@ pub(crate) enum Failure {
     /// The `--timeout` was over.
     #[error("{0}")]
     Timeout(String),
-    /// Whoever read our output went away: nothing to say, and nobody to say it to.
+    /// The reader of the output is gone: there is nothing to report, and no reader for it.
     #[error("the reader of the output went away")]
     Pipe,
 }
@@ -126,7 +126,7 @@ impl Failure {
     pub(crate) fn report(&self) -> Exit {
         if !matches!(self, Self::Pipe) {
             let text = crate::text::one_line(&self.to_string());
-            // Where standard error is closed there is nobody to tell.
+            // Where standard error is closed there is no reader.
             let _ = writeln!(std::io::stderr(), "error: {text}");
         }
         self.exit()

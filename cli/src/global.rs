@@ -1,28 +1,12 @@
 //! [`Global`]: the options that every command takes.
 
-use std::{
-    io::IsTerminal,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{io::IsTerminal, path::PathBuf};
 
 use clap::{
     ArgAction, ValueEnum,
     builder::{OsStringValueParser, TypedValueParser},
 };
-use tokio::time::sleep;
-use tracing::warn;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
-use windlass::{
-    Client,
-    clock::SystemClock,
-    runner::REPORTS,
-    store::{
-        self, Store,
-        sqlite::{self, SqliteStore},
-    },
-};
 
 use crate::{
     exit::{Exit, Failure},
@@ -116,53 +100,9 @@ pub(crate) struct Global {
     )]
     pub(crate) config: Option<PathBuf>,
 
-    /// What this process hears of its supervisor, if it has one.
+    /// What this process receives from its supervisor, if it has one.
     #[arg(skip)]
     pub(crate) link: Link,
-}
-
-/// Opens the store with this URL.
-///
-/// # Errors
-///
-/// When it cannot be opened; the error says why.
-pub(crate) async fn open(url: &str) -> Result<Store, Failure> {
-    Store::open(url).await.map_err(|e| not_opened(url, e))
-}
-
-fn not_opened(url: &str, error: store::Error) -> Failure {
-    let is_etcd = url.starts_with("etcd:") || url.starts_with("etcds:");
-    match error {
-        store::Error::Invalid(e) if e.field() == "store" && !is_etcd => {
-            Failure::Usage(format!("{e}; write --store sqlite:jobs.db for a file"))
-        }
-        store::Error::Unusable(_) if is_etcd && !cfg!(feature = "etcd") => Failure::Store(format!(
-            "store: '{}' is on etcd, and this windlass was built without it; install one that \
-             was: cargo install windlass-cli --features etcd (building it needs protoc)",
-            store::without_password(url)
-        )),
-        e => e.into(),
-    }
-}
-
-async fn open_to_read(path: &str) -> Result<Client, store::Error> {
-    let clock = SystemClock::shared();
-    let opened = SqliteStore::open_to_read(path, clock.clone()).await?;
-    let opened = Arc::new(opened);
-    Ok(Client::new(&Store::from_parts(
-        opened.clone(),
-        opened,
-        clock,
-    )))
-}
-
-/// Creates the folder, which only its owner can enter, and its parents where they do not exist.
-fn private_folder(path: &std::path::Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 impl Global {
@@ -233,165 +173,6 @@ impl Global {
                 terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
             }
         }
-    }
-
-    /// The URL of the store that is meant.
-    ///
-    /// # Errors
-    ///
-    /// When the default file has no place.
-    pub(crate) fn store_url(&self) -> Result<String, Failure> {
-        if let Some(url) = &self.store {
-            return Ok(url.clone());
-        }
-        let Some(dirs) = directories::ProjectDirs::from("", "", "windlass") else {
-            let text = "store: you have no home directory; give --store sqlite:PATH";
-            return Err(Failure::Usage(text.into()));
-        };
-        let path = dirs.data_dir().join("windlass.db");
-        Ok(format!("sqlite:{}", path.display()))
-    }
-
-    /// Creates the folder of the default store.
-    fn default_folder(&self) -> Result<(), Failure> {
-        if self.store.is_some() {
-            return Ok(());
-        }
-        let url = self.store_url()?;
-        let path = std::path::Path::new(url.trim_start_matches("sqlite:"));
-        let Some(dir) = path.parent() else {
-            return Ok(());
-        };
-        private_folder(dir).map_err(|e| {
-            let dir = dir.display();
-            Failure::Store(format!(
-                "store: could not create the folder {dir}: {e}; give --store sqlite:PATH"
-            ))
-        })
-    }
-
-    /// Opens the store.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be opened; the error says why.
-    pub(crate) async fn open(&self) -> Result<Store, Failure> {
-        self.default_folder()?;
-        open(&self.store_url()?).await
-    }
-
-    /// Opens the store and answers a client of it, for commands that are of no use on a store that
-    /// does not exist yet. They create no file, neither the named one nor the default one.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open), and when there is no such file or only its log.
-    pub(crate) async fn existing(&self) -> Result<Client, Failure> {
-        self.exists()?;
-        self.client().await
-    }
-
-    /// As [`existing`](Self::existing), for commands that only read: also of a file that cannot be
-    /// written, for its mode or for a full disk.
-    ///
-    /// # Errors
-    ///
-    /// As [`existing`](Self::existing).
-    pub(crate) async fn reading(&self) -> Result<Client, Failure> {
-        self.exists()?;
-        let url = self.store_url()?;
-        let Some(path) = url.strip_prefix("sqlite:").filter(|path| !path.is_empty()) else {
-            return self.client().await;
-        };
-        if !SqliteStore::is_writable(path) {
-            return Ok(open_to_read(path).await?);
-        }
-        match Store::open(&url).await {
-            Ok(store) => Ok(Client::new(&store)),
-            Err(error) if error.is_retryable() => {
-                let read = open_to_read(path).await;
-                read.map_err(|_| not_opened(&url, error))
-            }
-            Err(error) => Err(not_opened(&url, error)),
-        }
-    }
-
-    /// Whether the file is there, if the store is one.
-    fn exists(&self) -> Result<(), Failure> {
-        if let Some(path) = self.store_url()?.strip_prefix("sqlite:")
-            && !path.is_empty()
-            && !SqliteStore::exists(path)?
-        {
-            return Err(Failure::Store(format!(
-                "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
-            )));
-        }
-        Ok(())
-    }
-
-    /// As [`client`](Self::client), for tasks that others run after this program has ended.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open), and when the store ends with this program.
-    pub(crate) async fn lasting(&self) -> Result<Client, Failure> {
-        if self.store.as_deref() == Some("memory:") {
-            let text = "store: memory: is gone when this program ends, and the task with it; write \
-                        --store sqlite:jobs.db for a file";
-            return Err(Failure::Usage(text.into()));
-        }
-        self.client().await
-    }
-
-    /// Opens the store and answers a client of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::new(&self.open().await?))
-    }
-
-    /// As [`client`](Self::client), for a node: while the store is unavailable it goes on trying for
-    /// so long.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub(crate) async fn client_within(&self, wait: Duration) -> Result<Client, Failure> {
-        self.default_folder()?;
-        let url = self.store_url()?;
-        let (end, mut reported) = (Instant::now() + wait, false);
-        loop {
-            match self.open_for_node(&url).await {
-                Ok(store) => return Ok(Client::new(&store)),
-                Err(error) if error.is_retryable() && Instant::now() < end => {
-                    if !std::mem::replace(&mut reported, true) {
-                        let seconds = wait.as_secs();
-                        warn!(target: REPORTS, "{error}; trying again for {seconds} s");
-                    }
-                    sleep(Duration::from_millis(500)).await;
-                }
-                Err(error) => return Err(not_opened(&url, error)),
-            }
-        }
-    }
-
-    /// Opens the store for a node. On SQLite its leases are the supervisor's too: the tasks of a worker
-    /// that was killed are free when the supervisor has ended their commands.
-    async fn open_for_node(&self, url: &str) -> Result<Store, store::Error> {
-        let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-        let (Some(path), Some(_)) = (path, self.link.supervisor()) else {
-            return Store::open(url).await;
-        };
-        let options = sqlite::Options {
-            supervisor: self.link.supervisor(),
-            ..sqlite::Options::default()
-        };
-        let clock = SystemClock::shared();
-        let opened = SqliteStore::open(path, options, clock.clone()).await?;
-        let opened = Arc::new(opened);
-        Ok(Store::from_parts(opened.clone(), opened, clock))
     }
 
     /// Where to print.

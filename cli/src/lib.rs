@@ -5,6 +5,7 @@
 //! | `args` | the command line: its commands, and what each of them runs |
 //! | `parse` | parsers of durations, sizes, times, priorities and labels |
 //! | `global` | the options of every command: store, output, colours, log |
+//! | `opening` | opens the store that they name |
 //! | `exit` | the exit codes, and the errors that lead to them |
 //! | `output` | tables, JSON, notes, progress bars |
 //! | `text` | text without control characters |
@@ -38,6 +39,7 @@ mod input;
 mod layout;
 mod line;
 mod logs;
+mod opening;
 mod output;
 mod parse;
 mod place;

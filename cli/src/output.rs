@@ -135,14 +135,14 @@ impl Output {
     /// Says something on standard error that is not what was asked for; `-q` leaves it out.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // Where standard error is closed there is nobody to tell.
+            // Where standard error is closed there is no reader.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 
     /// Says on standard error what went wrong with a part of the work.
     pub(crate) fn complain(&self, text: impl std::fmt::Display) {
-        // Where standard error is closed there is nobody to tell.
+        // Where standard error is closed there is no reader.
         let _ = writeln!(std::io::stderr(), "error: {}", one_line(&text.to_string()));
     }
 
@@ -156,7 +156,7 @@ impl Output {
         self.bar(ProgressBar::new(total), template, what)
     }
 
-    /// As [`progress`](Self::progress), where nobody knows how much there is to do.
+    /// As [`progress`](Self::progress), where the total is not known.
     pub(crate) fn count_up(&self, what: &'static str) -> ProgressBar {
         self.bar(
             ProgressBar::no_length(),

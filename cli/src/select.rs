@@ -187,7 +187,7 @@ impl SelectArgs {
         let count = count(ids.len());
         if self.dry_run {
             out.note(format!(
-                "{verb}: {count} meant; nothing was changed (dry run)"
+                "{verb}: {count} selected; nothing was changed (dry run)"
             ));
             return Ok(Choice::Done(Exit::Ok));
         }
@@ -195,7 +195,7 @@ impl SelectArgs {
             if out.is_json() {
                 return Ok(Choice::Act(ids));
             }
-            out.note(format!("{verb}: no such task is meant"));
+            out.note(format!("{verb}: no task matches"));
             return Ok(Choice::Done(Exit::Ok));
         }
         if !self.yes && !ask(&format!("{verb} {count}?"))? {

@@ -242,11 +242,11 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
             format!("{from} → {to} by {message} (fence {fence}{by})")
         }
         ChangeKind::Checkpointed { fence } => format!("checkpoint (fence {fence})"),
-        ChangeKind::Dropped { fence } => format!("claim given back (fence {fence})"),
+        ChangeKind::Dropped { fence } => format!("released without a change (fence {fence})"),
         ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
         ChangeKind::Commanded { command } => format!("command {command} sent"),
-        ChangeKind::Retried => "started anew".into(),
-        ChangeKind::Quarantined => "set aside: its record cannot be read".into(),
+        ChangeKind::Retried => "retried".into(),
+        ChangeKind::Quarantined => "quarantined: its record cannot be read".into(),
         ChangeKind::Deleted => "deleted".into(),
         // A newer library may have more kinds of changes than this program knows.
         other => format!("{other:?}"),

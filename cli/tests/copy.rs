@@ -267,7 +267,7 @@ fn the_doctor_says_what_is_wrong_by_its_exit_code() {
     assert_eq!(wrong.len(), 1, "{wrong:?}");
     assert_eq!(wrong[0]["check"], "commands");
     let said = ok(&place, &["doctor", "--repair"], 0);
-    assert!(said.contains("(mended)"), "{said}");
+    assert!(said.contains("(repaired)"), "{said}");
     ok(&place, &["doctor"], 0);
     let said = ok(&place, &["doctor", "--quota", "8 GB"], 2);
     assert!(said.contains("write it like 8GiB"), "{said}");

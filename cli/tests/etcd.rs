@@ -102,7 +102,7 @@ fn commands_to_many() {
     assert_eq!(even.len(), 20);
     ok(&place, &["delete", "--label", "team=even"], 2);
     let out = ok(&place, &["delete", "--label", "team=even", "--dry-run"], 0);
-    assert!(out.contains("20 tasks meant"), "{out}");
+    assert!(out.contains("20 tasks selected"), "{out}");
     ok(&place, &["delete", "--label", "team=even", "--yes"], 0);
     assert_eq!(ids(&place, &["--label", "team=even"]), [""; 0]);
     let stats = json(&ok(&place, &["stats", "-o", "json"], 0));
@@ -119,7 +119,7 @@ fn what_ended_long_ago_is_purged() {
     assert_eq!(code, 0, "{err}");
     let purge = |more: &[&str]| ok(&place, &[&["purge", "--older-than"], more].concat(), 0);
     assert!(purge(&["1h", "--yes"]).contains("0 tasks: purged"));
-    assert!(purge(&["0s", "--dry-run"]).contains("3 tasks meant"));
+    assert!(purge(&["0s", "--dry-run"]).contains("3 tasks selected"));
     assert!(purge(&["0s", "--state", "failed", "--yes"]).contains("0 tasks: purged"));
     assert!(purge(&["0s", "--yes"]).contains("3 tasks: purged"));
     assert!(place.list(&[]).is_empty());

@@ -7,7 +7,7 @@ use windlass_statemachine::{Invalid, TaskId};
 use super::{Balancer, Cluster};
 use crate::store::TaskView;
 
-/// Tells how much of something is used, in percent.
+/// Measures how much of a resource is used, in percent.
 pub trait Probe: Send + Sync + Debug {
     /// The use now, in percent (above 100 where that can be); `None` when it is not known, which
     /// counts as nothing used.

@@ -133,7 +133,7 @@ impl Client {
         Ok(Handle::new(self.clone(), name(id)?, None))
     }
 
-    /// Sends a command to a task; answers its id. The command waits while nobody has the task, and
+    /// Sends a command to a task; returns its id. The command waits while no node has the task, and
     /// ends in exactly one outcome.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Client {
         Ok(answers.map(|(answer, id)| answer.map(|_| id)).collect())
     }
 
-    /// What became of a command; `None` while it waits.
+    /// Returns the outcome of a command; `None` while it waits.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Client {
         self.store.registry().get(&name(id)?).await
     }
 
-    /// The tasks that are meant, in submit order, a page of them. The next page begins after the
+    /// Lists a page of the tasks that the filter selects, in submit order. The next page begins after the
     /// last one's [`order`](TaskRecord::order).
     ///
     /// # Errors
@@ -300,7 +300,7 @@ impl Client {
         only(self.store.registry().delete(vec![name(id)?]).await)
     }
 
-    /// Starts an ended task anew: a new incarnation, attempts from 0, with the data it had.
+    /// Starts an ended task again: a new incarnation, attempts from 0, with the data it had.
     ///
     /// # Errors
     ///

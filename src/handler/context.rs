@@ -17,7 +17,7 @@ use windlass_statemachine::{
 
 use super::{
     BoxError,
-    signals::{Commands, Heard, Stop},
+    signals::{Commands, Received, Stop},
 };
 
 /// Why a checkpoint was not made.
@@ -80,7 +80,7 @@ pub(crate) struct ContextParts {
     pub(crate) writes_version: u32,
     pub(crate) last_error: Option<ErrorEntry>,
     pub(crate) fence: Fence,
-    pub(crate) heard: Heard,
+    pub(crate) received: Received,
     pub(crate) asks: AskRunner,
     pub(crate) lease_until: watch::Receiver<Instant>,
     pub(crate) progress: Mutex<Option<Progress>>,
@@ -92,7 +92,12 @@ pub(crate) struct ContextParts {
 
 impl ContextParts {
     /// The parts of an attempt that starts from this state.
-    pub(crate) fn new(attempt: Attempt, state: &TaskState, heard: Heard, asks: AskRunner) -> Self {
+    pub(crate) fn new(
+        attempt: Attempt,
+        state: &TaskState,
+        received: Received,
+        asks: AskRunner,
+    ) -> Self {
         Self {
             task: attempt.task,
             order: attempt.order,
@@ -105,7 +110,7 @@ impl ContextParts {
             writes_version: attempt.data_version,
             last_error: state.errors.last().cloned(),
             fence: attempt.fence,
-            heard,
+            received,
             asks,
             lease_until: attempt.lease_until,
             progress: Mutex::new(None),
@@ -309,17 +314,17 @@ impl TaskContext {
 
     /// Resolves when the handler should stop, and says why. It stays resolved.
     pub async fn stop_requested(&self) -> Stop {
-        self.parts.heard.stop_requested().await
+        self.parts.received.stop_requested().await
     }
 
     /// Whether the handler should stop: for code that cannot await.
     pub fn should_stop(&self) -> bool {
-        self.parts.heard.stop().is_some()
+        self.parts.received.stop().is_some()
     }
 
     /// Returns the commands that are sent to the task while the handler runs, as a stream.
     pub fn commands(&self) -> Commands {
-        Commands::new(self.parts.heard.clone())
+        Commands::new(self.parts.received.clone())
     }
 
     /// The number of the claim, to guard what the handler writes elsewhere: the other side refuses

@@ -45,11 +45,11 @@ struct Delivered {
 pub(crate) struct Signals(watch::Sender<Delivered>);
 
 impl Signals {
-    pub(crate) fn new() -> (Self, Heard) {
+    pub(crate) fn new() -> (Self, Received) {
         let (tx, rx) = watch::channel(Delivered::default());
         (
             Self(tx),
-            Heard {
+            Received {
                 rx,
                 seen: Arc::new(AtomicUsize::new(0)),
             },
@@ -73,14 +73,14 @@ impl Signals {
     }
 }
 
-/// The side of the handler.
+/// The signals as the handler receives them.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     rx: watch::Receiver<Delivered>,
     seen: Arc<AtomicUsize>,
 }
 
-impl Heard {
+impl Received {
     pub(crate) async fn stop_requested(&self) -> Stop {
         let mut rx = self.rx.clone();
         let reported = rx.wait_for(|reported| reported.stop.is_some()).await;
@@ -144,20 +144,20 @@ impl Heard {
 /// # Ok(()) }
 /// ```
 pub struct Commands {
-    heard: Heard,
+    received: Received,
     /// What the stream waits for. A mutex makes it shareable; it is never contended.
     waiting: Mutex<Option<BoxFuture<'static, Option<Command>>>>,
 }
 
 impl Commands {
-    pub(super) fn new(heard: Heard) -> Self {
+    pub(super) fn new(received: Received) -> Self {
         let waiting = Mutex::new(None);
-        Self { heard, waiting }
+        Self { received, waiting }
     }
 
     /// Returns the next command; `None` when the runner is gone. Dropping the future loses no command.
     pub async fn next(&self) -> Option<Command> {
-        self.heard.next().await
+        self.received.next().await
     }
 }
 
@@ -165,11 +165,11 @@ impl Stream for Commands {
     type Item = Command;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Command>> {
-        let Self { heard, waiting } = self.get_mut();
+        let Self { received, waiting } = self.get_mut();
         let waiting = waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
         let next = waiting.get_or_insert_with(|| {
-            let heard = heard.clone();
-            async move { heard.next().await }.boxed()
+            let received = received.clone();
+            async move { received.next().await }.boxed()
         });
         let next = ready!(next.as_mut().poll(cx));
         *waiting = None;
@@ -179,7 +179,7 @@ impl Stream for Commands {
 
 impl Clone for Commands {
     fn clone(&self) -> Self {
-        Self::new(self.heard.clone())
+        Self::new(self.received.clone())
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// A stream of batches of events. It ends only when the lease is gone; a fault of the store is
-/// overcome inside (with backoff), and tells [`Event::Reset`] if something may have been missed.
+/// overcome inside (with backoff), and reports [`Event::Reset`] if something may have been missed.
 pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 
 /// Leases, claims, the watch and commits of one namespace.
@@ -127,14 +127,14 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::AlreadyExists`] when a live node has that name.
     async fn join(&self, node: &NodeSpec, ttl: Duration) -> Result<Lease, Error>;
 
-    /// Renews the lease for its TTL from now, and records what the node tells.
+    /// Renews the lease for its TTL from now, and records what the node reports.
     ///
     /// # Errors
     ///
     /// [`Error::Fenced`] when the lease has ended: join again.
     async fn renew(&self, lease: &Lease, status: &NodeStatus) -> Result<(), Error>;
 
-    /// Ends the lease: claims that it still has are given back (not abandoned) and the node is
+    /// Ends the lease: claims that it still has are released (not abandoned) and the node is
     /// gone. Leaving a lease that has ended is no error.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ pub trait Coordinator: Send + Sync + 'static {
     /// [`Error::Unavailable`].
     async fn leave(&self, lease: &Lease) -> Result<(), Error>;
 
-    /// Lists every live task of these kinds (`None`: of all), then tells what changes. First
+    /// Lists every live task of these kinds (`None`: of all), then reports what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
     /// Of a task that this lease has claimed only its commands and its end are reported after the list:
     /// the answer of [`claim`](Self::claim) has reported the rest.
@@ -153,8 +153,8 @@ pub trait Coordinator: Send + Sync + 'static {
     async fn watch(&self, lease: &Lease, kinds: Option<Vec<Kind>>) -> Result<EventStream, Error>;
 
     /// Claims tasks: those that are live, unclaimed, and due or commanded. `None` for one that is
-    /// not (any more): the watch tells what it is now. A task that this lease has claimed already
-    /// is claimed anew, with a new fence: that is how an unknown outcome is resolved.
+    /// not (any more): the watch reports what it is now. A task that this lease has claimed already
+    /// is claimed again, with a new fence: that is how an unknown outcome is resolved.
     ///
     /// The state is changed by [`TaskState::claimed`](windlass_statemachine::TaskState::claimed) in the
     /// same step.

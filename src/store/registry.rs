@@ -171,7 +171,7 @@ pub trait Registry: Send + Sync + 'static {
     /// [`Error::NotFound`], [`Error::Unavailable`].
     async fn get(&self, id: &TaskId) -> Result<TaskRecord, Error>;
 
-    /// The tasks that are meant, in submit order.
+    /// Lists the tasks that the filter selects, in submit order.
     ///
     /// # Errors
     ///

@@ -75,6 +75,6 @@ proptest! {
         let mut events = events;
         events.insert(at.index(events.len() + 1), Event::Stop(StopReason::Shutdown));
         let world = play(config, start, vec![], events);
-        prop_assert!(world.done.is_some(), "the claim is given back or lost");
+        prop_assert!(world.done.is_some(), "the claim is released or lost");
     }
 }

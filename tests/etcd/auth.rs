@@ -181,7 +181,7 @@ async fn a_node_waits_while_its_password_is_rejected() {
     .await;
 }
 
-/// A role that is taken away and given back, the same.
+/// A role that is revoked and granted again, the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_waits_while_its_role_is_gone() {
     let mut server = Server::start();

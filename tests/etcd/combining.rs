@@ -98,7 +98,7 @@ async fn claims_beyond_a_thousand_are_attached_to_further_leases() {
     assert!(leases.leases().is_empty());
     let next = store.join(&spec("n"), secs(60)).await.unwrap();
     let again = claim_all(&store, &next, &ids[..500]).await;
-    assert!(again.iter().all(|c| !c.abandoned), "they were given back");
+    assert!(again.iter().all(|c| !c.abandoned), "they were released");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

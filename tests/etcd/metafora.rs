@@ -299,7 +299,7 @@ async fn states_of_metafora_are_continued() {
     node.shutdown().await;
 }
 
-/// A task was paused here, run on a node of Metafora while no node of ours lived, and given back.
+/// A task was paused here, run on a node of Metafora while no node of ours lived, and released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outdated_mark_parks_no_task() {
     let server = Server::start();

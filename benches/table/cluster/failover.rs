@@ -11,7 +11,7 @@ use windlass::NewTask;
 
 use super::{
     server::Cluster,
-    worker::{Told, ask},
+    worker::{Settings, ask},
 };
 use crate::{
     report::{Goal, Report},
@@ -22,12 +22,12 @@ use crate::{
 const TTL: f64 = 15.0;
 
 fn node(cluster: &Cluster, namespace: &str, name: &str, slots: usize) -> Other {
-    let told = Told {
+    let settings = Settings {
         url: cluster.url(namespace),
         name: name.to_owned(),
         slots: slots as u32,
     };
-    let mut node = told.start();
+    let mut node = settings.start();
     // It answers once it has listed.
     ask(&mut node);
     node
@@ -126,7 +126,7 @@ pub(crate) fn due(setting: &Setting, report: &mut Report) {
             nodes[0].kill();
         }
         let rest = &mut nodes[usize::from(killed)..];
-        // What the first ran in its last moment is not told any more.
+        // Runs of the first node in its last moment are not reported.
         let least = if killed { due - due / 100 } else { due };
         let mut late;
         let begun = Instant::now();

@@ -15,15 +15,15 @@ use windlass::{Message, Runner, TaskContext};
 
 use crate::support::{self, Other};
 
-/// What a node is told at its start.
+/// The settings of a node.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct Settings {
     pub(super) url: String,
     pub(super) name: String,
     pub(super) slots: u32,
 }
 
-impl Told {
+impl Settings {
     pub(super) fn start(&self) -> Other {
         let text = serde_json::to_string(self).unwrap();
         Other::start("works", Path::new(&text))
@@ -45,9 +45,9 @@ pub(super) fn ask(node: &mut Other) -> Facts {
 }
 
 /// The other process: runs `forever` until it is stopped, and `due` to see when.
-pub(crate) async fn works(told: &Path) {
-    let told: Told = serde_json::from_str(told.to_str().unwrap()).unwrap();
-    let store = support::open(Path::new(&told.url)).await;
+pub(crate) async fn works(settings: &Path) {
+    let settings: Settings = serde_json::from_str(settings.to_str().unwrap()).unwrap();
+    let store = support::open(Path::new(&settings.url)).await;
     let running = Arc::new(AtomicUsize::new(0));
     let late = Arc::new(Mutex::new(Vec::new()));
     let forever = {
@@ -72,8 +72,8 @@ pub(crate) async fn works(told: &Path) {
         }
     };
     let runner = Runner::builder(&store)
-        .node(told.name)
-        .slots(told.slots)
+        .node(settings.name)
+        .slots(settings.slots)
         .handler("forever", forever)
         .handler("due", due)
         .handler("parked", |_: TaskContext| async { Message::complete() })

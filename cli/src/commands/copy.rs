@@ -12,7 +12,8 @@ use windlass::store::{
 
 use crate::{
     exit::{Exit, Failure},
-    global::{self, Global},
+    global::Global,
+    opening,
     output::Output,
     parse,
     select::count,
@@ -76,7 +77,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             "from: there is no file '{path}'; look at its name"
         )));
     }
-    let from = global::open(&args.from).await;
+    let from = opening::open(&args.from).await;
     let from = from.map_err(|e| e.about("from"))?;
     if from.registry().counts().await?.is_empty() {
         return Err(Failure::No(format!(
@@ -87,7 +88,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     // Problems of the source are reported before a target is created.
     let nowhere = Store::open("memory:").await?;
     until_free(&Copier::new(&from, &nowhere), args.wait).await?;
-    let to = global::open(&args.to).await.map_err(|e| e.about("to"))?;
+    let to = opening::open(&args.to).await.map_err(|e| e.about("to"))?;
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
         .dry_run(args.dry_run);
@@ -199,7 +200,7 @@ fn show(out: &Output, report: &Report, dry_run: bool) -> Result<(), Failure> {
         out.note("nothing was changed (dry run)");
     }
     if !dry_run && !report.left.is_empty() {
-        out.note("what is left out stays as it is in both; --replace puts the source's in the place of what is in the target, and what that has done since is done again; retry or delete mends what cannot be read");
+        out.note("tasks that were left out stay as they are in both stores; --replace overwrites the target's task with the source's, which repeats what the target's task has done since; retry or delete a task that cannot be read");
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ fn row(finding: &Finding) -> Vec<comfy_table::Cell> {
     };
     let found = match finding.repaired {
         0 => finding.found.clone(),
-        _ => format!("{} (mended)", finding.found),
+        _ => format!("{} (repaired)", finding.found),
     };
     vec![text(finding.check), text(word).fg(color), text(found)]
 }

@@ -74,27 +74,27 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     };
 
     // With --yes there is no confirmation that needs the count.
-    let meant = if args.dry_run || !args.yes {
-        meant(&client, &out, &filter, before, args.dry_run).await?
+    let selected = if args.dry_run || !args.yes {
+        select(&client, &out, &filter, before, args.dry_run).await?
     } else {
         0
     };
     if args.dry_run {
         out.note(format!(
-            "purge: {} meant; nothing was changed (dry run)",
-            count(meant)
+            "purge: {} selected; nothing was changed (dry run)",
+            count(selected)
         ));
         return Ok(Exit::Ok);
     }
-    if !args.yes && meant == 0 {
-        out.note("purge: no such task is meant");
+    if !args.yes && selected == 0 {
+        out.note("purge: no task matches");
         return Ok(Exit::Ok);
     }
-    if !args.yes && !ask(&format!("purge {}?", count(meant)))? {
+    if !args.yes && !ask(&format!("purge {}?", count(selected)))? {
         out.note("nothing was changed");
         return Ok(Exit::No);
     }
-    let bar = out.progress(meant as u64, "purge");
+    let bar = out.progress(selected as u64, "purge");
     let mut purged = 0;
     loop {
         let step = client
@@ -121,23 +121,23 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 }
 
 /// Counts the matching tasks, and shows them on request.
-async fn meant(
+async fn select(
     client: &Client,
     out: &Output,
     filter: &Filter,
     before: Timestamp,
     show: bool,
 ) -> Result<usize, Failure> {
-    let mut meant = 0;
+    let mut selected = 0;
     let mut page = LARGEST;
     loop {
         let mut records = client.list(filter, page).await?;
         let Some(last) = records.last() else {
-            return Ok(meant);
+            return Ok(selected);
         };
         page.after = last.order;
         records.retain(|r| r.state.as_ref().is_ok_and(|s| s.since < before));
-        meant += records.len();
+        selected += records.len();
         if show {
             view::records(out, &records, client.store().clock().now())?;
         }

@@ -35,5 +35,5 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         answers.into_iter().map(|a| a.map(|()| None)).collect()
     })
     .await
-    .print(&out, "started anew")
+    .print(&out, "started again")
 }

@@ -106,7 +106,7 @@ impl Capture {
     /// Waits until the stream has ended. Safe to drop while it waits.
     pub(crate) async fn ended(&mut self) {
         if !self.reader.is_finished() {
-            // The reader cannot panic, and nobody else aborts it.
+            // The reader cannot panic, and nothing else aborts it.
             let _ = (&mut self.reader).await;
         }
     }

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::process::{self, Stat};
 
-/// How long a killed process may take to be gone: one that hangs in the kernel is waited for no
+/// How long a killed process may take to be gone: one that is stuck in the kernel is waited for no
 /// longer.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
@@ -96,7 +96,7 @@ impl Group {
     }
 
     /// Ends the whole group: SIGTERM, and SIGKILL for what lives after the grace. Answers how the
-    /// leader ended; `None` when it hangs in the kernel.
+    /// leader ended; `None` when it is stuck in the kernel.
     pub(crate) async fn stop(&mut self, grace: Duration) -> Option<ExitStatus> {
         // Most commands leave nothing.
         if !self.lives() {
@@ -104,7 +104,7 @@ impl Group {
         }
         let deadline = Instant::now() + grace;
         self.signal(Signal::SIGTERM);
-        // What was stopped (SIGSTOP) hears of it only when it goes on.
+        // A stopped process (SIGSTOP) receives it only when it continues.
         self.signal(Signal::SIGCONT);
         let mut pause = Duration::from_millis(2);
         while self.lives() && Instant::now() < deadline {

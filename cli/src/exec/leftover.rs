@@ -35,9 +35,9 @@ use super::{
 };
 use crate::place::{write_new_private, write_private};
 
-/// The variable that tells a command where to keep its progress.
+/// The variable that names the file where a command keeps its progress.
 pub(crate) const STATE_DIR: &str = "WINDLASS_STATE_DIR";
-/// The variable that tells a command the number of its claim.
+/// The variable that holds the number of the claim.
 pub(crate) const FENCE: &str = "WINDLASS_FENCE";
 
 /// How long a killed group may take to be gone.
@@ -185,7 +185,7 @@ struct Orphan {
 }
 
 impl Orphan {
-    /// The command of the folder, if nobody is there to end it any more.
+    /// Returns the command of the folder if no process is left to end it.
     fn of(folder: Folder) -> Option<Self> {
         let record = Record::read(&folder.record).filter(Record::is_orphan)?;
         // By the fence, too: a worker may have started the next attempt just now.

@@ -18,7 +18,7 @@
 //!
 //! Pause, sleep, release, complete, kill, a shutdown and a drain end the whole group: SIGTERM, and
 //! SIGKILL after the task's grace (or the worker's, whichever is shorter). What resumes the task
-//! later starts the command anew; it goes on from what it kept in its folder. A lost claim and a
+//! later starts the command again; it goes on from what it kept in its folder. A lost claim and a
 //! deleted task leave no time for a grace: the group is killed at once, since another node may start
 //! the task. Checkpoint persists the output as it is now.
 //!
@@ -28,7 +28,7 @@
 //! |---|---|
 //! | `WINDLASS_TASK_ID` | the task's id |
 //! | `WINDLASS_ATTEMPT` | the number of the attempt, from 1 |
-//! | `WINDLASS_INCARNATION` | how often a retry started the task anew, from 0 |
+//! | `WINDLASS_INCARNATION` | how often a retry started the task again, from 0 |
 //! | `WINDLASS_FENCE` | the claim's number; it only grows, so that what the command writes elsewhere can be guarded |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
 

@@ -1,4 +1,4 @@
-//! What the operating system tells of processes. Where there is no `/proc`, it tells nothing, and
+//! What the operating system reports of processes. Where there is no `/proc`, it reports nothing, and
 //! the callers do without.
 
 use std::{

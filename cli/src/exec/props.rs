@@ -8,7 +8,7 @@ use windlass::{Invalid, Json};
 use super::word::Word;
 use crate::{parse, plain};
 
-/// The fields of the props, for whoever accepts them in another place too.
+/// The fields of the props. JSON lines accept the same fields.
 pub(crate) const FIELDS: [&str; 12] = [
     "command",
     "args",

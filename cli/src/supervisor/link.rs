@@ -1,4 +1,4 @@
-//! [`Link`]: what the worker hears of its supervisor, and reports to it.
+//! [`Link`]: what the worker receives from its supervisor, and reports to it.
 #![cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "only Linux has supervisors")
@@ -17,7 +17,7 @@ use windlass::runner::{Runner, StopSignals};
 
 use super::{
     common::{MARK, mask, now},
-    stops::{Heard, Stops},
+    stops::{Received, Stops},
 };
 
 /// The pipes between a worker and its supervisor. The default is that of a worker without one.
@@ -56,7 +56,7 @@ pub(super) fn find() -> Found {
         return Found::Nothing;
     };
     if nix::unistd::getppid().as_raw() != supervisor {
-        // Its worker, or the heir of a variable that was meant for another process.
+        // Its worker, or a process that inherited a variable of another process.
         let is_worker = is_pipe(signals) && is_pipe(deadlines);
         return if is_worker {
             Found::Orphan
@@ -72,7 +72,7 @@ pub(super) fn find() -> Found {
     // the kernel would stop it without a word (SIGTTIN). The signals of the terminal come by the
     // supervisor, which stays in its session.
     if let Err(error) = nix::unistd::setsid() {
-        tracing::warn!(%error, "the worker could not leave the terminal: a command that reads from it hangs");
+        tracing::warn!(%error, "the worker could not leave the terminal: a command that reads from it waits for ever");
     }
     match Pipes::take(supervisor, signals, deadlines) {
         Ok(pipes) => {
@@ -80,7 +80,7 @@ pub(super) fn find() -> Found {
             Found::Worker(Link(Some(Arc::new(pipes))))
         }
         Err(error) => {
-            tracing::warn!(%error, "the worker cannot hear of its supervisor");
+            tracing::warn!(%error, "the worker cannot receive of its supervisor");
             Found::Worker(Link::default())
         }
     }
@@ -159,14 +159,15 @@ impl Link {
         }
         tokio::spawn(async move {
             while let Some(name) = own.next().await {
-                if tx.send(Heard::Signal(name)).is_err() {
+                if tx.send(Received::Signal(name)).is_err() {
                     return;
                 }
             }
         });
-        let heard = stream::poll_fn(move |cx| rx.poll_recv(cx));
+        let received = stream::poll_fn(move |cx| rx.poll_recv(cx));
         let mut stops = Stops::new(self.0.is_some());
-        let reasons = heard.filter_map(move |heard| std::future::ready(stops.hear(heard)));
+        let reasons =
+            received.filter_map(move |received| std::future::ready(stops.receive(received)));
         Ok(reasons)
     }
 
@@ -190,23 +191,23 @@ impl Link {
 
 /// Reads what the supervisor passes on, until it ends. `counts` are the signals that this process
 /// does not ignore.
-fn listen(mut signals: &File, counts: &[&'static str], tx: &mpsc::UnboundedSender<Heard>) {
+fn listen(mut signals: &File, counts: &[&'static str], tx: &mpsc::UnboundedSender<Received>) {
     use std::io::Read;
     let mut byte = [0];
     loop {
-        let heard = match signals.read(&mut byte) {
+        let received = match signals.read(&mut byte) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Ok(1..) => {
                 let signal = nix::sys::signal::Signal::try_from(i32::from(byte[0]));
                 let name = signal.ok().map(nix::sys::signal::Signal::as_str);
                 match counts.iter().find(|known| Some(**known) == name) {
-                    Some(name) => Heard::Passed(name),
+                    Some(name) => Received::Passed(name),
                     None => continue,
                 }
             }
-            Ok(0) | Err(_) => Heard::Gone,
+            Ok(0) | Err(_) => Received::Gone,
         };
-        if tx.send(heard).is_err() || heard == Heard::Gone {
+        if tx.send(received).is_err() || received == Received::Gone {
             return;
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `link` | the worker's side: what it hears of its supervisor, and reports to it |
+//! | `link` | the worker's side: what it receives from its supervisor, and reports to it |
 //! | `stops` | which signals count when both processes receive them |
 //! | `watch` | the supervisor's side |
 //!

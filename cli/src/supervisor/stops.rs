@@ -2,12 +2,12 @@
 //!
 //! ctrl-c on a terminal, systemd's `KillMode=control-group` and `kill -- -GROUP` reach both processes,
 //! `kill PID` only the one. The supervisor passes on each signal that it receives, so only its count
-//! tells one from two: what the worker receives by itself asks it to stop, and never to abort, for as
+//! distinguishes one from two: what the worker receives by itself asks it to stop, and never to abort, for as
 //! long as it has a supervisor.
 
-/// What the worker hears.
+/// A request to stop that the worker receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// It received this signal.
     Signal(&'static str),
     /// Its supervisor received this signal.
@@ -16,7 +16,7 @@ pub(super) enum Heard {
     Gone,
 }
 
-/// What was heard so far.
+/// The requests that were received so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stops {
     /// The worker was asked to stop.
@@ -37,15 +37,15 @@ impl Stops {
     }
 
     /// Returns the reason to stop, or to abort if there was one before.
-    pub(super) fn hear(&mut self, heard: Heard) -> Option<&'static str> {
+    pub(super) fn receive(&mut self, received: Received) -> Option<&'static str> {
         let first = !std::mem::replace(&mut self.asked, true);
-        match heard {
-            Heard::Signal(name) => (first || self.alone).then_some(name),
-            Heard::Passed(name) => {
+        match received {
+            Received::Signal(name) => (first || self.alone).then_some(name),
+            Received::Passed(name) => {
                 let first_passed = !std::mem::replace(&mut self.passed, true);
                 (first || !first_passed).then_some(name)
             }
-            Heard::Gone => {
+            Received::Gone => {
                 self.alone = true;
                 first.then_some("the end of the supervisor")
             }
@@ -55,11 +55,11 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heard::*, *};
+    use super::{Received::*, *};
 
-    fn reasons(supervised: bool, heard: &[Heard]) -> usize {
+    fn reasons(supervised: bool, received: &[Received]) -> usize {
         let mut stops = Stops::new(supervised);
-        heard.iter().filter_map(|h| stops.hear(*h)).count()
+        received.iter().filter_map(|h| stops.receive(*h)).count()
     }
 
     #[test]

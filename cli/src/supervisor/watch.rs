@@ -32,7 +32,7 @@ use crate::exec::process;
 
 /// What a worker has left that ended by itself has given its lease up.
 const AFTER_EXIT: Duration = Duration::from_secs(1);
-/// How long a killed process may take to be gone: one that hangs in the kernel is waited for no
+/// How long a killed process may take to be gone: one that is stuck in the kernel is waited for no
 /// longer.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// How long after the worker's deadline the supervisor ends the commands: the worker does it at the
@@ -280,7 +280,7 @@ impl Supervisor {
                     send(pid, Signal::SIGKILL);
                 } else if new {
                     send(pid, Signal::SIGTERM);
-                    // What was stopped (SIGSTOP) hears of it only when it goes on.
+                    // A stopped process (SIGSTOP) receives it only when it continues.
                     send(pid, Signal::SIGCONT);
                 }
             }

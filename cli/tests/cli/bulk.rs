@@ -89,7 +89,7 @@ fn on_a_terminal_it_asks() {
     assert_eq!(env.json(&["stats"])["tasks"], 1);
     let (code, seen) = on_a_terminal(&env, &["purge", "--older-than", "0s"], "y\n");
     assert_eq!(code, Some(0), "{seen}");
-    assert!(seen.contains("no such task is meant"), "{seen}");
+    assert!(seen.contains("no task matches"), "{seen}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_dry_run_shows_and_touches_nothing() {
         "{ran:?}"
     );
     assert!(
-        ran.err.contains("2 tasks meant; nothing was changed"),
+        ran.err.contains("2 tasks selected; nothing was changed"),
         "{ran:?}"
     );
     let meant = env

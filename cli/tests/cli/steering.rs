@@ -142,7 +142,7 @@ async fn retry_starts_again_and_delete_ends_everything() {
     let env = Env::new();
     let node = env.node("n1").await;
     env.run(&["submit", "fail", "--id", "f", "--wait"]).code(1);
-    assert_eq!(env.run(&["retry", "f"]).ok().out, "f: started anew\n");
+    assert_eq!(env.run(&["retry", "f"]).ok().out, "f: started again\n");
     env.run(&["watch", "f", "--until-ended", "--timeout", "30s"])
         .code(1);
     let got = env.json(&["get", "f"]);

@@ -135,7 +135,7 @@ impl Engine {
             }
             Err(Error::Corrupt { reason, .. }) => {
                 error!(task = %view.id, kind = %view.kind, %reason,
-                    "its record cannot be read: it was set aside (list with --quarantined; retry reads it again)");
+                    "its record cannot be read: it is quarantined (list with --quarantined; retry reads it again)");
                 self.not_claimed(&view.id, pending.latest);
             }
             Err(Error::Fenced(_)) => {

@@ -37,7 +37,7 @@ pub struct TaskView {
     pub commanded: bool,
 }
 
-/// What a watch tells. Events are levels, not edges: each says how things are now, so seeing one
+/// A report of a watch. Events are levels, not edges: each gives the present state, so seeing one
 /// twice, or only the last of several, makes no difference.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

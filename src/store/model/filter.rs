@@ -8,7 +8,7 @@ use crate::store::Error;
 /// The largest page of a list.
 const MAX_PAGE: u32 = 10_000;
 
-/// Which tasks are meant. Every condition that is given must hold; the default is all of them.
+/// Selects tasks. Every condition that is given must hold; the default is all of them.
 ///
 /// # Example
 ///
@@ -38,7 +38,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether every task is meant.
+    /// Whether the filter selects every task.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
@@ -49,7 +49,7 @@ impl Filter {
         live || self.node.is_some()
     }
 
-    /// Whether this record is meant.
+    /// Whether the filter selects this record.
     pub fn matches(&self, record: &TaskRecord) -> bool {
         let state = record.state.as_ref().ok();
         let task = &record.task;

@@ -21,7 +21,7 @@ pub struct CommandRecord {
     pub command: Command,
     /// When it was sent.
     pub sent_at: Timestamp,
-    /// What became of it; `None` while it waits.
+    /// The outcome; `None` while it waits.
     pub outcome: Option<Outcome>,
 }
 

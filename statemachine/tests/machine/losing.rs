@@ -104,7 +104,7 @@ fn an_abandoned_claim_fails_the_task_when_the_policy_gives_up() {
     );
     assert_eq!(rig.stored(), ["done failed"]);
 
-    // A claim that was given back properly counts for nothing.
+    // A claim that was released counts for nothing.
     let mut rig = Rig::with(config(retry.clone()), state.clone(), false);
     assert_eq!(rig.begin(), ["start 4"]);
 

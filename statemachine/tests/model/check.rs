@@ -20,7 +20,7 @@ impl World {
         assert_eq!(state.version, self.durable.version + 1, "{log}");
         assert_eq!(state.fence, self.durable.fence, "{log}");
         if self.refusals > 2 && write.drop_claim && write.steps.is_empty() {
-            // Nothing that says more could be stored: it is given back as it was.
+            // Nothing that says more could be stored: it is released as it was.
             let as_it_was = TaskState {
                 version: state.version,
                 progress: state.progress.clone(),

@@ -275,7 +275,11 @@ impl World {
                 self.handler = Handler::Runs;
             }
             Effect::Signal(signal) => {
-                assert_eq!(self.handler, Handler::Runs, "somebody hears it: {log}");
+                assert_eq!(
+                    self.handler,
+                    Handler::Runs,
+                    "a running handler receives it: {log}"
+                );
                 if let Signal::Command(command) = signal {
                     let last = self.waiting.last().unwrap();
                     assert_eq!(last.1, command, "{log}");

@@ -60,7 +60,7 @@ func TestATaskThatACommanderReleasesIsClaimedAnew(t *testing.T) {
 	s.until("a runs", func() bool { return s.owner("a") == "ours" })
 	since := s.now()
 	s.send("a", statemachine.ReleaseMessage())
-	s.until("a is claimed anew", func() bool { return s.claimedSince(since, "ours", "a") })
+	s.until("a is claimed again", func() bool { return s.claimedSince(since, "ours", "a") })
 	if got := s.state("a"); got != "runnable" {
 		t.Fatalf("a is %q", got)
 	}

@@ -18,7 +18,7 @@ func TestATaskThatHasEndedIsUnscheduled(t *testing.T) {
 	}
 }
 
-// Paused by ours, then run and given back by theirs while no node of ours lived.
+// Paused by ours, then run and released by theirs while no node of ours lived.
 func TestATaskThatOursPausedAndTheirsRanRuns(t *testing.T) {
 	s := newSpace(t)
 	first := s.ours("first")

@@ -17,7 +17,7 @@ func TestANodeOfOursObeysMetaforasNodeCommands(t *testing.T) {
 	s.submit("b")
 	s.stays("a frozen node claims nothing", func() bool { return s.owner("b") == "" })
 	s.tell("first", metafora.CommandStopTask("a"))
-	s.until("a is given back", func() bool { return s.owner("a") == "" })
+	s.until("a is released", func() bool { return s.owner("a") == "" })
 
 	s.tell("first", metafora.CommandUnfreeze())
 	s.until("b runs", func() bool { return s.owner("b") == "first" })

@@ -82,7 +82,7 @@ func TestEachTakesTheTasksOfTheOther(t *testing.T) {
 	s.until("theirs runs it", func() bool { return s.state("waits") == "runnable" })
 }
 
-// Claimed and given back by theirs without a transition, a task of ours keeps its checkpoint.
+// Claimed and released by theirs without a transition, a task of ours keeps its checkpoint.
 func TestASleeperOfOursKeepsItsDataWithTheirs(t *testing.T) {
 	s := newSpace(t)
 	s.ours("ours")
@@ -101,7 +101,7 @@ func TestASleeperOfOursKeepsItsDataWithTheirs(t *testing.T) {
 	s.tell("theirs", metafora.CommandFreeze())
 	s.until("theirs is frozen", metaforas.Frozen)
 	s.tell("theirs", metafora.CommandStopTask("a"))
-	s.until("it is given back as it was", waits(1))
+	s.until("it is released as it was", waits(1))
 	s.send("a", statemachine.RunMessage())
 	s.until("ours goes on with the second step", waits(2))
 }

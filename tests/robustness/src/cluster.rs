@@ -90,7 +90,7 @@ enum Blow {
     LoseQuorum,
 }
 
-/// Who it is done to, when it is not a process of ours: written down for whoever looks for a cause.
+/// Who it is done to, when it is not a process of ours: logged, so that a reader finds the cause.
 const CLUSTER: u32 = 0;
 
 fn say(journal: &Journal, how: String) {
@@ -120,7 +120,7 @@ fn moments(rng: &mut Rng, over: Duration, blows: &[(Blow, u32)]) -> Vec<(Duratio
 }
 
 /// Shakes the members: one thing after the other, so that never more than one of them is missing,
-/// except where that is meant.
+/// except where the test wants that.
 ///
 /// # Errors
 ///

@@ -185,7 +185,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Resumes about half of what is paused, and starts some of what has failed or was killed anew.
+    /// Resumes about half of what is paused, and retries some of what has failed or was killed.
     async fn resume_some(&self, rng: &mut Rng) -> Result<(), BoxError> {
         for (code, share) in [
             (StateKind::Paused, 2),

@@ -88,7 +88,7 @@ pub(super) struct Batch {
     pub(super) live: HashMap<TaskId, Live>,
     /// The kinds without a live node, at the last look.
     unhandled: HashSet<Kind>,
-    heard: Instant,
+    received_at: Instant,
     /// How long a store that does not answer is retried.
     pub(super) patience: Duration,
 }
@@ -111,7 +111,7 @@ impl Batch {
             settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),
-            heard: Instant::now(),
+            received_at: Instant::now(),
             patience: PATIENCE,
         }
     }
@@ -180,7 +180,7 @@ impl Batch {
                 },
                 batch = changes.next() => match batch {
                     Some(Ok(batch)) => {
-                        self.heard = Instant::now();
+                        self.received_at = Instant::now();
                         for change in batch {
                             self.change(change).await?;
                         }
@@ -196,8 +196,8 @@ impl Batch {
                     let running = self.live.values().filter(|live| live.runs()).count();
                     let running = running.min(self.settings.jobs);
                     self.report.tick(running, self.live.len() - running);
-                    if self.heard.elapsed() > SILENCE {
-                        self.heard = Instant::now();
+                    if self.received_at.elapsed() > SILENCE {
+                        self.received_at = Instant::now();
                         self.look_up().await?;
                     }
                     let full = self.live.len() >= WINDOW;

@@ -26,7 +26,7 @@ const KEPT: usize = 10_000;
 /// How many of them the summary for people shows.
 const SHOWN: usize = 10;
 /// The interval of progress lines where there is no terminal.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Reports the progress of a run to a person or a program.
 pub(super) struct Report {
@@ -229,7 +229,7 @@ impl Report {
     /// Shows how far it is: how many tasks run, and how many wait.
     pub(super) fn tick(&mut self, running: usize, waiting: usize) {
         self.tell_bar();
-        let due = self.screen.bar().is_none() && self.reported.elapsed() >= TELL_EVERY;
+        let due = self.screen.bar().is_none() && self.reported.elapsed() >= REPORT_EVERY;
         if due && !self.screen.is_out() {
             self.reported = Instant::now();
             let of = self.total.map_or_else(String::new, |t| format!(" of {t}"));

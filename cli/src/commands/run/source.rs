@@ -14,7 +14,7 @@ use crate::{exit::Failure, input, output::Output};
 /// How many lines are submitted at a time.
 const CHUNK: usize = 256;
 /// How many invalid lines are reported; then nothing is run.
-const TOLD: u64 = 20;
+const REPORTED_LINES: u64 = 20;
 
 /// A line, with its number.
 pub(super) struct Numbered {
@@ -125,7 +125,7 @@ impl Source {
                 }
                 Err(reason) => {
                     wrong += 1;
-                    if wrong <= TOLD {
+                    if wrong <= REPORTED_LINES {
                         out.complain(format_args!("{name}: line {}: {reason}", next.line));
                     }
                 }

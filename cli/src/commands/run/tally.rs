@@ -45,7 +45,7 @@ impl Failed {
     pub(super) fn set_aside(id: &TaskId, error: &Error) -> Self {
         let state = match error {
             Error::NotFound { .. } => "deleted",
-            _ => "set aside",
+            _ => "quarantined",
         };
         Self {
             id: id.clone(),

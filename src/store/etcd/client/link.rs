@@ -48,12 +48,12 @@ struct Standing {
 }
 
 /// The interval at which the log repeats that the servers refuse this process.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 impl Standing {
     fn rejected(&self, reason: &str) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if reported.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
+        if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             error!(reason, "etcd rejects this process now; retrying");
             *reported = Some(Instant::now());
         }

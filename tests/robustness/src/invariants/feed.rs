@@ -1,4 +1,4 @@
-//! The feed of changes tells everything that happened, once and in order, whatever became of the
+//! The feed of changes reports everything that happened, once and in order, whatever happened to the
 //! streams that it comes by.
 
 use std::collections::{HashMap, HashSet};

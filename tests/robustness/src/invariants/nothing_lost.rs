@@ -35,7 +35,7 @@ pub(super) fn check(world: &World) -> Found {
     found.extend(retries(world));
     for (id, subject) in &world.subjects {
         if let Err(why) = &subject.record.state {
-            found.push((id.clone(), format!("it was set aside: {why}")));
+            found.push((id.clone(), format!("it is quarantined: {why}")));
         }
     }
     found
