@@ -31,7 +31,7 @@ fn lines_that_differ_only_in_labels_or_priority_are_noted() {
         t.clone(),
         with("labels", json!({"team": "b"})),
         with("priority", json!(7)),
-        with("retry", json!("strikes")),
+        with("retry", json!({"policy": "never"})),
     ]);
     let (code, _, err) = place.run_with(&["run", "--batch", "b"], input.as_bytes());
     assert_eq!(code, 0, "{err}");
@@ -45,17 +45,26 @@ fn lines_that_differ_only_in_labels_or_priority_are_noted() {
     assert!(err.contains(count), "{err}");
     assert_eq!(place.read("starts"), "t\n");
     let task = place.get("t");
-    assert_eq!((&task["labels"]["team"], &task["priority"]), (&json!("a"), &json!(0)));
+    assert_eq!(
+        (&task["labels"]["team"], &task["priority"]),
+        (&json!("a"), &json!(0))
+    );
 
     // One note says it all.
     let input = lines(&[t.clone(), with("priority", json!(7))]);
     let args = ["run", "--batch", "b", "--again"];
     let (code, _, err) = place.run_with(&args, input.as_bytes());
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("line 2: equals line 1 but for priority: "), "{err}");
+    assert!(
+        err.contains("line 2: equals line 1 but for priority: "),
+        "{err}"
+    );
     assert_eq!(err.matches("but for").count(), 1, "{err}");
     // Tasks of an earlier run keep their options without a note: `--each` gives all lines others.
-    let (_, _, err) = place.run_with(&["run", "--batch", "b"], lines(&[with("priority", json!(7))]).as_bytes());
+    let (_, _, err) = place.run_with(
+        &["run", "--batch", "b"],
+        lines(&[with("priority", json!(7))]).as_bytes(),
+    );
     assert!(!err.contains("but for"), "{err}");
 }
 
@@ -104,7 +113,9 @@ fn again_refuses_other_work_with_the_id_of_a_line_that_has_ended() {
     let mut text = String::new();
     err.read_to_string(&mut text).unwrap();
     assert!(
-        text.contains("line 2: id 't' is also that of an earlier line, with another kind or other props"),
+        text.contains(
+            "line 2: id 't' is also that of an earlier line, with another kind or other props"
+        ),
         "{text}"
     );
     assert_eq!(place.read("starts"), "1\n");

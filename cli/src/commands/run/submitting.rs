@@ -309,7 +309,8 @@ fn different_options(line: &Task, task: &Task) -> Vec<&'static str> {
     let labels = |task: &Task| -> Vec<(String, String)> {
         let own = task.labels.iter();
         let own = own.filter(|(name, _)| ![BATCH, inputs::LABEL].contains(&name.as_str()));
-        own.map(|(name, value)| (name.clone(), value.clone())).collect()
+        own.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
     };
     let options = [
         ("labels", labels(line) != labels(task)),
