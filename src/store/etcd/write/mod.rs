@@ -9,6 +9,7 @@ pub(crate) mod pipeline;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tries;
+mod union;
 
 pub(crate) use batch::Done;
 pub(crate) use edit::Edit;

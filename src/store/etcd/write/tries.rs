@@ -63,6 +63,8 @@ pub(crate) struct Tries<'a> {
     left: usize,
     lost: u32,
     is_patient: bool,
+    renews_its_lease: bool,
+    has_lost_its_lease: bool,
     /// How many operations the servers were assumed to take when the next item was built.
     operations: usize,
     reason: String,
@@ -76,6 +78,8 @@ impl<'a> Tries<'a> {
             left: TRIES,
             lost: 0,
             is_patient: false,
+            renews_its_lease: false,
+            has_lost_its_lease: false,
             operations: pipeline.capacity.operations(),
             reason: "its keys change too often".to_owned(),
         }
@@ -93,8 +97,20 @@ impl<'a> Tries<'a> {
         self
     }
 
+    /// Tries again, on another lease, when the lease of an item is gone.
+    pub(crate) fn renewing(mut self) -> Self {
+        self.renews_its_lease = true;
+        self
+    }
+
+    /// Returns whether the lease of the last item was gone.
+    pub(crate) fn has_lost_its_lease(&self) -> bool {
+        self.has_lost_its_lease
+    }
+
     /// Writes the item of the next try.
     pub(crate) async fn write(&mut self, item: Item) -> Result<Wrote, Error> {
+        self.has_lost_its_lease = false;
         if self.left == 0 {
             return Err(Error::unavailable(self.operation, self.reason.clone()));
         }
@@ -106,6 +122,10 @@ impl<'a> Tries<'a> {
             Tried::Written(at) => return Ok(Wrote::At(at)),
             Tried::Changed | Tried::TooLarge => return Ok(Wrote::Nothing),
             Tried::Lost(reason) => self.pause(reason).await?,
+            Tried::Failed(Fault::LeaseGone) if self.renews_its_lease => {
+                self.has_lost_its_lease = true;
+                return Ok(Wrote::Nothing);
+            }
             Tried::Failed(fault) => self.failed(fault.into_error(self.operation)).await?,
         }
         Ok(Wrote::Unknown)

@@ -1,0 +1,262 @@
+//! Transactions of several operations and guards.
+//!
+//! A try reads all that the transaction names, the rules decide, and one item writes all changes, if
+//! everything that was decided by is as it was read. The item also puts a record with the results. A
+//! repeat returns them, and so does a try after one without an answer.
+
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use uuid::Uuid;
+use windlass_statemachine::{Invalid, TaskId, TransactionId};
+
+use super::{
+    before::Before,
+    clear::Leftover,
+    delete::Deletes,
+    keeping::Keeping,
+    reschedule::{Rescheduled, Reschedules},
+    retry::Retries,
+    submit::Submits,
+};
+use crate::store::{
+    Applied, Done, Error, Guard, Operation, Require, Reschedule, Submitted, Transaction,
+    etcd::{
+        read::Access,
+        schema::{
+            Of, Snapshot,
+            numbers::PLACES,
+            transactions::{Kept, applied, read_record, write_record},
+        },
+        write::{
+            Edit, Item, Tries, Wrote,
+            edit::Sent,
+        },
+    },
+    rules::{
+        self,
+        plan::Bounds,
+        transaction::{Step, decide},
+    },
+};
+
+pub(crate) const OPERATION: &str = "apply a transaction";
+/// How often a transaction is tried while its tasks change.
+const TRIES: usize = 50;
+/// How many pointers to commands the deletion of a task deletes in the write itself: the writes of
+/// the largest operation count against the limit of the servers.
+const POINTERS: usize = 4;
+
+/// Applies transactions.
+pub(crate) struct Transactions {
+    pub(crate) submits: Submits,
+    pub(crate) deletes: Deletes,
+    pub(crate) retries: Retries,
+    pub(crate) reschedules: Reschedules,
+    pub(crate) keeping: Keeping,
+}
+
+/// What one operation is about, when, and its place in the numbers of the revision.
+struct At<'a> {
+    id: &'a TaskId,
+    now: Timestamp,
+    place: u32,
+}
+
+/// One operation as a part of the write.
+struct Part {
+    item: Item,
+    kept: Kept,
+    left: Option<Leftover>,
+}
+
+impl Transactions {
+    fn access(&self) -> &Access {
+        &self.deletes.clearing.access
+    }
+
+    /// Applies a reschedule alone. An error is that of the operation.
+    pub(crate) async fn reschedule(&self, change: Reschedule) -> Result<Applied, Error> {
+        let transaction = Operation::Reschedule(change.clone()).into();
+        let refusals = match self.apply(transaction).await {
+            Err(Error::Refused(refusals)) => refusals,
+            other => return other,
+        };
+        let reason = refusals.iter().next().map(|refusal| refusal.reason.clone());
+        let none = || Error::unavailable("reschedule a task", "it was refused without a reason");
+        Err(reason.map_or_else(none, |reason| rules::reschedule::refused(&change, reason)))
+    }
+
+    /// Applies a transaction, once for its id.
+    pub(crate) async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
+        let access = self.access();
+        let id = match transaction.id() {
+            Some(id) => id.clone(),
+            // For this call alone: it finds out what a try without an answer has done.
+            None => TransactionId::new(Uuid::now_v7().to_string())?,
+        };
+        let most = access.capacity().transaction();
+        rules::transaction::check(&transaction, "etcd", most)?;
+        let tries = Tries::new(&access.pipeline, OPERATION);
+        let mut tries = tries.at_most(TRIES).renewing();
+        let mut left = Vec::new();
+        let applied = loop {
+            let (before, lease) = tokio::join!(
+                Before::read(&access.reader, &self.retries, &transaction, &id),
+                self.keeping.lease(),
+            );
+            let before = before?;
+            let repeated = |kv| read_record(kv)?.repeated_by(&transaction);
+            if let Some(record) = &before.record {
+                break repeated(record)?;
+            }
+            let (now, max_bytes) = (access.now(), self.submits.max_bytes);
+            let steps = match decide(&transaction, &before.facts, Bounds { max_bytes, now }) {
+                Ok(steps) => steps,
+                Err(refused) => {
+                    // It may have been applied since its record was read: then its tasks differ.
+                    let key = access.keys().transaction(&id);
+                    match access.reader.key(&key, OPERATION).await? {
+                        Some(record) => break repeated(&record)?,
+                        None => return Err(refused),
+                    }
+                }
+            };
+            let count = u32::try_from(steps.len()).unwrap_or(PLACES);
+            let place = access.pipeline.places(count);
+            let operations = transaction.operations().iter();
+            let steps = steps.iter().zip(operations.map(Operation::task)).zip(place..);
+            let parts = steps.map(|((step, id), place)| {
+                let at = At { id, now, place };
+                self.part(step, &before, at)
+            });
+            let parts = try_join_all(parts).await?;
+            let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
+            let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
+            let mut record = Item::new(format!("x{id}"));
+            let key = access.keys().transaction(&id);
+            record.when_at(&key, 0);
+            record.put_on(&key, write_record(&kept, now)?, lease);
+            let guards = transaction.guards().iter();
+            let guards = guards.map(|guard| self.guard(guard, &before));
+            let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
+            left = Vec::new();
+            for (part, operation) in parts.into_iter().zip(transaction.operations()) {
+                items.push(part.item);
+                left.extend(part.left.map(|left| (operation.task(), left)));
+            }
+            let item = Item::union(items).at(place, count);
+            self.check_room(&item)?;
+            if let Wrote::At(at) = tries.write(item).await? {
+                break applied(&kept, at);
+            }
+            if tries.has_lost_its_lease() {
+                self.keeping.is_gone(lease).await;
+            }
+        };
+        for (task, left) in left {
+            self.deletes.clearing.drop_pointers(task, left).await;
+        }
+        Ok(applied)
+    }
+
+    /// Refuses a write that the servers would refuse.
+    fn check_room(&self, item: &Item) -> Result<(), Error> {
+        let capacity = self.access().capacity();
+        let (has, most) = (item.operations(), capacity.operations());
+        if has > most {
+            let reason = format!(
+                "take {has} operations of etcd, and its servers take at most {most} in one transaction \
+                 (--max-txn-ops); split the transaction, or raise the option of the servers and \
+                 'max-txn-ops' in the store's URL"
+            );
+            return Err(Invalid::new("operations", reason).into());
+        }
+        match item.bytes > capacity.bytes() {
+            true => Err(Error::too_large("transaction", item.bytes, capacity.bytes())),
+            false => Ok(()),
+        }
+    }
+
+    /// Compares that a guard still holds.
+    fn guard(&self, guard: &Guard, before: &Before) -> Item {
+        let mut item = Item::of(&guard.task);
+        let found = before.found(&guard.task);
+        let mut edit = Edit::new(self.access().keys(), &guard.task, &mut item);
+        when_exists_as_found(&mut edit, found);
+        if found.exists() {
+            let more: &[Of] = match guard.require {
+                Require::State(_) | Require::Version(_) => &[Of::TaskState, Of::Parked],
+                Require::Fence(_) => &[Of::TaskState, Of::Owner],
+                Require::Unclaimed => &[Of::Owner],
+                Require::Exists | Require::Absent | Require::Kind(_) => &[],
+            };
+            edit.when_as_found(found, more);
+        }
+        item
+    }
+
+    /// Makes the part of one operation.
+    async fn part(&self, step: &Step<'_>, before: &Before, at: At<'_>) -> Result<Part, Error> {
+        let At { id, now, place } = at;
+        let (keys, found) = (self.access().keys(), before.found(id));
+        let mut item = Item::of(id).at(place, 1);
+        let mut left = None;
+        let kept = match step {
+            Step::Known(done) => {
+                if matches!(done, Done::Submitted(_)) {
+                    when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                }
+                (*done).into()
+            }
+            Step::Submit { task, replaces } => {
+                let old = replaces.then_some(found);
+                left = self.submits.add(&mut item, task, old, now, POINTERS).await?;
+                Done::Submitted(Submitted::New).into()
+            }
+            Step::Send(send) => {
+                let mut edit = Edit::new(keys, id, &mut item);
+                edit.when_there(Of::Task);
+                edit.put_command(&Sent {
+                    id: &send.id,
+                    command: &send.command,
+                    at: now,
+                    place,
+                    pointer: before.pointer(&send.id),
+                })?;
+                Kept::Place { place }
+            }
+            Step::Delete(_) => {
+                left = Some(self.deletes.add(&mut item, id, found, POINTERS).await?);
+                Done::Deleted.into()
+            }
+            Step::Retry { state, .. } => {
+                self.retries.add(&mut item, id, found, state, now)?;
+                Done::Retried.into()
+            }
+            Step::Reschedule {
+                change,
+                from,
+                state,
+            } => {
+                let from = *from;
+                let to = Rescheduled {
+                    change,
+                    from,
+                    state,
+                    now,
+                };
+                self.reschedules.add(&mut item, found, &to).await?;
+                Done::Rescheduled(state.code()).into()
+            }
+        };
+        Ok(Part { item, kept, left })
+    }
+}
+
+/// Compares that the task exists as it was found, or that its id is still free.
+fn when_exists_as_found(edit: &mut Edit<'_>, found: &Snapshot) {
+    edit.when_as_found(found, &[Of::Task]);
+    if found.task.is_none() {
+        edit.when_as_found(found, &[Of::Finished]);
+    }
+}
