@@ -31,4 +31,5 @@ mod server;
 mod servers;
 mod silence;
 mod support;
+mod transactions;
 mod watches;
