@@ -118,7 +118,7 @@ pub use windlass_statemachine::{
     self as statemachine, Action, ActionKind, Command, CommandId, Decision, Effects, ErrorEntry,
     ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName, Outcome,
     Progress, QueuedCommand, Retry, RetryPolicy, StateKind, StopReason, SubmitTask, Task, TaskId,
-    TaskState, TaskStatus, Wake, task::Labels,
+    TaskState, TaskStatus, TransactionId, Wake, task::Labels,
 };
 
 /// Compiles the code of the page about data versions.

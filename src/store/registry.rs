@@ -148,6 +148,14 @@ pub trait Registry: Send + Sync + 'static {
     /// | delete | [`Error::NotFound`] |
     /// | retry | [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task |
     /// | any | [`Error::Unavailable`] |
+    ///
+    /// A transaction that is more than one operation without an id
+    /// ([`into_single`](Transaction::into_single)), and a reschedule, is refused with:
+    ///
+    /// - [`Error::Refused`]: every guard and operation that is refused, with its reason.
+    /// - [`Error::Invalid`] (field `operations`): no operation, more operations and guards than
+    ///   [`Limits::max_operations`], or two operations on one task.
+    /// - [`Error::Invalid`] (field `transaction id`): the id was that of another transaction.
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>>;
 
     /// A command and its outcome. It is kept as long as its task.

@@ -45,7 +45,7 @@ async fn a_file_of_version_1_is_brought_up_to_date_and_keeps_everything() {
         .raw()
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
     assert_eq!(claimed.state.data_version, 1);
 }
 
