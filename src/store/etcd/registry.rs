@@ -138,8 +138,8 @@ impl Components {
                 Box::pin(self.retries.retry(&id)).await?;
                 Done::Retried
             }
-            Operation::Reschedule(change) => {
-                return Box::pin(self.transactions.reschedule(change)).await;
+            Operation::Reschedule(_) => {
+                return Box::pin(self.transactions.apply(operation.into())).await;
             }
         };
         Ok(done.into())

@@ -43,20 +43,17 @@ impl Before {
         let mut ids: Vec<TaskId> = transaction.tasks().cloned().collect();
         ids.sort();
         ids.dedup();
-        let sends = transaction.operations().iter();
-        let sends = sends.filter_map(|operation| match operation {
-            Operation::Send(send) => Some(&send.id),
-            _ => None,
-        });
-        let known = stream::iter(sends.map(|id| async move {
-            let known = reader.known(id).await?;
-            Ok::<_, Error>((id.clone(), known))
-        }));
+        let mut known = Vec::new();
+        for operation in transaction.operations() {
+            if let Operation::Send(send) = operation {
+                known.push(look_up(reader, &send.id));
+            }
+        }
         let record = reader.keys.transaction(id);
         let (record, read, known) = tokio::join!(
             reader.key(&record, OPERATION),
             reader.read_many(&ids),
-            known.buffered(AT_ONCE).try_collect::<Vec<_>>(),
+            stream::iter(known).buffered(AT_ONCE).try_collect::<Vec<_>>(),
         );
         let mut before = Self {
             record: record?,
@@ -92,6 +89,10 @@ impl Before {
     pub(crate) fn pointer(&self, id: &CommandId) -> i64 {
         self.pointers.get(id).copied().unwrap_or(0)
     }
+}
+
+async fn look_up(reader: &Reader, id: &CommandId) -> Result<(CommandId, Known), Error> {
+    Ok((id.clone(), reader.known(id).await?))
 }
 
 /// Returns what the rules need of a task; `None` when there is none.

@@ -19,7 +19,7 @@ use super::{
     submit::Submits,
 };
 use crate::store::{
-    Applied, Done, Error, Guard, Operation, Require, Reschedule, Submitted, Transaction,
+    Applied, Done, Error, Guard, Operation, Require, Submitted, Transaction,
     etcd::{
         read::Access,
         schema::{
@@ -74,18 +74,6 @@ impl Transactions {
         &self.deletes.clearing.access
     }
 
-    /// Applies a reschedule alone. An error is that of the operation.
-    pub(crate) async fn reschedule(&self, change: Reschedule) -> Result<Applied, Error> {
-        let transaction = Operation::Reschedule(change.clone()).into();
-        let refusals = match self.apply(transaction).await {
-            Err(Error::Refused(refusals)) => refusals,
-            other => return other,
-        };
-        let reason = refusals.iter().next().map(|refusal| refusal.reason.clone());
-        let none = || Error::unavailable("reschedule a task", "it was refused without a reason");
-        Err(reason.map_or_else(none, |reason| rules::reschedule::refused(&change, reason)))
-    }
-
     /// Applies a transaction, once for its id.
     pub(crate) async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
         let access = self.access();
@@ -125,10 +113,9 @@ impl Transactions {
             let place = access.pipeline.places(count);
             let operations = transaction.operations().iter();
             let steps = steps.iter().zip(operations.map(Operation::task)).zip(place..);
-            let parts = steps.map(|((step, id), place)| {
-                let at = At { id, now, place };
-                self.part(step, &before, at)
-            });
+            let parts: Vec<_> = steps
+                .map(|((step, id), place)| self.part(step, &before, At { id, now, place }))
+                .collect();
             let parts = try_join_all(parts).await?;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
             let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
