@@ -53,7 +53,9 @@ impl Before {
         let (record, read, known) = tokio::join!(
             reader.key(&record, OPERATION),
             reader.read_many(&ids),
-            stream::iter(known).buffered(AT_ONCE).try_collect::<Vec<_>>(),
+            stream::iter(known)
+                .buffered(AT_ONCE)
+                .try_collect::<Vec<_>>(),
         );
         let mut before = Self {
             record: record?,
@@ -73,7 +75,10 @@ impl Before {
                 revision,
             } = known;
             if let Some((task, stored)) = task.zip(stored) {
-                before.facts.commands.insert(id.clone(), (task, stored.order));
+                before
+                    .facts
+                    .commands
+                    .insert(id.clone(), (task, stored.order));
             }
             before.pointers.insert(id, revision);
         }

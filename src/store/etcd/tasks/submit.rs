@@ -49,7 +49,9 @@ impl Submits {
             let place = item.place;
             let old = found.take().filter(|found| found.finished.is_some());
             let pointers = clearing.pointers_at_once();
-            left = self.add(&mut item, task, old.as_ref(), now, pointers).await?;
+            left = self
+                .add(&mut item, task, old.as_ref(), now, pointers)
+                .await?;
             match tries.write(item).await? {
                 Wrote::At(_) => break Submitted::New,
                 Wrote::Nothing => {}

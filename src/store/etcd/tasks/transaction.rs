@@ -27,10 +27,7 @@ use crate::store::{
             numbers::PLACES,
             transactions::{Kept, applied, read_record, write_record},
         },
-        write::{
-            Edit, Item, Tries, Wrote,
-            edit::Sent,
-        },
+        write::{Edit, Item, Tries, Wrote, edit::Sent},
     },
     rules::{
         self,
@@ -112,7 +109,10 @@ impl Transactions {
             let count = u32::try_from(steps.len()).unwrap_or(PLACES);
             let place = access.pipeline.places(count);
             let operations = transaction.operations().iter();
-            let steps = steps.iter().zip(operations.map(Operation::task)).zip(place..);
+            let steps = steps
+                .iter()
+                .zip(operations.map(Operation::task))
+                .zip(place..);
             let parts: Vec<_> = steps
                 .map(|((step, id), place)| self.part(step, &before, At { id, now, place }))
                 .collect();
@@ -159,7 +159,11 @@ impl Transactions {
             return Err(Invalid::new("operations", reason).into());
         }
         match item.bytes > capacity.bytes() {
-            true => Err(Error::too_large("transaction", item.bytes, capacity.bytes())),
+            true => Err(Error::too_large(
+                "transaction",
+                item.bytes,
+                capacity.bytes(),
+            )),
             false => Ok(()),
         }
     }
@@ -197,7 +201,10 @@ impl Transactions {
             }
             Step::Submit { task, replaces } => {
                 let old = replaces.then_some(found);
-                left = self.submits.add(&mut item, task, old, now, POINTERS).await?;
+                left = self
+                    .submits
+                    .add(&mut item, task, old, now, POINTERS)
+                    .await?;
                 Done::Submitted(Submitted::New).into()
             }
             Step::Send(send) => {

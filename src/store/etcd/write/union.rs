@@ -14,7 +14,9 @@ impl Item {
             let new = part.when.into_iter().filter(|g| compared.insert(g.clone()));
             whole.when.extend(new);
             let new = part.touches.into_iter();
-            whole.touches.extend(new.filter(|t| touched.insert(t.clone())));
+            whole
+                .touches
+                .extend(new.filter(|t| touched.insert(t.clone())));
             whole.bytes += part.bytes;
             whole.lease = whole.lease.or(part.lease);
             whole.in_order |= part.in_order;
