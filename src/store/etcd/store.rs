@@ -201,6 +201,7 @@ impl Components {
                 retries: Retries { access: access() },
                 reschedules: Reschedules { access: access() },
                 keeping: Keeping::new(access()),
+                limits,
             },
             queries: Queries {
                 reader: access().reader,

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_transaction_has_two_comparisons_for_each_operation() {
-        for (operations, most) in [("128", 57), ("24", 5), ("2", 1), ("100000", TRANSACTION)] {
+        for (operations, most) in [("128", 57), ("24", 5), ("16", 1), ("100000", TRANSACTION)] {
             let capacity = capacity(&format!("?max-txn-ops={operations}"));
             assert_eq!(capacity.transaction(), most, "{operations}");
         }

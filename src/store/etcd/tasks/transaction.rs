@@ -19,7 +19,7 @@ use super::{
     submit::Submits,
 };
 use crate::store::{
-    Applied, Done, Error, Guard, Operation, Require, Submitted, Transaction,
+    Applied, Done, Error, Guard, Limits, Operation, Require, Submitted, Transaction,
     etcd::{
         read::Access,
         schema::{
@@ -50,6 +50,7 @@ pub(crate) struct Transactions {
     pub(crate) retries: Retries,
     pub(crate) reschedules: Reschedules,
     pub(crate) keeping: Keeping,
+    pub(crate) limits: Limits,
 }
 
 /// What one operation is about, when, and its place in the numbers of the revision.
@@ -80,6 +81,7 @@ impl Transactions {
             None => TransactionId::new(Uuid::now_v7().to_string())?,
         };
         let most = access.capacity().transaction();
+        let most = most.min(self.limits.max_operations);
         rules::transaction::check(&transaction, "etcd", most)?;
         let tries = Tries::new(&access.pipeline, OPERATION);
         let mut tries = tries.at_most(TRIES).renewing();
@@ -94,7 +96,7 @@ impl Transactions {
             if let Some(record) = &before.record {
                 break repeated(record)?;
             }
-            let (now, max_bytes) = (access.now(), self.submits.max_bytes);
+            let (now, max_bytes) = (access.now(), self.limits.max_bytes);
             let steps = match decide(&transaction, &before.facts, Bounds { max_bytes, now }) {
                 Ok(steps) => steps,
                 Err(refused) => {

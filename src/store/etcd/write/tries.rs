@@ -163,6 +163,7 @@ mod tests {
     use tokio::{sync::mpsc, time::Instant};
 
     use super::*;
+    use crate::store::etcd::write::batch::Waiting;
     use crate::store::etcd::client::{Limit, options::Options};
 
     /// What the servers do with the next write, and what they answer.
@@ -266,6 +267,26 @@ mod tests {
         let (made, writes) = make(false, &[Next::TooLarge, Next::Written]).await;
         assert!(matches!(made, Ok(true)), "{made:?}");
         assert_eq!(writes, 2);
+    }
+
+    #[tokio::test]
+    async fn only_a_change_that_renews_its_lease_is_tried_again_without_it() {
+        let options = Options::parse("etcd://h:1/ns").unwrap_or_else(|e| panic!("{e}"));
+        let capacity = Arc::new(Capacity::new(&options));
+        let (to_writer, mut items) = mpsc::unbounded_channel::<Waiting>();
+        let pipeline = Pipeline::to(to_writer, capacity);
+        let writer = tokio::spawn(async move {
+            while let Some(waiting) = items.recv().await {
+                let _ = waiting.answer.send(Err(Fault::LeaseGone));
+            }
+        });
+        let mut tries = Tries::new(&pipeline, "make a key");
+        assert!(tries.write(Item::new("key")).await.is_err());
+        let mut tries = Tries::new(&pipeline, "make a key").renewing();
+        let wrote = tries.write(Item::new("key")).await;
+        assert!(matches!(wrote, Ok(Wrote::Nothing)), "{wrote:?}");
+        assert!(tries.has_lost_its_lease());
+        writer.abort();
     }
 
     #[tokio::test(start_paused = true)]
