@@ -119,15 +119,6 @@ impl PlantedStore {
     }
 }
 
-impl PlantedStore {
-    async fn planted_transactions(
-        &self,
-        transactions: Vec<Transaction>,
-    ) -> Vec<Result<Applied, Error>> {
-        self.inner.apply(transactions).await
-    }
-}
-
 #[async_trait]
 impl Registry for PlantedStore {
     fn name(&self) -> &str {

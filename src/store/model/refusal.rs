@@ -187,6 +187,11 @@ impl fmt::Display for Refusal {
 pub struct Refusals(Vec<Refusal>);
 
 impl Refusals {
+    /// Returns these refusals: for a store of your own, which lists at least one.
+    pub fn new(refusals: Vec<Refusal>) -> Self {
+        Self(refusals)
+    }
+
     /// Returns the refusals as an error; `None` when there is none.
     pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
         (!refusals.is_empty()).then(|| Error::Refused(Self(refusals)))

@@ -68,6 +68,7 @@ pub mod replacing;
 pub mod states;
 mod strangers;
 pub mod submit;
+pub mod transactions;
 mod wait;
 pub mod watch;
 pub mod watch_ends;
