@@ -163,8 +163,8 @@ mod tests {
     use tokio::{sync::mpsc, time::Instant};
 
     use super::*;
-    use crate::store::etcd::write::batch::Waiting;
     use crate::store::etcd::client::{Limit, options::Options};
+    use crate::store::etcd::write::batch::Waiting;
 
     /// What the servers do with the next write, and what they answer.
     #[derive(Clone, Copy)]
