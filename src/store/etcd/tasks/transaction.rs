@@ -19,15 +19,15 @@ use super::{
     submit::Submits,
 };
 use crate::store::{
-    Applied, Done, Error, Guard, Limits, Operation, Require, Submitted, Transaction,
+    Applied, Done, Error, Limits, Operation, Submitted, Transaction,
     etcd::{
         read::Access,
         schema::{
-            Of, Snapshot,
+            Of,
             numbers::PLACES,
-            transactions::{Kept, applied, read_record, write_record},
+            transactions::{Kept, applied, read_record},
         },
-        write::{Edit, Item, Tries, Wrote, edit::Sent},
+        write::{Edit, Item, Tries, Wrote, edit::Sent, transaction as parts},
     },
     rules::{
         self,
@@ -121,12 +121,10 @@ impl Transactions {
             let parts = try_join_all(parts).await?;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
             let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
-            let mut record = Item::new(format!("x{id}"));
-            let key = access.keys().transaction(&id);
-            record.when_at(&key, 0);
-            record.put_on(&key, write_record(&kept, now)?, lease);
+            let record = parts::record(access.keys(), &id, &kept, now, lease)?;
             let guards = transaction.guards().iter();
-            let guards = guards.map(|guard| self.guard(guard, &before));
+            let guards =
+                guards.map(|guard| parts::guard(access.keys(), guard, before.found(&guard.task)));
             let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
             left = Vec::new();
             for (part, operation) in parts.into_iter().zip(transaction.operations()) {
@@ -170,24 +168,6 @@ impl Transactions {
         }
     }
 
-    /// Compares that a guard still holds.
-    fn guard(&self, guard: &Guard, before: &Before) -> Item {
-        let mut item = Item::of(&guard.task);
-        let found = before.found(&guard.task);
-        let mut edit = Edit::new(self.access().keys(), &guard.task, &mut item);
-        when_exists_as_found(&mut edit, found);
-        if found.exists() {
-            let more: &[Of] = match guard.require {
-                Require::State(_) | Require::Version(_) => &[Of::TaskState, Of::Parked],
-                Require::Fence(_) => &[Of::TaskState, Of::Owner],
-                Require::Unclaimed => &[Of::Owner],
-                Require::Exists | Require::Absent | Require::Kind(_) => &[],
-            };
-            edit.when_as_found(found, more);
-        }
-        item
-    }
-
     /// Makes the part of one operation.
     async fn part(&self, step: &Step<'_>, before: &Before, at: At<'_>) -> Result<Part, Error> {
         let At { id, now, place } = at;
@@ -197,7 +177,7 @@ impl Transactions {
         let kept = match step {
             Step::Known(done) => {
                 if matches!(done, Done::Submitted(_)) {
-                    when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    parts::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
                 }
                 (*done).into()
             }
@@ -246,13 +226,5 @@ impl Transactions {
             }
         };
         Ok(Part { item, kept, left })
-    }
-}
-
-/// Compares that the task exists as it was found, or that its id is still free.
-fn when_exists_as_found(edit: &mut Edit<'_>, found: &Snapshot) {
-    edit.when_as_found(found, &[Of::Task]);
-    if found.task.is_none() {
-        edit.when_as_found(found, &[Of::Finished]);
     }
 }

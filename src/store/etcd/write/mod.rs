@@ -8,6 +8,7 @@ pub(crate) mod item;
 pub(crate) mod pipeline;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transaction;
 pub(crate) mod tries;
 mod union;
 
