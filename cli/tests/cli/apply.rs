@@ -24,7 +24,10 @@ fn every_line_is_applied_in_one_transaction() {
     let env = with_tasks();
     let file = env.write("changes.jsonl", CHANGES);
     let ran = env.run(&["apply", &file]).ok();
-    assert_eq!(ran.out, "1 deleted, 1 submitted, 1 rescheduled\n");
+    assert_eq!(
+        ran.out,
+        "1 task deleted, 1 task submitted, 1 task rescheduled\n"
+    );
     env.run(&["get", "a"])
         .fails(3, &["task 'a' does not exist"]);
     let b = env.json(&["get", "b"]);

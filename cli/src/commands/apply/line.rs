@@ -264,7 +264,7 @@ mod tests {
                 r#"{"op":"submit","kind":"k","prop":1}"#,
                 "'prop' is no field",
             ),
-            (r#"{"op":"submit","kind":"exec"}"#, "command"),
+            (r#"{"op":"submit","kind":"exec"}"#, "props: is null"),
             (
                 r#"{"op":"submit","kind":"k","if_exists":"x"}"#,
                 "if_exists: 'x' is none of",

@@ -161,11 +161,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
 fn counted(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
-        _ => format!("{} {what}s", count(number)),
+        _ => format!("{number} {what}s"),
     }
 }
 
-/// The results in one line: `2 submitted, 1 deleted`.
+/// The results in one line: `2 tasks submitted, 1 task deleted`.
 fn summary(applied: &Applied) -> String {
     let words = |done: &Done| match done {
         Done::Submitted(Submitted::New) => "submitted",
