@@ -126,6 +126,11 @@ pub use windlass_statemachine::{
 #[doc = include_str!("../docs/data-versions.md")]
 pub struct DataVersionsPage;
 
+/// Compiles the code of the page about transactions.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../docs/transactions.md")]
+pub struct TransactionsPage;
+
 /// Compiles the code of the README.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]

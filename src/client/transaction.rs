@@ -1,11 +1,21 @@
 //! [`TransactionBuilder`]: several changes in one atomic step.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 use windlass_statemachine::{Command, CommandId, Invalid, TaskId, TransactionId};
 
 use super::{Client, name, only};
 use crate::{
-    store::{Applied, Error, Operation, Require, Reschedule, SendCommand, Transaction, rules},
+    store::{
+        Applied, Error, Operation, Require, Reschedule, SendCommand, TaskRecord, Transaction,
+        rules::{
+            self,
+            plan::Bounds,
+            retry::Counted,
+            transaction::{Facts, Present},
+        },
+    },
     task::NewTask,
 };
 
@@ -144,11 +154,59 @@ impl TransactionBuilder {
     /// is empty, has more operations and guards than the store takes, or two operations on one task.
     /// [`Error::Refused`] with each refusal; [`Error::Unavailable`].
     pub async fn commit(&self) -> Result<Applied, Error> {
+        let transaction = self.checked()?;
+        only(self.client.store.registry().apply(vec![transaction]).await)
+    }
+
+    /// Checks whether [`commit`](Self::commit) would apply the transaction now, and changes nothing. It reads
+    /// one task after the other, so tasks may change meanwhile: only `commit` decides.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub async fn check(&self) -> Result<(), Error> {
+        let transaction = self.checked()?;
+        let registry = self.client.store.registry();
+        let mut facts = Facts::default();
+        for id in transaction.tasks() {
+            match registry.get(id).await {
+                Ok(record) => drop(facts.tasks.insert(id.clone(), present(record))),
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for operation in transaction.operations() {
+            let Operation::Send(send) = operation else {
+                continue;
+            };
+            match registry.command(&send.id).await {
+                Ok(known) => {
+                    let place = (known.task, known.order);
+                    facts.commands.insert(send.id.clone(), place);
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let bounds = Bounds {
+            max_bytes: registry.limits().max_bytes,
+            now: self.client.store.clock().now(),
+        };
+        rules::transaction::decide(&transaction, &facts, bounds).map(drop)
+    }
+
+    /// Returns the id of the transaction; `None` when the input before was wrong.
+    pub fn transaction_id(&self) -> Option<&TransactionId> {
+        self.transaction.as_ref().ok()?.id()
+    }
+
+    /// Returns the transaction, whose form was checked.
+    fn checked(&self) -> Result<Transaction, Error> {
         let transaction = self.transaction.clone()?;
         let registry = self.client.store.registry();
         let most = registry.limits().max_operations;
         rules::transaction::check(&transaction, registry.name(), most)?;
-        only(registry.apply(vec![transaction]).await)
+        Ok(transaction)
     }
 
     /// Adds to the transaction, unless the input before was wrong.
@@ -162,6 +220,23 @@ impl TransactionBuilder {
             client,
             transaction,
         }
+    }
+}
+
+fn present(record: TaskRecord) -> Present {
+    let state = record.state.map_err(|error| error.to_string());
+    let version = state.as_ref().map_or(0, |state| state.version);
+    Present {
+        has_ended: state.as_ref().is_ok_and(|s| s.code().is_terminal()),
+        quarantine: state.as_ref().err().cloned(),
+        is_claimed: record.node.is_some(),
+        last: Counted {
+            version,
+            fence: record.fence,
+        },
+        props: record.task.props.len(),
+        task: Ok(Arc::new(record.task)),
+        state,
     }
 }
 
@@ -215,5 +290,22 @@ mod tests {
         ];
         assert_eq!(parts, expected);
         assert!(client.get("a").await.is_ok(), "nothing was applied");
+        let checked = transaction.check().await.unwrap_err();
+        assert_eq!(checked.to_string(), Error::Refused(refusals).to_string());
+    }
+
+    #[tokio::test]
+    async fn a_check_changes_nothing() {
+        let client = client().await;
+        client.submit(NewTask::new("k").id("a")).await.unwrap();
+        let transaction = client
+            .transaction()
+            .send("a", Command::Pause)
+            .submit(NewTask::new("k").id("b"));
+        transaction.check().await.unwrap();
+        assert_eq!(client.get("a").await.unwrap().commands, 0);
+        assert!(client.get("b").await.is_err());
+        transaction.commit().await.unwrap();
+        transaction.check().await.unwrap_err();
     }
 }
