@@ -1,13 +1,15 @@
 //! Transactions of several operations on etcd: races, lost answers, limits, and the records by which a
 //! repeat is known.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use windlass::{
     Command, StateKind, TaskId, TransactionId,
     store::{
-        ChangeKind, Coordinator, Done, Error, Part, Reason, Registry, Require, Reschedule,
-        SendCommand, Submitted, Transaction, etcd::EtcdStore,
+        ChangeKind, Coordinator, Doctor, Done, Error, Part, Reason, Registry, Require, Reschedule,
+        SendCommand, Submitted, Transaction,
+        etcd::EtcdStore,
+        examine::{Examination, Verdict},
     },
 };
 
@@ -15,7 +17,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{connect, raw, secs, spec, task},
+    support::{break_again_and_again, connect, raw, secs, spec, task},
 };
 
 fn id(text: &str) -> TaskId {
@@ -190,20 +192,10 @@ async fn one_id_from_several_processes_at_once_is_applied_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transactions_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
-    let proxy = std::sync::Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
+    let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
     let store = connect(&proxy.url("ns")).await;
     store.submit(vec![task("counted")]).await.remove(0).unwrap();
-    let breaking = tokio::spawn({
-        let proxy = proxy.clone();
-        async move {
-            loop {
-                tokio::time::sleep(Duration::from_millis(60)).await;
-                proxy.cut();
-                tokio::time::sleep(Duration::from_millis(15)).await;
-                proxy.mend();
-            }
-        }
-    });
+    let breaking = break_again_and_again(&proxy);
     for n in 0..60 {
         let transaction = Transaction::new()
             .submit(task(&format!("t{n:03}")))
@@ -249,6 +241,14 @@ async fn a_record_lives_for_an_hour_on_a_lease_that_processes_share() {
     let lease = leases.into_iter().next().unwrap();
     let left = etcd.lease_time_to_live(lease, None).await.unwrap();
     assert!((3601..=7200).contains(&left.ttl()), "{}", left.ttl());
+    let store = connect(&server.url("ns")).await;
+    let findings = store.examine(&Examination::default()).await.unwrap();
+    let keys = findings.iter().find(|found| found.check == "keys");
+    assert_eq!(
+        keys.map(|found| found.verdict),
+        Some(Verdict::Ok),
+        "{keys:?}"
+    );
     // One that ends within the hour is not used.
     let short = etcd.lease_grant(60, None).await.unwrap().id();
     let on_short = etcd_client::PutOptions::new().with_lease(short);
