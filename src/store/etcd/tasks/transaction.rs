@@ -19,7 +19,7 @@ use super::{
     submit::Submits,
 };
 use crate::store::{
-    Applied, Done, Error, Limits, Operation, Submitted, Transaction,
+    Applied, Done, Error, Limits, Operation, Require, Submitted, Transaction,
     etcd::{
         read::Access,
         schema::{
@@ -86,12 +86,14 @@ impl Transactions {
         let tries = Tries::new(&access.pipeline, OPERATION);
         let mut tries = tries.at_most(TRIES).renewing();
         let mut left = Vec::new();
+        // The first try of submits alone reads nothing: it compares that the ids are free.
+        let mut unread = is_of_new_tasks(&transaction);
         let applied = loop {
-            let (before, lease) = tokio::join!(
-                Before::read(&access.reader, &self.retries, &transaction, &id),
-                self.keeping.lease(),
-            );
-            let before = before?;
+            let is_unread = std::mem::take(&mut unread);
+            let before = match is_unread {
+                true => Before::default(),
+                false => Before::read(&access.reader, &self.retries, &transaction, &id).await?,
+            };
             let repeated = |kv| read_record(kv)?.repeated_by(&transaction);
             if let Some(record) = &before.record {
                 break repeated(record)?;
@@ -99,6 +101,8 @@ impl Transactions {
             let (now, max_bytes) = (access.now(), self.limits.max_bytes);
             let steps = match decide(&transaction, &before.facts, Bounds { max_bytes, now }) {
                 Ok(steps) => steps,
+                // Not every reason is known before the tasks are read.
+                Err(_) if is_unread => continue,
                 Err(refused) => {
                     // It may have been applied since its record was read: then its tasks differ.
                     let key = access.keys().transaction(&id);
@@ -119,6 +123,7 @@ impl Transactions {
                 .map(|((step, id), place)| self.part(step, &before, At { id, now, place }))
                 .collect();
             let parts = try_join_all(parts).await?;
+            let lease = self.keeping.lease().await;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
             let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
             let record = parts::record(access.keys(), &id, &kept, now, lease)?;
@@ -227,4 +232,12 @@ impl Transactions {
         };
         Ok(Part { item, kept, left })
     }
+}
+
+/// Returns whether a transaction expects that none of the tasks that it names exists.
+fn is_of_new_tasks(transaction: &Transaction) -> bool {
+    let mut operations = transaction.operations().iter();
+    let mut guards = transaction.guards().iter();
+    operations.all(|operation| matches!(operation, Operation::Submit(_)))
+        && guards.all(|guard| guard.require == Require::Absent)
 }
