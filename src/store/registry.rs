@@ -100,8 +100,8 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     Guards see the store as it is before the operations.
 ///     Cases: `transactions::every_operation_is_applied`,
 ///     `transactions::one_refusal_leaves_everything_as_it_was`,
-///     `transactions::each_refusal_names_its_operation`, `transactions::guards_hold_or_refuse`,
-///     `transactions::guards_see_the_state_before_the_operations`,
+///     `transactions::each_refusal_names_its_operation`, `guards::guards_hold_or_refuse`,
+///     `guards::guards_see_the_state_before_the_operations`,
 ///     `transactions::transactions_are_independent`, `transactions::watches_report_every_task`,
 ///     `transactions::transactions_are_durable`.
 /// 14. **Transactions happen once.** A transaction whose id was applied changes nothing and returns the

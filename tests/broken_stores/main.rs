@@ -146,8 +146,8 @@ planted! {
     repeated_transactions_that_are_new: RepeatedTransactionsAreNew is found by transactions::a_repeated_id_has_no_further_effect;
     ids_of_other_transactions_that_are_taken: RepeatedTransactionsAreNew is found by transactions::an_id_of_another_transaction_is_refused;
     pruning_that_forgets_transactions: PruningForgetsTransactions is found by transactions::retention_does_not_forget_a_transaction;
-    guards_that_are_ignored: GuardsAreIgnored is found by transactions::guards_hold_or_refuse;
-    guards_that_see_the_operations: GuardsSeeTheOperations is found by transactions::guards_see_the_state_before_the_operations;
+    guards_that_are_ignored: GuardsAreIgnored is found by guards::guards_hold_or_refuse;
+    guards_that_see_the_operations: GuardsSeeTheOperations is found by guards::guards_see_the_state_before_the_operations;
     claimed_tasks_that_are_rescheduled: ClaimedTasksAreRescheduled is found by transactions::other_tasks_are_not_rescheduled;
     rescheduled_tasks_that_keep_their_time: RescheduledTasksKeepTheirTime is found by transactions::an_unclaimed_task_is_rescheduled;
     repeated_tasks_that_are_accepted: RepeatedTasksAreAccepted is found by transactions::one_task_twice_is_refused;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 use windlass::{
-    Message, NewTask, StateKind, TaskContext, TaskId,
+    Message, NewTask, Runner, StateKind, TaskContext, TaskId,
     jiff::SignedDuration,
     store::{ChangeKind, Done, Reschedule},
 };
@@ -19,21 +19,22 @@ impl World {
         transaction.commit().await.unwrap().done().to_vec()
     }
 
-    /// Submits a task that starts in an hour, to a node that has listed it.
-    async fn sleeper(&self, id: &str) -> TaskId {
-        let task = NewTask::new("quick").id(id).start_in(HOUR);
-        self.client.submit(task).await.unwrap().into_id()
+    /// A node, and a task that starts in an hour.
+    async fn with_a_sleeper() -> (Self, Runner, TaskId) {
+        let world = Self::new().await;
+        let node = world.node("n");
+        let node = node.handler("quick", |_: TaskContext| async { Message::complete() });
+        let node = node.start().await.unwrap();
+        world.listed(&node).await;
+        let task = NewTask::new("quick").id("a").start_in(HOUR);
+        let id = world.client.submit(task).await.unwrap().into_id();
+        (world, node, id)
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_rescheduled_to_now_runs_at_once() {
-    let world = World::new().await;
-    let node = world.node("n");
-    let node = node.handler("quick", |_: TaskContext| async { Message::complete() });
-    let node = node.start().await.unwrap();
-    world.listed(&node).await;
-    let id = world.sleeper("a").await;
+    let (world, _node, id) = World::with_a_sleeper().await;
     let done = world
         .reschedule(Reschedule::new(id.clone()).due(world.now()))
         .await;
@@ -46,12 +47,7 @@ async fn a_task_that_is_rescheduled_to_now_runs_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rescheduled_task_waits_for_its_new_time() {
-    let world = World::new().await;
-    let node = world.node("n");
-    let node = node.handler("quick", |_: TaskContext| async { Message::complete() });
-    let node = node.start().await.unwrap();
-    world.listed(&node).await;
-    let id = world.sleeper("a").await;
+    let (world, _node, id) = World::with_a_sleeper().await;
     let due = world.now() + SignedDuration::from_hours(2);
     world.reschedule(Reschedule::new(id.clone()).due(due)).await;
     tokio::time::sleep(HOUR + HOUR / 2).await;

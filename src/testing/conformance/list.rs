@@ -67,6 +67,10 @@ macro_rules! conformance_tests {
                 every_field_survives,
                 submits_are_durable needs Reopen,
             }
+            guards {
+                guards_hold_or_refuse,
+                guards_see_the_state_before_the_operations,
+            }
             transactions {
                 every_operation_is_applied,
                 one_refusal_leaves_everything_as_it_was,
@@ -75,8 +79,6 @@ macro_rules! conformance_tests {
                 a_refused_id_is_decided_again,
                 an_id_of_another_transaction_is_refused,
                 retention_does_not_forget_a_transaction,
-                guards_hold_or_refuse,
-                guards_see_the_state_before_the_operations,
                 a_taken_id_is_skipped,
                 an_unclaimed_task_is_rescheduled,
                 other_tasks_are_not_rescheduled,

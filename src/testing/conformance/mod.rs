@@ -58,6 +58,7 @@ pub mod ends;
 pub mod examine;
 mod expand;
 pub mod fences;
+pub mod guards;
 mod kit;
 pub mod leases;
 mod list;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Fence, Message, StateKind};
+use windlass_statemachine::{Command, Message, StateKind};
 
 use super::{
     Harness,
@@ -14,17 +14,17 @@ use crate::store::{
 };
 
 impl Kit {
-    async fn try_apply(&self, transaction: &Transaction) -> Result<Applied, Error> {
+    pub(super) async fn try_apply(&self, transaction: &Transaction) -> Result<Applied, Error> {
         one(self.registry().apply(vec![transaction.clone()]).await)
     }
 
-    async fn apply(&self, transaction: &Transaction) -> Applied {
+    pub(super) async fn apply(&self, transaction: &Transaction) -> Applied {
         let applied = self.try_apply(transaction).await;
         applied.unwrap_or_else(|e| panic!("{transaction:?} is refused: {e}"))
     }
 
     /// Returns the place, the task and the reason of each refusal.
-    async fn refusals(&self, transaction: &Transaction) -> Vec<(Part, String, Reason)> {
+    pub(super) async fn refusals(&self, transaction: &Transaction) -> Vec<(Part, String, Reason)> {
         match self.try_apply(transaction).await {
             Err(Error::Refused(refusals)) => refusals
                 .iter()
@@ -35,13 +35,18 @@ impl Kit {
     }
 
     /// Asserts that the only refusal is this one, of the first guard or of the first operation.
-    async fn assert_refused(&self, transaction: &Transaction, part: Part, reason: Reason) {
+    pub(super) async fn assert_refused(
+        &self,
+        transaction: &Transaction,
+        part: Part,
+        reason: Reason,
+    ) {
         let refusals = self.refusals(transaction).await;
         let reasons: Vec<_> = refusals.into_iter().map(|(p, _, r)| (p, r)).collect();
         assert_eq!(reasons, [(part, reason)], "{transaction:?}");
     }
 
-    async fn is_there(&self, text: &str) -> bool {
+    pub(super) async fn is_there(&self, text: &str) -> bool {
         match self.registry().get(&id(text)).await {
             Ok(_) => true,
             Err(Error::NotFound { .. }) => false,
@@ -201,97 +206,6 @@ pub async fn retention_does_not_forget_a_transaction(harness: &dyn Harness) {
     kit.coordinator().maintain(retention).await.unwrap();
     assert_eq!(kit.apply(&transaction).await, applied);
     assert!(!kit.is_there("a").await);
-}
-
-/// Each guard lets a transaction pass when it holds, and refuses it with its reason when it does not.
-pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
-    let (kit, node) = Kit::with_node(harness).await;
-    kit.submit_task(of_kind("free", "k")).await;
-    let busy = kit.claimed(&node, "busy").await;
-    let (version, fence) = (kit.state("busy").await.version, busy.claim.fence);
-    assert_eq!(kit.get("busy").await.fence, fence);
-    let (k, other) = ("k".parse().unwrap(), "other".parse().unwrap());
-    for (name, require, reason) in [
-        ("free", Require::Exists, None),
-        ("nil", Require::Exists, Some(Reason::Missing)),
-        ("nil", Require::Absent, None),
-        ("free", Require::Absent, Some(Reason::Exists)),
-        ("free", Require::State(StateKind::Runnable), None),
-        (
-            "nil",
-            Require::State(StateKind::Runnable),
-            Some(Reason::Missing),
-        ),
-        (
-            "free",
-            Require::State(StateKind::Failed),
-            Some(Reason::State {
-                is: StateKind::Runnable,
-                required: vec![StateKind::Failed],
-            }),
-        ),
-        ("busy", Require::Version(version), None),
-        (
-            "busy",
-            Require::Version(version + 1),
-            Some(Reason::Version {
-                is: version,
-                required: version + 1,
-            }),
-        ),
-        ("busy", Require::Fence(fence), None),
-        ("free", Require::Fence(Fence(0)), None),
-        (
-            "busy",
-            Require::Fence(Fence(fence.0 + 1)),
-            Some(Reason::Fence {
-                is: fence,
-                required: Fence(fence.0 + 1),
-            }),
-        ),
-        ("free", Require::Kind("k".parse().unwrap()), None),
-        (
-            "free",
-            Require::Kind("other".parse().unwrap()),
-            Some(Reason::Kind {
-                is: k,
-                required: other,
-            }),
-        ),
-        ("free", Require::Unclaimed, None),
-        ("busy", Require::Unclaimed, Some(Reason::Claimed)),
-    ] {
-        let text = format!("{name} {require:?}");
-        let transaction = Transaction::new()
-            .require(id(name), require)
-            .submit(fresh(task("new")));
-        match reason {
-            Some(reason) => {
-                kit.assert_refused(&transaction, Part::Guard(0), reason)
-                    .await;
-                assert!(!kit.is_there("new").await, "{text}");
-            }
-            None => {
-                kit.apply(&transaction).await;
-                assert!(kit.is_there("new").await, "{text}");
-                kit.delete("new").await;
-            }
-        }
-    }
-}
-
-/// A guard sees the store as it is before every operation of its transaction, also on the task that an
-/// operation changes.
-pub async fn guards_see_the_state_before_the_operations(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    kit.submit("old").await;
-    let swap = Transaction::new()
-        .require(id("old"), Require::Exists)
-        .require(id("new"), Require::Absent)
-        .delete(id("old"))
-        .submit(fresh(task("new")));
-    kit.apply(&swap).await;
-    assert!(!kit.is_there("old").await && kit.is_there("new").await);
 }
 
 /// A task whose id is taken is skipped, whatever it is; in a transaction and alone.
