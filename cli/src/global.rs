@@ -7,6 +7,7 @@ use clap::{
     builder::{OsStringValueParser, TypedValueParser},
 };
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use windlass::runner::REPORTS;
 
 use crate::{
     exit::{Exit, Failure},
