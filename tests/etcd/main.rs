@@ -22,6 +22,7 @@ mod limits;
 mod lost_answers;
 mod metafora;
 mod namespaces;
+mod quarantine;
 mod quota;
 mod retention;
 mod rolling;
