@@ -118,13 +118,18 @@ pub use windlass_statemachine::{
     self as statemachine, Action, ActionKind, Command, CommandId, Decision, Effects, ErrorEntry,
     ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName, Outcome,
     Progress, QueuedCommand, Retry, RetryPolicy, StateKind, StopReason, SubmitTask, Task, TaskId,
-    TaskState, TaskStatus, Wake, task::Labels,
+    TaskState, TaskStatus, TransactionId, Wake, task::Labels,
 };
 
 /// Compiles the code of the page about data versions.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../docs/data-versions.md")]
 pub struct DataVersionsPage;
+
+/// Compiles the code of the page about transactions.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../docs/transactions.md")]
+pub struct TransactionsPage;
 
 /// Compiles the code of the README.
 #[cfg(all(doctest, feature = "testing"))]

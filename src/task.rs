@@ -206,6 +206,12 @@ impl<J> NewTask<J> {
         self
     }
 
+    /// Any task with that id is as good as submitted, live or ended, whatever its kind and props are.
+    pub fn skip_existing(mut self) -> Self {
+        self.if_exists = IfExists::Skip;
+        self
+    }
+
     /// Checks the names and makes the task. A [`start_in`](Self::start_in) counts from now, by the
     /// clock of the operating system; a submit counts it by the clock of its store.
     ///

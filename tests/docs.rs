@@ -71,7 +71,7 @@ fn the_schema_of_the_storage_page_is_the_schema_of_the_code() {
         .filter_map(|block| block.split("```").next())
         .map(str::trim)
         .collect();
-    assert_eq!(blocks.len(), 5);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         assert!(
             code.contains(block),

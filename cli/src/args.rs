@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Worker(commands::worker::Args),
     /// Submit one task, or many
     Submit(commands::submit::Args),
+    /// Apply many changes in one transaction: all of them, or none
+    Apply(commands::apply::Args),
     /// List tasks
     List(commands::list::Args),
     /// Show all details of one task
@@ -148,6 +150,7 @@ impl Command {
     pub(crate) async fn execute(self, global: &Global) -> Result<Exit, Failure> {
         match self {
             Self::Submit(args) => commands::submit::execute(args, global).await,
+            Self::Apply(args) => commands::apply::execute(args, global).await,
             Self::List(args) => commands::list::execute(args, global).await,
             Self::Get(args) => commands::get::execute(args, global).await,
             Self::Logs(args) => commands::logs::execute(args, global).await,

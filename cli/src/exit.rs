@@ -174,7 +174,9 @@ impl From<store::Error> for Failure {
                 );
                 Self::No(text)
             }
-            store::Error::AlreadyExists { .. } | store::Error::AlreadyFinished(_) => Self::No(text),
+            store::Error::AlreadyExists { .. }
+            | store::Error::AlreadyFinished(_)
+            | store::Error::Refused(_) => Self::No(text),
             store::Error::Corrupt { .. } => {
                 text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \
                      can only be deleted: `windlass delete`");

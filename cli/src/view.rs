@@ -246,6 +246,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
         ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
         ChangeKind::Commanded { command } => format!("command {command} sent"),
         ChangeKind::Retried => "retried".into(),
+        ChangeKind::Rescheduled { from, to } => format!("{from} → {to} by a reschedule"),
         ChangeKind::Quarantined => "quarantined: its record cannot be read".into(),
         ChangeKind::Deleted => "deleted".into(),
         // A newer library may have more kinds of changes than this program knows.

@@ -137,7 +137,7 @@ fn a_copy_that_has_changed_since_is_not_called_another_task() {
     let said = ok(&place, &copy, 1);
     let changed = "a: it was copied before, and has changed since";
     assert!(said.contains(changed), "{said}");
-    assert!(said.contains("is done again"), "{said}");
+    assert!(said.contains("repeats what"), "{said}");
 }
 
 /// Pauses a task by a command of this id, which the command line cannot choose.

@@ -45,6 +45,7 @@ fn until_idle_works_through_what_there_is() {
         assert_eq!(place.get(&format!("t{n}"))["state"], state);
         assert_eq!(place.run(&["logs", &format!("t{n}")]).1, format!("{n}\n"));
     }
+    assert!(err.contains("exit code 1"), "the failure is logged: {err}");
     for line in err.lines() {
         let time = line.split(' ').next().unwrap();
         assert!(

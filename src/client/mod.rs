@@ -3,6 +3,7 @@
 mod bulk;
 mod handle;
 mod record;
+mod transaction;
 mod wait;
 mod waiting;
 mod waits;
@@ -14,6 +15,7 @@ use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use record::Done;
+pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::WaitReason;
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
 
-use super::NodeCommandId;
+use super::{NodeCommandId, Refusals};
 
 /// The error behind an error of a store. Clones share it.
 #[derive(Clone)]
@@ -89,6 +89,10 @@ pub enum Error {
     /// The task has ended: it takes no command, and its id is free only for a replacement.
     #[error("task '{0}' has ended already; retry starts it again, replace takes its id")]
     AlreadyFinished(TaskId),
+
+    /// A transaction was refused: which guards and operations, and why. Nothing was changed.
+    #[error("{0}")]
+    Refused(Refusals),
 
     /// The store lacks the part that does this.
     #[error("could not {operation}: the {store} store does not support it; use a store that does")]

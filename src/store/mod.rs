@@ -37,10 +37,10 @@ pub use doctor::Doctor;
 pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
-    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Event,
-    Filter, IfExists, Lease, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec,
-    NodeStatus, Operation, Page, QueuedNodeCommand, Submit, Submitted, TaskCount, TaskRecord,
-    TaskView, Transaction,
+    Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Done, Event,
+    Filter, Guard, IfExists, Lease, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
+    NodeSpec, NodeStatus, Operation, Page, Part, QueuedNodeCommand, Reason, Refusal, Refusals,
+    Require, Reschedule, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;

@@ -45,6 +45,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    `submit::another_task_is_not_the_same`, `submit::props_are_compared_as_values`,
 ///    `submit::a_replacement_has_nothing_of_the_old`,
 ///    `registry::a_task_submitted_again_has_another_order`, `quarantine::the_same_submit_reports_it`,
+///    `transactions::a_taken_id_is_skipped`,
 ///    `quarantine::an_ended_task_stays_ended`.
 /// 4. **Tasks survive.** Every field of a task comes back as it was submitted, numbers digit by
 ///    digit.
@@ -94,6 +95,28 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 /// 12. **Errors** are made by the constructors of [`Error`], so that an operator reads the same
 ///     sentence on every store.
 ///     Cases: `registry::errors_read_the_same`.
+/// 13. **Transactions are all or nothing**: every operation is applied in one durable step that the
+///     watches report, or none. A refusal lists every guard and operation that is refused, with its reason.
+///     Guards see the store as it is before the operations.
+///     Cases: `transactions::every_operation_is_applied`,
+///     `transactions::one_refusal_leaves_everything_as_it_was`,
+///     `transactions::each_refusal_names_its_operation`, `guards::guards_hold_or_refuse`,
+///     `guards::guards_see_the_state_before_the_operations`,
+///     `transactions::transactions_are_independent`, `transactions::watches_report_every_task`,
+///     `transactions::transactions_are_durable`.
+/// 14. **Transactions happen once.** A transaction whose id was applied changes nothing and returns the
+///     result of the first time, for at least one hour. A refused one is decided again.
+///     Cases: `transactions::a_repeated_id_has_no_further_effect`,
+///     `transactions::a_refused_id_is_decided_again`,
+///     `transactions::an_id_of_another_transaction_is_refused`,
+///     `transactions::retention_does_not_forget_a_transaction`.
+/// 15. **The form of a transaction is checked first**: at most one operation for each task, and no more
+///     operations and guards than [`Limits::max_operations`].
+///     Cases: `transactions::one_task_twice_is_refused`, `transactions::the_limit_is_named`.
+/// 16. **Reschedule** changes the due time of a runnable or sleeping task and the priority of a live one,
+///     if no node has claimed the task. The version of the state stays.
+///     Cases: `transactions::an_unclaimed_task_is_rescheduled`,
+///     `transactions::other_tasks_are_not_rescheduled`.
 #[async_trait]
 pub trait Registry: Send + Sync + 'static {
     /// Returns the name of this kind of store, as errors show it: `SQLite`.
@@ -148,6 +171,14 @@ pub trait Registry: Send + Sync + 'static {
     /// | delete | [`Error::NotFound`] |
     /// | retry | [`Error::NotFound`], [`Error::Invalid`] (field `state`) for a live task |
     /// | any | [`Error::Unavailable`] |
+    ///
+    /// A transaction that is more than one operation without an id
+    /// ([`into_single`](Transaction::into_single)), and a reschedule, is refused with:
+    ///
+    /// - [`Error::Refused`]: every guard and operation that is refused, with its reason.
+    /// - [`Error::Invalid`] (field `operations`): no operation, more operations and guards than
+    ///   [`Limits::max_operations`], or two operations on one task.
+    /// - [`Error::Invalid`] (field `transaction id`): the id was that of another transaction.
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>>;
 
     /// A command and its outcome. It is kept as long as its task.

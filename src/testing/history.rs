@@ -48,11 +48,12 @@ impl History {
         &self.0
     }
 
-    /// Returns the state in which the task was submitted, then the state after each transition.
+    /// Returns the state in which the task was submitted, then the state after each transition
+    /// and each reschedule.
     pub fn states(&self) -> Vec<StateKind> {
         let states = self.0.iter().filter_map(|change| match change.what {
             ChangeKind::Submitted { state } => Some(state),
-            ChangeKind::Moved { to, .. } => Some(to),
+            ChangeKind::Moved { to, .. } | ChangeKind::Rescheduled { to, .. } => Some(to),
             _ => None,
         });
         states.collect()

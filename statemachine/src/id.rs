@@ -185,6 +185,12 @@ name! {
     CommandId, "command id"
 }
 
+name! {
+    /// The id of a transaction, unique in its namespace: repeating a transaction with its id is the same
+    /// transaction, not a second one. The rules are those of [`TaskId`].
+    TransactionId, "transaction id"
+}
+
 /// The number of a claim: greater than that of every earlier claim of the same task.
 ///
 /// A handler that writes elsewhere can pass it along, so that the other side can refuse a write

@@ -8,7 +8,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`Fence`]: names that are checked when they are made |
+//! | [`id`] | [`TaskId`], [`Kind`], [`NodeName`], [`CommandId`], [`TransactionId`], [`Fence`]: names that are checked when they are made |
 //! | [`json`] | [`Json`]: a JSON document kept as its text, so that no number is rounded |
 //! | [`task`] | [`Task`]: the immutable envelope of a unit of work |
 //! | [`state`] | [`TaskState`], [`TaskStatus`], [`StateKind`]: where a task is |
@@ -57,7 +57,7 @@ pub mod transition;
 pub use attempt::FailedAttempt;
 pub use command::{Command, Outcome, QueuedCommand};
 pub use errors::{ErrorEntry, ErrorLog};
-pub use id::{CommandId, Fence, Kind, NodeName, TaskId};
+pub use id::{CommandId, Fence, Kind, NodeName, TaskId, TransactionId};
 pub use invalid::Invalid;
 pub use json::Json;
 pub use machine::{Machine, StopReason};

@@ -297,6 +297,38 @@ impl TaskState {
         self
     }
 
+    /// The state of an unclaimed task whose due time changes: asleep until `due`, or runnable when `due` is
+    /// not after `now`. `None` when the task waits for no time: it is paused, in `fault` or has ended.
+    ///
+    /// The version stays: it counts the writes of the claims, by which a state store and its coordinator
+    /// find out which of them is ahead.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{StateKind, TaskState};
+    /// use jiff::{SignedDuration, Timestamp};
+    ///
+    /// let now = Timestamp::UNIX_EPOCH;
+    /// let later = now + SignedDuration::from_hours(1);
+    /// let asleep = TaskState::new(now).rescheduled(later, now).unwrap();
+    /// assert_eq!(asleep.due(), Some(later));
+    /// let awake = asleep.rescheduled(now, now).unwrap();
+    /// assert_eq!(awake.code(), StateKind::Runnable);
+    /// ```
+    #[must_use]
+    pub fn rescheduled(mut self, due: Timestamp, now: Timestamp) -> Option<Self> {
+        let status = match self.status {
+            TaskStatus::Runnable | TaskStatus::Sleeping { .. } if due > now => {
+                TaskStatus::Sleeping { until: due }
+            }
+            TaskStatus::Runnable | TaskStatus::Sleeping { .. } => TaskStatus::Runnable,
+            _ => return None,
+        };
+        self.set(status, now);
+        Some(self)
+    }
+
     /// Replaces the data by data of this version.
     pub(crate) fn set_data(&mut self, data: Json, version: u32) {
         self.data = Some(data);
@@ -359,6 +391,39 @@ mod tests {
         ] {
             let state = TaskState::submitted(start_at, now());
             assert_eq!(state, in_status(status), "{start_at:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_task_that_waits_for_a_time_or_for_room_is_rescheduled() {
+        let later = now() + SECOND;
+        let asleep = TaskStatus::Sleeping { until: later };
+        for (status, moves) in [
+            (TaskStatus::Runnable, true),
+            (TaskStatus::Sleeping { until: now() }, true),
+            (TaskStatus::Paused, false),
+            (TaskStatus::Fault, false),
+            (TaskStatus::Completed { result: None }, false),
+            (TaskStatus::Failed, false),
+            (TaskStatus::Killed, false),
+        ] {
+            let before = in_status(status);
+            for (due, to) in [
+                (later, asleep.clone()),
+                (now(), TaskStatus::Runnable),
+                (now() - SECOND, TaskStatus::Runnable),
+            ] {
+                let after = before.clone().rescheduled(due, now());
+                let code = before.code();
+                assert_eq!(after.is_some(), moves, "{code} until {due}");
+                if let Some(after) = after {
+                    assert_eq!(
+                        (after.status, after.version),
+                        (to, before.version),
+                        "{code}"
+                    );
+                }
+            }
         }
     }
 

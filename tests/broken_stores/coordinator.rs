@@ -188,6 +188,7 @@ impl Coordinator for PlantedStore {
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let mut pruned = 0;
+        self.memory.lock().unwrap().pruned = true;
         if self.has(Defect::AgeCountsFromTheSubmit)
             && let Some(retention) = retention
         {

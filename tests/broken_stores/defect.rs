@@ -19,6 +19,7 @@ pub(crate) enum Defect {
     PurgesAreNotDurable,
     NodeCommandsAreNotDurable,
     ImportsAreNotDurable,
+    TransactionsAreNotDurable,
     // Claims and writes.
     FencesRepeat,
     LateWritesSucceed,
@@ -68,6 +69,18 @@ pub(crate) enum Defect {
     CursorsBeyondTheEndAreAccepted,
     ARefusedImportLeavesItsTask,
     IdentitiesAreNotDurable,
+    // Transactions.
+    TransactionsAreHalfApplied,
+    RefusalsNameTheFirst,
+    RepeatedTransactionsAreNew,
+    PruningForgetsTransactions,
+    GuardsAreIgnored,
+    GuardsSeeTheOperations,
+    ClaimedTasksAreRescheduled,
+    RescheduledTasksKeepTheirTime,
+    RepeatedTasksAreAccepted,
+    LargeTransactionsAreAccepted,
+    OneBadTransactionRefusesAll,
     // Records that cannot be read.
     UnreadableTasksAreOmitted,
     UnreadableTasksAreNotRetried,
@@ -98,6 +111,7 @@ impl Defect {
                 | (Self::PurgesAreNotDurable, Call::Purge(..))
                 | (Self::NodeCommandsAreNotDurable, Call::SendNode(..))
                 | (Self::ImportsAreNotDurable, Call::Import(_))
+                | (Self::TransactionsAreNotDurable, Call::Apply(_))
         )
     }
 }

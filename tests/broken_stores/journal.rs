@@ -11,7 +11,7 @@ use windlass::{
     clock::Clock,
     store::{
         Commit, Coordinator, Exported, Lease, NodeCommand, NodeCommandId, NodeSpec, NodeStatus,
-        Registry, SendCommand, Submit, Transfer, memory::MemoryStore,
+        Registry, SendCommand, Submit, Transaction, Transfer, memory::MemoryStore,
     },
     testing::TokioClock,
 };
@@ -32,6 +32,7 @@ pub(crate) enum Call {
     Purge(Vec<StateKind>, Timestamp, u32),
     SendNode(NodeName, NodeCommand),
     Import(Vec<Exported>),
+    Apply(Vec<Transaction>),
 }
 
 impl Call {
@@ -52,6 +53,7 @@ impl Call {
             Self::Purge(states, before, limit) => drop(store.purge(&states, before, limit).await),
             Self::SendNode(node, command) => drop(store.send_node(&node, command).await),
             Self::Import(tasks) => drop(store.import(tasks).await),
+            Self::Apply(transactions) => drop(store.apply(transactions).await),
         }
     }
 }

@@ -17,6 +17,7 @@ mod registry;
 mod repeated;
 mod slow;
 mod store;
+mod transactions;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,5 +140,19 @@ planted! {
     examinations_that_miss_a_state: ExaminationsFindNothing is found by examine::an_unreadable_state_is_reported;
     examinations_that_miss_an_envelope: ExaminationsFindNothing is found by examine::an_unreadable_envelope_is_reported;
     examinations_that_blame_the_sound: ExaminationsBlameTheSound is found by examine::a_store_in_order_has_nothing_wrong;
+    transactions_that_are_not_durable: TransactionsAreNotDurable is found by transactions::transactions_are_durable;
+    transactions_that_are_half_applied: TransactionsAreHalfApplied is found by transactions::one_refusal_leaves_everything_as_it_was;
+    refusals_that_name_the_first: RefusalsNameTheFirst is found by transactions::each_refusal_names_its_operation;
+    repeated_transactions_that_are_new: RepeatedTransactionsAreNew is found by transactions::a_repeated_id_has_no_further_effect;
+    ids_of_other_transactions_that_are_taken: RepeatedTransactionsAreNew is found by transactions::an_id_of_another_transaction_is_refused;
+    pruning_that_forgets_transactions: PruningForgetsTransactions is found by transactions::retention_does_not_forget_a_transaction;
+    guards_that_are_ignored: GuardsAreIgnored is found by guards::guards_hold_or_refuse;
+    guards_that_see_the_operations: GuardsSeeTheOperations is found by guards::guards_see_the_state_before_the_operations;
+    claimed_tasks_that_are_rescheduled: ClaimedTasksAreRescheduled is found by transactions::other_tasks_are_not_rescheduled;
+    rescheduled_tasks_that_keep_their_time: RescheduledTasksKeepTheirTime is found by transactions::an_unclaimed_task_is_rescheduled;
+    repeated_tasks_that_are_accepted: RepeatedTasksAreAccepted is found by transactions::one_task_twice_is_refused;
+    large_transactions_that_are_accepted: LargeTransactionsAreAccepted is found by transactions::the_limit_is_named;
+    a_bad_transaction_that_refuses_all: OneBadTransactionRefusesAll is found by transactions::transactions_are_independent;
+    a_deletion_that_is_not_delivered: EndsAreNotDelivered is found by transactions::watches_report_every_task;
     a_refused_import_that_leaves_its_task: ARefusedImportLeavesItsTask is found by moving::a_task_that_is_too_large_is_refused;
 }

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use windlass::{
     CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
     store::{
-        Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter,
-        IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry,
-        SendCommand, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+        Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
+        Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page,
+        Registry, SendCommand, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
         examine::{Examination, Finding, Strays, Verdict},
     },
 };
@@ -150,31 +150,36 @@ impl Registry for PlantedStore {
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let (mut submits, mut sends) = (Vec::new(), Vec::new());
         let (mut deletes, mut retries) = (Vec::new(), Vec::new());
+        let mut whole = Vec::new();
         for transaction in transactions {
-            match transaction.into_operation() {
-                Operation::Submit(submit) => submits.push(submit),
-                Operation::Send(send) => sends.push(send),
-                Operation::Delete(id) => deletes.push(id),
-                Operation::Retry(id) => retries.push(id),
-                other => panic!("no case asks for {other:?}"),
+            match transaction.into_single() {
+                Ok(Operation::Submit(submit)) => submits.push(submit),
+                Ok(Operation::Send(send)) => sends.push(send),
+                Ok(Operation::Delete(id)) => deletes.push(id),
+                Ok(Operation::Retry(id)) => retries.push(id),
+                Ok(other) => panic!("no case asks for {other:?}"),
+                Err(transaction) => whole.push(transaction),
             }
         }
         let mut answers: Vec<Result<Applied, Error>> = Vec::new();
         if !submits.is_empty() {
             let submitted = self.planted_submit(submits).await.into_iter();
-            answers.extend(submitted.map(|a| a.map(Applied::Submitted)));
+            answers.extend(submitted.map(|a| a.map(|a| Done::Submitted(a).into())));
         }
         if !sends.is_empty() {
             let sent = self.planted_send(sends).await.into_iter();
-            answers.extend(sent.map(|a| a.map(Applied::Sent)));
+            answers.extend(sent.map(|a| a.map(|a| Done::Sent(a).into())));
         }
         if !deletes.is_empty() {
             let deleted = self.planted_delete(deletes).await.into_iter();
-            answers.extend(deleted.map(|a| a.map(|()| Applied::Deleted)));
+            answers.extend(deleted.map(|a| a.map(|()| Done::Deleted.into())));
         }
         if !retries.is_empty() {
             let retried = self.planted_retry(retries).await.into_iter();
-            answers.extend(retried.map(|a| a.map(|()| Applied::Retried)));
+            answers.extend(retried.map(|a| a.map(|()| Done::Retried.into())));
+        }
+        if !whole.is_empty() {
+            answers.extend(self.planted_transactions(whole).await);
         }
         answers
     }

@@ -15,7 +15,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{connect, obeys, open, raw, secs, spec, steps, task, until},
+    support::{break_again_and_again, connect, obeys, open, raw, secs, spec, steps, task, until},
 };
 
 async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::TaskId> {
@@ -221,17 +221,7 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
     let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
     let store = connect(&proxy.url("ns")).await;
-    let breaking = tokio::spawn({
-        let proxy = proxy.clone();
-        async move {
-            loop {
-                tokio::time::sleep(Duration::from_millis(60)).await;
-                proxy.cut();
-                tokio::time::sleep(Duration::from_millis(15)).await;
-                proxy.mend();
-            }
-        }
-    });
+    let breaking = break_again_and_again(&proxy);
     for n in 0..150 {
         let name = format!("t{n:03}");
         if n % 10 == 0 {

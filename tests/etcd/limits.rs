@@ -260,7 +260,9 @@ async fn an_ended_task_with_many_commands_fits_small_limits() {
         keys(&server, "/ns/tasks/").await == 0
     })
     .await;
-    for command in client.commands(&id).await.unwrap() {
+    let commands = client.commands(&id).await.unwrap();
+    assert_eq!(commands.len(), 35);
+    for command in commands {
         assert!(command.outcome.is_some(), "{command:?}");
     }
     node.shutdown().await;

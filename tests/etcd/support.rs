@@ -1,8 +1,11 @@
 //! What the tests share.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 use windlass::{
     BoxError, Client, Message, StateKind, Task, TaskContext, TaskId,
     clock::SystemClock,
@@ -11,6 +14,20 @@ use windlass::{
         etcd::{EtcdStore, Options},
     },
 };
+use windlass_etcd_cluster::Proxy;
+
+/// Breaks the connections of a proxy all the time, until it is aborted.
+pub(crate) fn break_again_and_again(proxy: &Arc<Proxy>) -> JoinHandle<()> {
+    let proxy = proxy.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            proxy.cut();
+            tokio::time::sleep(Duration::from_millis(15)).await;
+            proxy.mend();
+        }
+    })
+}
 
 /// How long a test waits for what must come.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);

@@ -23,6 +23,7 @@ mod limits;
 mod node_faults;
 mod nodes;
 mod replaced;
+mod rescheduled;
 mod support;
 mod validation;
 mod waiting;

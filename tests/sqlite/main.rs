@@ -21,4 +21,5 @@ mod quarantine;
 mod read_only;
 mod states;
 mod support;
+mod transactions;
 mod wal;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::{
     StateKind,
-    store::{Filter, Page, Registry},
+    store::{Done, Filter, Page, Registry, Transaction},
 };
 
 use crate::support::*;
@@ -45,8 +45,11 @@ async fn a_file_of_version_1_is_brought_up_to_date_and_keeps_everything() {
         .raw()
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
     assert_eq!(claimed.state.data_version, 1);
+    let transaction = Transaction::new().delete(id("first"));
+    let applied = store.apply(vec![transaction]).await.remove(0);
+    assert_eq!(applied.unwrap().done(), [Done::Deleted]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

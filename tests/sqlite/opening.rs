@@ -59,7 +59,7 @@ async fn reopening_keeps_everything() {
         .list(&Filter::default(), Page::default())
         .await
         .unwrap();
-    assert_eq!(again.len(), 3);
+    assert_eq!((records.len(), again.len()), (3, 3));
     for (record, again) in records.iter().zip(&again) {
         assert_eq!(record.task, again.task);
         assert_eq!(

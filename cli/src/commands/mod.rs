@@ -1,5 +1,6 @@
 //! A file per command.
 
+pub(crate) mod apply;
 pub(crate) mod candidates;
 pub(crate) mod completions;
 pub(crate) mod config;

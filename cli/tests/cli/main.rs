@@ -5,6 +5,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+mod apply;
 mod bad_input;
 mod bulk;
 mod candidates;

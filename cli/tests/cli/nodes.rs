@@ -64,7 +64,9 @@ async fn results_are_printed_though_the_nodes_cannot_be_read() {
     for words in [&["pause", id][..], &["kill", "a", "b"]] {
         let report = env.json(words);
         assert_eq!(report["done"], words.len() - 1);
-        for task in report["tasks"].as_array().unwrap() {
+        let tasks = report["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), words.len() - 1);
+        for task in tasks {
             assert!(task["command_id"].is_string(), "{report}");
         }
     }

@@ -145,9 +145,12 @@ impl Place {
     pub(crate) fn pids(&self, name: &str) -> Vec<i32> {
         until(name, || self.path(name).exists());
         let text = self.read(name);
-        text.split_whitespace()
+        let pids: Vec<i32> = text
+            .split_whitespace()
             .map(|p| p.parse().unwrap())
-            .collect()
+            .collect();
+        assert!(!pids.is_empty(), "{name} names no process");
+        pids
     }
 }
 

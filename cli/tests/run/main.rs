@@ -105,7 +105,9 @@ fn killed_and_started_again_it_repeats_nothing_that_had_completed() {
         again <= 3 * 3,
         "only what was running when it was killed is run again: {again}"
     );
-    for task in place.list(&["--state", "completed"]) {
+    let completed = place.list(&["--state", "completed"]);
+    assert_eq!(completed.len(), 120);
+    for task in completed {
         let claims = task["claims"].as_u64().unwrap() as usize;
         let line = task["props"]["args"][0].as_str().unwrap();
         assert!(starts[line] <= claims, "{line}");
@@ -210,6 +212,7 @@ fn an_interrupt_releases_running_tasks_and_another_run_goes_on() {
     let pids: Vec<i32> = (1..=3)
         .filter_map(|n| place.read(&format!("pid-{n}")).trim().parse().ok())
         .collect();
+    assert_eq!(pids.len(), 2);
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait(), Some(130));
     until_gone(&pids);

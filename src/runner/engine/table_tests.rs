@@ -24,6 +24,7 @@ fn slot(id: &str) -> Slot {
     let limits = Limits {
         max_bytes: 1000,
         max_outcomes: 10,
+        max_operations: 10,
     };
     let config = KindConfig::default();
     let machine = config.machine(&task, limits, std::time::Duration::ZERO);

@@ -44,7 +44,7 @@ impl Coordinator for EtcdStore {
 
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>> {
         let run = |commit| self.0.committer.commit(commit);
-        in_order(commits, |commit| commit.claim.task.clone(), run).await
+        in_order(commits, |commit| [commit.claim.task.clone()], run).await
     }
 
     async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {

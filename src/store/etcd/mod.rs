@@ -12,7 +12,7 @@
 //! | `doctor` | the examination of a namespace and its cluster |
 //! | `upkeep` | retention, compaction, the state of the members |
 //! | `watch` | the two streams, and the mirror of each task |
-//! | `tasks` | submit, command, delete, retry, queries, history, to and from other stores |
+//! | `tasks` | submit, command, delete, retry, reschedule, transactions, queries, history, to and from other stores |
 //! | `node` | leases, claims, commits, effects, releases, node commands, repairs |
 //! | `read` | all that belongs to a task at one revision, of many tasks at once |
 //! | `write` | the item of a change, what changes put into it, the batches, the pipeline, and the tries |

@@ -1,28 +1,32 @@
-//! Runs several changes at once, and those of one name one after the other.
+//! Runs several changes at once, and those that share a name one after the other.
 
 use std::{collections::HashSet, hash::Hash};
 
 use futures::future::join_all;
 
-/// Runs `run` for all items at once, but for those of one name one after the other. Returns the
-/// outputs in the order of the items.
-pub(crate) async fn in_order<I, K: Hash + Eq, F: Future>(
+/// Runs `run` for all items at once, but for those that share one of their `names` one after the
+/// other. Returns the outputs in the order of the items.
+pub(crate) async fn in_order<I, N: IntoIterator<Item: Hash + Eq>, F: Future>(
     items: Vec<I>,
-    name: impl Fn(&I) -> K,
+    names: impl Fn(&I) -> N,
     run: impl Fn(I) -> F,
 ) -> Vec<F::Output> {
     let mut answers = Vec::with_capacity(items.len());
     let mut items = items.into_iter().peekable();
     while items.peek().is_some() {
-        let mut names = HashSet::new();
+        let mut taken = HashSet::new();
         let mut group = Vec::new();
-        while let Some(item) = items.next_if(|item| !names.contains(&name(item))) {
-            names.insert(name(&item));
+        while let Some(item) = items.next_if(|item| is_free(&taken, names(item))) {
+            taken.extend(names(&item));
             group.push(item);
         }
         answers.extend(join_all(group.into_iter().map(&run)).await);
     }
     answers
+}
+
+fn is_free<K: Hash + Eq>(taken: &HashSet<K>, names: impl IntoIterator<Item = K>) -> bool {
+    names.into_iter().all(|name| !taken.contains(&name))
 }
 
 #[cfg(test)]
@@ -32,26 +36,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn items_of_one_name_are_carried_out_one_after_the_other() {
+    async fn items_that_share_a_name_are_carried_out_one_after_the_other() {
         let log = RefCell::new(Vec::new());
-        let run = |(name, n): (&'static str, u32)| {
+        let run = |(names, n): (&'static str, u32)| {
             let log = &log;
             async move {
-                log.borrow_mut().push(format!("{name}{n} begins"));
+                log.borrow_mut().push(format!("{names}{n} begins"));
                 tokio::task::yield_now().await;
-                log.borrow_mut().push(format!("{name}{n} ends"));
+                log.borrow_mut().push(format!("{names}{n} ends"));
                 n
             }
         };
-        let items = vec![("a", 1), ("b", 2), ("a", 3)];
-        assert_eq!(in_order(items, |(name, _)| *name, run).await, [1, 2, 3]);
+        let items = vec![("a", 1), ("bc", 2), ("ca", 3)];
+        let names = |(names, _): &(&str, u32)| names.chars().collect::<Vec<_>>();
+        assert_eq!(in_order(items, names, run).await, [1, 2, 3]);
         let expected = [
             "a1 begins",
-            "b2 begins",
+            "bc2 begins",
             "a1 ends",
-            "b2 ends",
-            "a3 begins",
-            "a3 ends",
+            "bc2 ends",
+            "ca3 begins",
+            "ca3 ends",
         ];
         assert_eq!(*log.borrow(), expected);
     }

@@ -9,7 +9,7 @@ use super::{
     store::{Components, EtcdStore},
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, Limits,
     NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord,
     Transaction, Transfer,
     examine::{Examination, Finding},
@@ -38,10 +38,9 @@ impl Registry for EtcdStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        let operations = transactions.into_iter().map(Transaction::into_operation);
-        let run = |operation| self.0.apply(operation);
-        let name = |operation: &Operation| operation.task().clone();
-        in_order(operations.collect(), name, run).await
+        let run = |transaction| self.0.apply(transaction);
+        let names = |transaction: &Transaction| transaction.tasks().cloned().collect::<Vec<_>>();
+        in_order(transactions, names, run).await
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {
@@ -121,20 +120,28 @@ impl Doctor for EtcdStore {
 }
 
 impl Components {
-    /// Applies one operation. Boxes the futures of rare operations, so that the future of a submit
+    /// Applies a transaction. Boxes the futures of rare operations, so that the future of a submit
     /// stays small.
-    async fn apply(&self, operation: Operation) -> Result<Applied, Error> {
-        match operation {
-            Operation::Submit(submit) => self.submits.submit(submit).await.map(Applied::Submitted),
-            Operation::Send(send) => self.commands.send(send).await.map(Applied::Sent),
+    async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
+        let operation = match transaction.into_single() {
+            Ok(operation) => operation,
+            Err(transaction) => return Box::pin(self.transactions.apply(transaction)).await,
+        };
+        let done = match operation {
+            Operation::Submit(submit) => Done::Submitted(self.submits.submit(submit).await?),
+            Operation::Send(send) => Done::Sent(self.commands.send(send).await?),
             Operation::Delete(id) => {
                 Box::pin(self.deletes.delete(&id)).await?;
-                Ok(Applied::Deleted)
+                Done::Deleted
             }
             Operation::Retry(id) => {
                 Box::pin(self.retries.retry(&id)).await?;
-                Ok(Applied::Retried)
+                Done::Retried
             }
-        }
+            Operation::Reschedule(_) => {
+                return Box::pin(self.transactions.apply(operation.into())).await;
+            }
+        };
+        Ok(done.into())
     }
 }

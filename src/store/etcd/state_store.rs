@@ -122,11 +122,11 @@ impl StateStore for EtcdStates {
 
     async fn store(&self, writes: Vec<StateWrite>) -> Vec<Result<(), Error>> {
         let run = |write| async move { self.store_one(&write).await };
-        in_order(writes, |write| write.task.clone(), run).await
+        in_order(writes, |write| [write.task.clone()], run).await
     }
 
     async fn remove(&self, removals: Vec<StateRemoval>) -> Vec<Result<(), Error>> {
         let run = |removal| async move { self.remove_one(&removal).await };
-        in_order(removals, |removal| removal.task.clone(), run).await
+        in_order(removals, |removal| [removal.task.clone()], run).await
     }
 }

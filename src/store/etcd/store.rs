@@ -12,7 +12,10 @@ use super::{
     node::{Adoption, Claimer, Claims, Committer, Leases, NodeCommands, Peers},
     read::{Access, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
-    tasks::{Clearing, Commands, Deletes, Imports, Queries, Retries, Submits},
+    tasks::{
+        Clearing, Commands, Deletes, Imports, Keeping, Queries, Reschedules, Retries, Submits,
+        Transactions,
+    },
     upkeep::{Compaction, Members, Purges, Upkeep},
     watch::{Feed, Watcher},
     write::Pipeline,
@@ -70,6 +73,7 @@ pub(crate) struct Components {
     pub(crate) commands: Commands,
     pub(crate) deletes: Deletes,
     pub(crate) retries: Retries,
+    pub(crate) transactions: Transactions,
     pub(crate) queries: Queries,
     pub(crate) imports: Imports,
     pub(crate) purges: Purges,
@@ -188,6 +192,17 @@ impl Components {
                 max_bytes,
             },
             retries: Retries { access: access() },
+            transactions: Transactions {
+                submits: Submits {
+                    clearing: clearing(),
+                    max_bytes,
+                },
+                deletes: deletes.clone(),
+                retries: Retries { access: access() },
+                reschedules: Reschedules { access: access() },
+                keeping: Keeping::new(access()),
+                limits,
+            },
             queries: Queries {
                 reader: access().reader,
             },
@@ -205,9 +220,11 @@ impl Components {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        let settled = self.access.capacity().settled_at_once();
+        let capacity = self.access.capacity();
+        let (settled, operations) = (capacity.settled_at_once(), capacity.transaction());
         Limits {
             max_outcomes: settled.min(self.limits.max_outcomes),
+            max_operations: operations.min(self.limits.max_operations),
             ..self.limits
         }
     }

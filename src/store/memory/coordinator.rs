@@ -77,6 +77,7 @@ impl Coordinator for MemoryStore {
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
         let clock = &self.shared.prune_clock;
+        self.shared.lock().0.forget_transactions(clock.now());
         let Some(before) = retention.and_then(|retention| clock.before(retention)) else {
             return Ok(0);
         };

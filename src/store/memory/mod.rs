@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `row` | the rows: plain data |
 //! | `world` | all rows, with the indexes and the history |
-//! | `submit`, `command`, `delete`, `retry`, `query`, `history`, `feed` | the work of a registry |
+//! | `apply` | the transactions of clients |
+//! | `submit`, `command`, `delete`, `retry`, `reschedule`, `query`, `history`, `feed` | the work of a registry |
 //! | `lease`, `node`, `claim`, `commit`, `watch`, `retention` | the work of a coordinator |
 //! | `transfer` | exports and imports tasks |
 //! | `state_store` | [`MemoryStates`], a state store |
 
+mod apply;
 mod claim;
 mod command;
 mod commit;
@@ -24,6 +26,7 @@ mod lease;
 mod node;
 mod query;
 mod registry;
+mod reschedule;
 mod retention;
 mod retry;
 mod row;

@@ -7,8 +7,7 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 use super::MemoryStore;
 use crate::store::{
     Applied, Change, ChangeStream, CommandRecord, Error, Filter, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord, Transaction,
-    Transfer,
+    NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 #[async_trait]
@@ -31,14 +30,8 @@ impl Registry for MemoryStore {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let (mut world, now) = self.shared.lock();
-        let operations = transactions.into_iter().map(Transaction::into_operation);
-        let apply = |operation| match operation {
-            Operation::Submit(submit) => world.submit(submit, now).map(Applied::Submitted),
-            Operation::Send(send) => world.send(send, now).map(Applied::Sent),
-            Operation::Delete(id) => world.delete(&id, now).map(|()| Applied::Deleted),
-            Operation::Retry(id) => world.retry(&id, now).map(|()| Applied::Retried),
-        };
-        operations.map(apply).collect()
+        let transactions = transactions.into_iter();
+        transactions.map(|one| world.apply(one, now)).collect()
     }
 
     async fn command(&self, id: &CommandId) -> Result<CommandRecord, Error> {

@@ -1,7 +1,7 @@
 //! Retries tasks.
 
 use jiff::Timestamp;
-use windlass_statemachine::TaskId;
+use windlass_statemachine::{TaskId, TaskState};
 
 use super::world::World;
 use crate::store::{
@@ -26,6 +26,12 @@ impl World {
             },
         };
         let state = rules::retry::state(record, now)?;
+        self.restart(id, state, now);
+        Ok(())
+    }
+
+    /// Gives a task the state of a retry.
+    pub(super) fn restart(&mut self, id: &TaskId, state: TaskState, now: Timestamp) {
         self.unclaim(id);
         if let Some(row) = self.tasks.get_mut(id) {
             (row.quarantine, row.abandoned) = (None, None);
@@ -33,6 +39,5 @@ impl World {
         self.set_state(id, state);
         self.record(id, ChangeKind::Retried, now);
         self.touch(id);
-        Ok(())
     }
 }

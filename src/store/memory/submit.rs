@@ -32,14 +32,20 @@ impl World {
         match rules::submit::decide(&submit, taken)? {
             Verdict::Existing(code) => Ok(Submitted::Existing(code)),
             Verdict::Replace => {
-                let (id, fence) = (submit.task.id.clone(), row.fence);
-                self.remove(&id);
-                self.insert(submit.task, now);
-                if let Some(row) = self.tasks.get_mut(&id) {
-                    row.fence = fence;
-                }
+                self.put(submit.task, now);
                 Ok(Submitted::New)
             }
+        }
+    }
+
+    /// Adds a checked task. It takes the place of the task that has its id, if there is one, and continues
+    /// the fences of that task.
+    pub(super) fn put(&mut self, task: Task, now: Timestamp) {
+        let id = task.id.clone();
+        let fence = self.remove(&id).map(|row| row.fence);
+        self.insert(task, now);
+        if let Some(row) = self.tasks.get_mut(&id) {
+            row.fence = fence.unwrap_or_default();
         }
     }
 

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_statemachine::{CommandId, Fence, TaskId, TaskState};
+use windlass_statemachine::{CommandId, Fence, TaskId, TaskState, TransactionId};
 
-use super::row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher};
+use super::{
+    apply::Remembered,
+    row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher},
+};
 use crate::store::{Change, ChangeKind, Error, Limits, NodeCommandId};
 
 /// A namespace.
@@ -18,6 +21,8 @@ pub(super) struct World {
     pub(super) ended: BTreeSet<(Timestamp, u64)>,
     /// The task and the order of each known command.
     pub(super) commands: HashMap<CommandId, (TaskId, u64)>,
+    /// The transactions that may be repeated.
+    pub(super) applied: HashMap<TransactionId, Remembered>,
     pub(super) leases: BTreeMap<u64, LeaseRow>,
     pub(super) node_commands: BTreeMap<NodeCommandId, NodeCommandRow>,
     pub(super) watchers: HashMap<u64, Watcher>,
@@ -42,6 +47,7 @@ impl World {
             by_order: BTreeMap::new(),
             ended: BTreeSet::new(),
             commands: HashMap::new(),
+            applied: HashMap::new(),
             leases: BTreeMap::new(),
             node_commands: BTreeMap::new(),
             watchers: HashMap::new(),

@@ -97,6 +97,13 @@ pub enum ChangeKind {
     },
     /// An explicit retry started a new incarnation.
     Retried,
+    /// A client changed the due time or the priority of the unclaimed task.
+    Rescheduled {
+        /// The state before.
+        from: StateKind,
+        /// The state since then: the same, or another one when the due time changed.
+        to: StateKind,
+    },
     /// Its record cannot be read: it was quarantined.
     Quarantined,
     /// It was deleted, or pruned when its retention was over.

@@ -8,6 +8,9 @@ pub struct Limits {
     /// How many commands one write takes the outcomes of: 500 by default, on etcd a quarter of
     /// `--max-txn-ops` and 40 at the most.
     pub max_outcomes: usize,
+    /// How many operations and guards one transaction has: 10,000 by default, on etcd what one etcd
+    /// transaction holds (`--max-txn-ops`).
+    pub max_operations: usize,
 }
 
 impl Default for Limits {
@@ -15,6 +18,7 @@ impl Default for Limits {
         Self {
             max_bytes: 1 << 20,
             max_outcomes: 500,
+            max_operations: 10_000,
         }
     }
 }

@@ -5,20 +5,26 @@ mod claim;
 pub(crate) mod data_versions;
 mod event;
 mod filter;
+mod guard;
 mod limits;
 mod node;
 mod operation;
 mod record;
+mod refusal;
+mod transaction;
 
 pub use change::{Change, ChangeKind};
 pub use claim::{Claim, Claimed, Commit};
 pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page};
+pub use guard::{Guard, Require};
 pub use limits::Limits;
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,
 };
-pub use operation::{Applied, IfExists, Operation, Submit, Submitted, Transaction};
+pub use operation::{Done, IfExists, Operation, Reschedule, Submit, Submitted};
 pub use record::{CommandRecord, TaskCount, TaskRecord};
+pub use refusal::{Part, Reason, Refusal, Refusals};
+pub use transaction::{Applied, Transaction};

@@ -1,8 +1,10 @@
-//! [`Transaction`]: the changes that a client asks for.
+//! [`Operation`]: one change of one task, and what it has done.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{StateKind, Task, TaskId, message::SendCommand};
 
+#[cfg(doc)]
 use crate::store::Error;
 
 /// What to do when the id of a task to submit is taken.
@@ -17,6 +19,8 @@ pub enum IfExists {
     Same,
     /// Take the place of an ended one; a live one is refused.
     ReplaceFinished,
+    /// Any task of this id is as good as submitted, live or ended, whatever its kind and props are.
+    Skip,
 }
 
 /// A task to submit.
@@ -29,12 +33,62 @@ pub struct Submit {
 }
 
 /// The result of a submit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Submitted {
     /// The task is there now.
     New,
-    /// It was there already ([`IfExists::Same`]); this is its state.
+    /// It was there already ([`IfExists::Same`], [`IfExists::Skip`]); this is its state.
     Existing(StateKind),
+}
+
+/// Another due time or priority for a task that is not claimed.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::Reschedule;
+///
+/// let later = "2030-01-01T00:00:00Z".parse()?;
+/// let change = Reschedule::new("report".parse()?).due(later).priority(5);
+/// assert_eq!((change.due, change.priority), (Some(later), Some(5)));
+/// # Ok::<(), windlass::BoxError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reschedule {
+    /// The task.
+    pub task: TaskId,
+    /// The new due time of a runnable or sleeping task. It sleeps until then, or is runnable at once when
+    /// that time has passed. `None` (default) keeps the time.
+    pub due: Option<Timestamp>,
+    /// The new priority. `None` (default) keeps it.
+    pub priority: Option<i32>,
+}
+
+impl Reschedule {
+    /// Returns a change of nothing yet, of this task.
+    pub fn new(task: TaskId) -> Self {
+        Self {
+            task,
+            due: None,
+            priority: None,
+        }
+    }
+
+    /// Sets the due time.
+    #[must_use]
+    pub fn due(mut self, due: Timestamp) -> Self {
+        self.due = Some(due);
+        self
+    }
+
+    /// Sets the priority; tasks with a greater one run first.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
 }
 
 /// One change of one task.
@@ -56,6 +110,9 @@ pub enum Operation {
     /// its props in a new incarnation, and its error log keeps the reason. Version and fence continue
     /// from those of the last write.
     Retry(TaskId),
+    /// Changes the due time or the priority of a live task without a claim
+    /// ([`TaskState::rescheduled`](windlass_statemachine::TaskState::rescheduled)).
+    Reschedule(Reschedule),
 }
 
 impl Operation {
@@ -65,6 +122,7 @@ impl Operation {
             Self::Submit(submit) => &submit.task.id,
             Self::Send(send) => &send.task,
             Self::Delete(id) | Self::Retry(id) => id,
+            Self::Reschedule(change) => &change.task,
         }
     }
 
@@ -75,51 +133,16 @@ impl Operation {
             Self::Send(_) => "send a command",
             Self::Delete(_) => "delete a task",
             Self::Retry(_) => "retry a task",
+            Self::Reschedule(_) => "reschedule a task",
         }
     }
 }
 
-/// What a client asks a store to change, in one atomic step. So far it has one operation.
-///
-/// # Example
-///
-/// ```
-/// use windlass::store::{Operation, Store, Transaction};
-///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
-/// let store = Store::open("memory:").await?;
-/// let delete = Transaction::from(Operation::Delete("a".parse()?));
-/// let refused = store.registry().apply(vec![delete]).await.remove(0).unwrap_err();
-/// assert_eq!(refused.to_string(), "task 'a' does not exist");
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Transaction {
-    operation: Operation,
-}
-
-impl From<Operation> for Transaction {
-    fn from(operation: Operation) -> Self {
-        Self { operation }
-    }
-}
-
-impl Transaction {
-    /// Returns its operation.
-    pub fn operation(&self) -> &Operation {
-        &self.operation
-    }
-
-    /// Returns its operation by value.
-    pub fn into_operation(self) -> Operation {
-        self.operation
-    }
-}
-
 /// What an operation has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Applied {
+pub enum Done {
     /// The task is there.
     Submitted(Submitted),
     /// The command has this order in the queue of its task.
@@ -128,37 +151,6 @@ pub enum Applied {
     Deleted,
     /// The task is runnable again.
     Retried,
-}
-
-impl Applied {
-    /// Returns the result of a submit.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unusable`] when it is the result of another operation: the store is wrong.
-    pub fn submitted(self) -> Result<Submitted, Error> {
-        match self {
-            Self::Submitted(submitted) => Ok(submitted),
-            other => Err(other.unexpected("submit a task")),
-        }
-    }
-
-    /// Returns the order of a command.
-    ///
-    /// # Errors
-    ///
-    /// As [`submitted`](Self::submitted).
-    pub fn sent(self) -> Result<u64, Error> {
-        match self {
-            Self::Sent(order) => Ok(order),
-            other => Err(other.unexpected("send a command")),
-        }
-    }
-
-    fn unexpected(self, verb: &str) -> Error {
-        Error::Unusable(format!(
-            "could not {verb}: the store returned the result {self:?} of another operation; report \
-             it to the author of the store"
-        ))
-    }
+    /// The task has the new due time and priority, and is in this state.
+    Rescheduled(StateKind),
 }

@@ -12,6 +12,8 @@
 //! | `claim` | whether a task can be claimed |
 //! | `history` | the lines that a commit adds to the history |
 //! | `retry` | the state that a retry starts a task with |
+//! | `reschedule` | the state that a reschedule leaves a task in |
+//! | `transaction` | whether a transaction of several operations and guards can be applied, and what has to be written |
 //!
 //! The texts of the errors are in [`Error`](super::Error), the limits of a page in
 //! [`Page::check`](super::Page::check).
@@ -20,6 +22,8 @@ pub(crate) mod claim;
 pub(crate) mod command;
 pub(crate) mod history;
 pub(crate) mod plan;
+pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod size;
 pub(crate) mod submit;
+pub(crate) mod transaction;

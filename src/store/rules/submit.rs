@@ -25,10 +25,11 @@ pub(crate) enum Verdict {
     Replace,
 }
 
-/// Whether the rule of a submit compares the tasks: then [`Taken::task`] has to be read.
+/// Whether the rule of a submit looks at the other task and its state: then [`Taken::task`] and
+/// [`Taken::code`] have to be read.
 #[cfg(any(test, feature = "sqlite"))]
 pub(crate) fn compares(if_exists: IfExists) -> bool {
-    if_exists == IfExists::Same
+    matches!(if_exists, IfExists::Same | IfExists::Skip)
 }
 
 /// Decides a submit whose id is taken.
@@ -36,11 +37,12 @@ pub(crate) fn compares(if_exists: IfExists) -> bool {
 /// # Errors
 ///
 /// [`Error::AlreadyExists`] for a live task, [`Error::AlreadyFinished`] for an ended one;
-/// [`Error::Corrupt`] for the same task whose state cannot be read.
+/// [`Error::Corrupt`] for the same or a skipped task whose state cannot be read.
 pub(crate) fn decide(submit: &Submit, taken: Taken<'_>) -> Result<Verdict, Error> {
     let is_same = |task: &Task| task.is_same_work(&submit.task);
     match submit.if_exists {
         IfExists::Same if taken.task.is_some_and(is_same) => taken.code.map(Verdict::Existing),
+        IfExists::Skip => taken.code.map(Verdict::Existing),
         IfExists::ReplaceFinished if taken.has_ended => Ok(Verdict::Replace),
         _ => Err(refused(&submit.task.id, taken.has_ended)),
     }
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_rule_meets_every_task() {
-        use IfExists::{Refuse, ReplaceFinished, Same};
+        use IfExists::{Refuse, ReplaceFinished, Same, Skip};
         let (live, ended) = (Some(StateKind::Runnable), Some(StateKind::Failed));
         for (if_exists, kind, code, expected) in [
             (Refuse, "k", live, "exists"),
@@ -97,6 +99,9 @@ mod tests {
             (ReplaceFinished, "k", live, "exists"),
             (ReplaceFinished, "k", ended, "replace"),
             (ReplaceFinished, "k", None, "exists"),
+            (Skip, "other", live, "existing runnable"),
+            (Skip, "other", ended, "existing failed"),
+            (Skip, "other", None, "corrupt"),
         ] {
             let got = decided(if_exists, kind, code);
             assert_eq!(got, expected, "{if_exists:?} {kind} {code:?}");
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_compares_has_the_task_read() {
-        assert!(compares(IfExists::Same));
+        assert!(compares(IfExists::Same) && compares(IfExists::Skip));
         assert!(!compares(IfExists::Refuse) && !compares(IfExists::ReplaceFinished));
     }
 }

@@ -74,6 +74,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///   outcome; the earlier ones are recorded with the same outcome.
 /// - A state that cannot be read makes its task fail, with the reason in its error log. The task is
 ///   listed as unreadable. `retry` reads the state again, or starts the task from its props.
+/// - In a transaction of several operations, a submit of the same task counts as submitted even when its
+///   state cannot be read. A refused transaction with a retry has removed the unreadable state of that
+///   ended task.
 /// - When the process dies between the deletes of a task and of its state, the state stays until the id
 ///   is used again.
 ///

@@ -6,7 +6,7 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::Split;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Limits, NodeCommand,
     NodeCommandId, NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskCount,
     TaskRecord, Transaction, Transfer,
 };
@@ -59,11 +59,19 @@ impl Split {
     }
 }
 
-/// Returns the tasks of the selected operations.
-fn operations_of(transactions: &[Transaction], of: impl Fn(&Operation) -> bool) -> Vec<TaskId> {
-    let operations = transactions.iter().map(Transaction::operation);
-    let named = operations.filter(|operation| of(operation));
-    named.map(|operation| operation.task().clone()).collect()
+/// Returns the tasks of the operations of a transaction, in their order.
+fn changed(transaction: &Transaction) -> Vec<TaskId> {
+    let operations = transaction.operations().iter();
+    operations
+        .map(|operation| operation.task().clone())
+        .collect()
+}
+
+/// Returns the tasks that the transactions retry.
+fn retried(transactions: &[Transaction]) -> Vec<TaskId> {
+    let operations = transactions.iter().flat_map(Transaction::operations);
+    let retried = operations.filter(|operation| matches!(operation, Operation::Retry(_)));
+    retried.map(|operation| operation.task().clone()).collect()
 }
 
 #[async_trait]
@@ -89,25 +97,31 @@ impl Registry for Split {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        let ids = operations_of(&transactions, |_| true);
-        let retried = operations_of(&transactions, |o| matches!(o, Operation::Retry(_)));
-        if let Err(error) = self.drop_unreadable(&retried).await {
+        let ids: Vec<Vec<TaskId>> = transactions.iter().map(changed).collect();
+        if let Err(error) = self.drop_unreadable(&retried(&transactions)).await {
             return transactions.iter().map(|_| Err(error.clone())).collect();
         }
         // The state of a replaced task is not read any more; the first claim removes it.
         let mut answers = self.registry.apply(transactions).await;
         let mut gone = Vec::new();
-        for (id, answer) in ids.into_iter().zip(&mut answers) {
-            match answer {
-                Ok(Applied::Deleted) => gone.push(id),
-                Ok(Applied::Submitted(Submitted::Existing(_))) => {
-                    if let Ok(record) = self.get(&id).await
-                        && let Err(error) = record.state
-                    {
-                        *answer = Err(error);
+        for (ids, answer) in ids.into_iter().zip(&mut answers) {
+            let Ok(applied) = answer.clone() else {
+                continue;
+            };
+            // The other operations of a transaction are applied: then the task counts as there.
+            let is_single = ids.len() == 1;
+            for (id, done) in ids.into_iter().zip(applied.done()) {
+                match done {
+                    Done::Deleted => gone.push(id),
+                    Done::Submitted(Submitted::Existing(_)) if is_single => {
+                        if let Ok(record) = self.get(&id).await
+                            && let Err(error) = record.state
+                        {
+                            *answer = Err(error);
+                        }
                     }
+                    _ => {}
                 }
-                _ => {}
             }
         }
         self.forget(gone).await;

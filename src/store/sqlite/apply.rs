@@ -2,8 +2,8 @@
 
 use windlass_statemachine::TaskId;
 
-use super::{batch::Batch, command, delete, errors::Stop, retry, submit};
-use crate::store::{Applied, Operation, Submit, Transaction};
+use super::{batch::Batch, command, delete, errors::Stop, retry, submit, transaction};
+use crate::store::{Applied, Done, Operation, Submit, Transaction};
 
 /// A transaction. Its JSON texts are made before it reaches the writer thread.
 pub(super) enum Prepared {
@@ -11,30 +11,37 @@ pub(super) enum Prepared {
     Send(command::Prepared),
     Delete(TaskId),
     Retry(TaskId),
+    /// More than one operation alone.
+    All(transaction::Prepared),
 }
 
 impl Prepared {
     pub(super) fn new(transaction: Transaction) -> Self {
-        match transaction.into_operation() {
-            Operation::Submit(submit) => Self::Submit(submit),
-            Operation::Send(send) => Self::Send(command::Prepared::new(send)),
-            Operation::Delete(id) => Self::Delete(id),
-            Operation::Retry(id) => Self::Retry(id),
+        match transaction.into_single() {
+            Ok(Operation::Submit(submit)) => Self::Submit(submit),
+            Ok(Operation::Send(send)) => Self::Send(command::Prepared::new(send)),
+            Ok(Operation::Delete(id)) => Self::Delete(id),
+            Ok(Operation::Retry(id)) => Self::Retry(id),
+            Ok(operation @ Operation::Reschedule(_)) => {
+                Self::All(transaction::Prepared::new(operation.into()))
+            }
+            Err(transaction) => Self::All(transaction::Prepared::new(transaction)),
         }
     }
 }
 
 pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applied, Stop> {
-    Ok(match prepared {
-        Prepared::Submit(new) => Applied::Submitted(submit::submit(batch, new)?),
-        Prepared::Send(send) => Applied::Sent(command::send(batch, send)?),
+    Ok(Applied::from(match prepared {
+        Prepared::Submit(new) => Done::Submitted(submit::submit(batch, new)?),
+        Prepared::Send(send) => Done::Sent(command::send(batch, send)?),
         Prepared::Delete(id) => {
             delete::delete(batch, id)?;
-            Applied::Deleted
+            Done::Deleted
         }
         Prepared::Retry(id) => {
             retry::retry(batch, id)?;
-            Applied::Retried
+            Done::Retried
         }
-    })
+        Prepared::All(prepared) => return transaction::apply(batch, prepared),
+    }))
 }

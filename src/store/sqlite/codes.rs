@@ -50,6 +50,7 @@ const COMMANDED: i64 = 7;
 const RETRIED: i64 = 8;
 const QUARANTINED: i64 = 9;
 const DELETED: i64 = 10;
+const RESCHEDULED: i64 = 11;
 
 impl Log {
     fn plain(what: i64) -> Self {
@@ -120,6 +121,10 @@ impl Log {
         Self::plain(RETRIED)
     }
 
+    pub(super) fn rescheduled(from: StateKind, to: StateKind) -> Self {
+        Self::detailed(RESCHEDULED, from_code(from) << 4 | from_code(to))
+    }
+
     pub(super) fn quarantined() -> Self {
         Self::plain(QUARANTINED)
     }
@@ -155,6 +160,7 @@ impl Log {
             ChangeKind::Lost { fence } => Self::lost(fence.0 as i64),
             ChangeKind::Commanded { .. } => Self::commanded(seq),
             ChangeKind::Retried => Self::retried(),
+            ChangeKind::Rescheduled { from, to } => Self::rescheduled(*from, *to),
             ChangeKind::Quarantined => Self::quarantined(),
             ChangeKind::Deleted => Self::deleted(),
         }
@@ -187,6 +193,10 @@ impl Log {
                 command: self.command as u64,
             },
             RETRIED => ChangeKind::Retried,
+            RESCHEDULED => ChangeKind::Rescheduled {
+                from: to_code(self.detail >> 4 & 15)?,
+                to: to_code(self.detail & 15)?,
+            },
             QUARANTINED => ChangeKind::Quarantined,
             DELETED => ChangeKind::Deleted,
             _ => return None,
@@ -231,6 +241,16 @@ mod tests {
                     };
                     assert_eq!(what, Some(expected));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn every_change_of_the_due_time_comes_out_as_it_went_in() {
+        for from in StateKind::ALL {
+            for to in StateKind::ALL {
+                let what = Log::rescheduled(from, to).read(None);
+                assert_eq!(what, Some(ChangeKind::Rescheduled { from, to }));
             }
         }
     }

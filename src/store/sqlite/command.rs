@@ -60,11 +60,21 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     }
     let limit = batch.limits.max_bytes;
     rules::command::check(&send.command, props as usize, limit, batch.now)?;
+    Ok(write(batch, (n, last), &send.id, text)?)
+}
+
+/// Queues a checked command of task `n`, whose newest change is `last`, and returns its order.
+pub(super) fn write(
+    batch: &mut Batch<'_>,
+    (n, last): (i64, i64),
+    id: &CommandId,
+    text: &str,
+) -> Sql<u64> {
     let order = batch.next();
     batch.change(n, last, Log::commanded(order))?;
     batch.run(
         "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
-        (order, send.id.as_str(), n, batch.at, text),
+        (order, id.as_str(), n, batch.at, text),
     )?;
     batch.run(
         "UPDATE states SET pending = pending + 1, last = ?2 WHERE n = ?1",

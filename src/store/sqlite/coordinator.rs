@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
-    Inner, SqliteStore, all_failed, claim, codes::micros, commit, errors::item, hub::Message, json,
-    lease as leases, node as nodes, progress::QUEUE, retention, stream, watch::Watch,
+    Inner, SqliteStore, all_failed, batch::Batch, claim, codes::micros, commit, errors::item,
+    hub::Message, json, lease as leases, node as nodes, progress::QUEUE, retention, stream,
+    transaction, watch::Watch,
 };
 use crate::store::{
     Claimed, Commit, Coordinator, Error, EventStream, Lease, Limits, NodeCommandId, NodeRecord,
-    NodeSpec, NodeStatus, Registry,
+    NodeSpec, NodeStatus, Registry, rules,
 };
 
 /// The most steps of pruning in one call.
@@ -118,6 +119,7 @@ impl Coordinator for SqliteStore {
     }
 
     async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        self.0.forget_transactions().await?;
         let Some(retention) = retention else {
             return Ok(0);
         };
@@ -134,6 +136,26 @@ impl Coordinator for SqliteStore {
 }
 
 impl Inner {
+    /// Forgets transactions whose time to be repeated is over. Writes nothing when there is none.
+    async fn forget_transactions(&self) -> Result<(), Error> {
+        let Some(before) = rules::transaction::forgotten_before(self.prune_clock.now()) else {
+            return Ok(());
+        };
+        let (verb, before) = ("forget transactions", micros(before));
+        let old = move |conn: &_| Ok(transaction::has_old(conn, before)?);
+        for _ in 0..PRUNE_STEPS {
+            if !self.readers.run(verb, old).await? {
+                break;
+            }
+            let forget = move |batch: &mut Batch<'_>| {
+                transaction::forget(batch, before, retention::STEP).map(drop)
+            };
+            let step = retention::STEP as usize;
+            self.writer.run(verb, step, forget).await?;
+        }
+        Ok(())
+    }
+
     /// Prunes one step. Returns the number of tasks and the number of changes that it deleted.
     async fn prune(&self, retention: Duration) -> Result<(u64, u64), Error> {
         let Some(before) = self.prune_clock.before(retention) else {

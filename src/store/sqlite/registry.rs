@@ -40,10 +40,12 @@ impl Registry for SqliteStore {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let count = transactions.len();
-        let verb = transactions.first().map(|first| first.operation().verb());
+        let operations = transactions.iter().map(|one| one.operations().len().max(1));
+        let items = operations.sum();
+        let verb = transactions.first().map(Transaction::verb);
         let prepared: Vec<_> = transactions.into_iter().map(apply::Prepared::new).collect();
         let verb = verb.unwrap_or("apply nothing");
-        let done = self.0.writer.run(verb, count, move |batch| {
+        let done = self.0.writer.run(verb, items, move |batch| {
             let one = |prepared| item(apply::apply(batch, prepared));
             prepared.iter().map(one).collect()
         });

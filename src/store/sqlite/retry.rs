@@ -1,6 +1,6 @@
 //! Quarantines tasks, and retries quarantined and ended ones.
 
-use windlass_statemachine::{Fence, TaskId};
+use windlass_statemachine::{Fence, TaskId, TaskState};
 
 use super::{
     batch::{Batch, Sql},
@@ -51,6 +51,17 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let (n, last, record) = found.ok_or_else(|| Error::no_task(id))?;
     let is_whole = record.envelope.is_none();
     let state = rules::retry::state(record, batch.now)?;
+    write(batch, (n, last), &state, is_whole)
+}
+
+/// Gives task `n`, whose newest change is `last`, the state of a retry. `is_whole` is whether its envelope
+/// can be read.
+pub(super) fn write(
+    batch: &mut Batch<'_>,
+    (n, last): (i64, i64),
+    state: &TaskState,
+    is_whole: bool,
+) -> Result<(), Stop> {
     if !is_whole {
         repair(batch, n)?;
     }
@@ -67,7 +78,7 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
             state.due().map(micros),
             seq,
             state.version as i64,
-            to_json(&state)?,
+            to_json(state)?,
             state.data_version,
         ),
     )?;

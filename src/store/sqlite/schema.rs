@@ -10,7 +10,14 @@ pub(super) const APPLICATION_ID: i32 = 0x5764_6c73;
 
 /// The steps from an empty file to this version. The version of a file is the number of its steps. A
 /// released step is never changed: another one is added.
-pub(super) const MIGRATIONS: &[&str] = &[TABLES, STATES_ALONE, PROCESSES, META, DATA_VERSIONS];
+pub(super) const MIGRATIONS: &[&str] = &[
+    TABLES,
+    STATES_ALONE,
+    PROCESSES,
+    META,
+    DATA_VERSIONS,
+    TRANSACTIONS,
+];
 
 /// One counter, `changes.seq`, numbers every change. A task's `n` and the order of a command are each
 /// the number of the change that made it. A claim's fence is that number plus `fence_floor`. All of
@@ -136,6 +143,16 @@ const DATA_VERSIONS: &str = "
 ALTER TABLE states ADD COLUMN data_version INTEGER NOT NULL DEFAULT 1;
 ";
 
+/// The results of applied transactions, for those who repeat one.
+const TRANSACTIONS: &str = "
+CREATE TABLE transactions (
+    id     TEXT PRIMARY KEY,
+    at     INTEGER NOT NULL,
+    answer TEXT NOT NULL
+) STRICT;
+CREATE INDEX transactions_at ON transactions (at);
+";
+
 /// Migrates the file to the newest version in one transaction: it has the old version or the new one,
 /// never one between. `file` is its name in errors.
 pub(super) fn migrate(conn: &mut Connection, file: &str, steps: &[&str]) -> Result<(), Stop> {
@@ -231,7 +248,7 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         migrate(&mut conn, "f", MIGRATIONS).unwrap();
         let text = reported(migrate(&mut conn, "f", &MIGRATIONS[..1]));
-        assert!(text.contains("newer windlass (schema 5; this program knows up to 1)"));
+        assert!(text.contains("newer windlass (schema 6; this program knows up to 1)"));
     }
 
     #[test]

@@ -50,6 +50,13 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
             }
         }
     }
+    write(batch, task, fence)?;
+    Ok(Submitted::New)
+}
+
+/// Adds a checked task whose id is free; `fence` is that of the last claim of the task that it replaces, or
+/// 0.
+pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<(), Stop> {
     let state = TaskState::submitted(task.start_at, batch.now);
     let text = to_json(&state)?;
     let optional = optional(task)?;
@@ -67,7 +74,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
             text,
         ),
     )?;
-    Ok(Submitted::New)
+    Ok(())
 }
 
 /// The fields of a task that may be NULL, as its row holds them.

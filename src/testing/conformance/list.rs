@@ -67,6 +67,27 @@ macro_rules! conformance_tests {
                 every_field_survives,
                 submits_are_durable needs Reopen,
             }
+            guards {
+                guards_hold_or_refuse,
+                guards_see_the_state_before_the_operations,
+            }
+            transactions {
+                every_operation_is_applied,
+                one_refusal_leaves_everything_as_it_was,
+                each_refusal_names_its_operation,
+                a_repeated_id_has_no_further_effect,
+                a_refused_id_is_decided_again,
+                an_id_of_another_transaction_is_refused,
+                retention_does_not_forget_a_transaction,
+                a_taken_id_is_skipped,
+                an_unclaimed_task_is_rescheduled,
+                other_tasks_are_not_rescheduled,
+                one_task_twice_is_refused,
+                the_limit_is_named,
+                transactions_are_independent,
+                watches_report_every_task,
+                transactions_are_durable needs Reopen,
+            }
             claims {
                 a_runnable_task_is_claimed,
                 a_claimed_task_is_not_claimed_again,

@@ -31,6 +31,7 @@ async fn arrive_whole(from: &Kit, to: &Kit) {
     assert_eq!(to.list(Default::default()).await, order);
     assert_eq!(to.registry().counts().await.unwrap(), counts);
     let came = export(to, &ids).await;
+    assert_eq!(came.len(), sent.len());
     for (sent, came) in sent.iter().zip(&came) {
         assert_eq!(sent.difference(came), None, "{sent:#?} became {came:#?}");
         let reported = |e: &Exported| -> Vec<ChangeKind> {

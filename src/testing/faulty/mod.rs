@@ -34,9 +34,10 @@ pub enum Operation {
     Acknowledge,
     /// `Coordinator::maintain`.
     Maintain,
-    /// `Registry::apply` of submits, and `Transfer::import`.
+    /// `Registry::apply` of submits, and `Transfer::import`. A transaction of several operations counts as
+    /// its first one.
     Submit,
-    /// `Registry::apply` of commands, and `Registry::send_node`.
+    /// `Registry::apply` of commands and reschedules, and `Registry::send_node`.
     Send,
     /// Every operation of the registry and its parts that only reads.
     Read,

@@ -36,7 +36,9 @@ impl Registry for FaultyStore {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let items = transactions.len();
-        let first = transactions.first().map(Transaction::operation);
+        let first = transactions
+            .first()
+            .and_then(|one| one.operations().first());
         let operation = match first {
             Some(store::Operation::Submit(_)) => Operation::Submit,
             Some(store::Operation::Delete(_)) => Operation::Delete,

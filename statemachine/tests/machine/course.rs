@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_statemachine::{
-    Command, Fence, Message, Retry, StateKind, Task, TaskState, TaskStatus,
+    Command, Fence, Message, Retry, StateKind, SubmitTask, Task, TaskState, TaskStatus,
 };
 
 use crate::asleep;
@@ -139,4 +139,28 @@ fn effects_go_with_the_write_of_the_return() {
     rig.command(Command::Kill);
     rig.returned(message);
     assert!(rig.write.as_ref().unwrap().effects.is_empty());
+}
+
+#[test]
+fn a_submitted_task_with_a_wait_starts_that_long_after_the_return() {
+    let submits = |wait| {
+        let [id, kind] = ["c", "k"];
+        let task = Task::new(id.parse().unwrap(), kind.parse().unwrap());
+        let start_in = Some(wait);
+        Message::complete().and_submit(SubmitTask { task, start_in })
+    };
+    let mut rig = Rig::running();
+    rig.at(5).returned(submits(Duration::from_secs(60)));
+    let write = rig.write.take().unwrap();
+    assert_eq!(write.effects.submit[0].start_at, Some(t(65)));
+    let mut rig = Rig::running();
+    assert_eq!(
+        rig.returned(submits(Duration::MAX)),
+        ["write failed: error error; drop"]
+    );
+    assert_eq!(
+        rig.error(),
+        "start_in: is beyond the year 9999; start the task sooner"
+    );
+    assert!(rig.write.unwrap().effects.is_empty());
 }

@@ -204,3 +204,37 @@ fn the_claim_is_kept_until_an_aborted_handler_has_ended() {
     assert_eq!(rig.refused(), ["write runnable; drop"]);
     assert_eq!(rig.stored(), ["done runnable"]);
 }
+
+#[test]
+fn refusals_before_a_handlers_return_count_unless_they_are_of_its_checkpoint() {
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
+    rig.begin();
+    rig.checkpoint(1, "1");
+    rig.returned(Message::complete());
+    assert_eq!(
+        rig.refused(),
+        [
+            "checkpoint 1 refused: too much",
+            "write completed: complete; drop"
+        ]
+    );
+    for _ in 0..2 {
+        assert_eq!(rig.refused(), ["write runnable: error run"]);
+    }
+    assert_eq!(rig.refused(), ["write runnable; drop"], "the third");
+    // The write of a command counts.
+    let mut rig = Rig::of(TaskState::new(t0()), AtOnce);
+    rig.begin();
+    rig.command(Command::Run);
+    rig.at(30).grace();
+    rig.returned(Message::complete());
+    assert_eq!(
+        rig.refused(),
+        ["write completed: complete; 1 overridden by complete; drop"]
+    );
+    assert_eq!(
+        rig.refused(),
+        ["write runnable: error run; 1 overridden by error"]
+    );
+    assert_eq!(rig.refused(), ["write runnable; drop"], "the third");
+}

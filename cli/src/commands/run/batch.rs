@@ -246,7 +246,7 @@ impl Batch {
             ChangeKind::Moved { to, .. } if to.is_terminal() => {
                 self.look_up_one(&change.task).await?;
             }
-            ChangeKind::Moved { to, .. } => live.state = to,
+            ChangeKind::Moved { to, .. } | ChangeKind::Rescheduled { to, .. } => live.state = to,
             ChangeKind::Claimed { .. } => live.claimed = true,
             ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => live.claimed = false,
             ChangeKind::Retried => live.state = StateKind::Runnable,

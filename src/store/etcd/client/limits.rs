@@ -12,6 +12,10 @@ use super::{
 /// How many commands one write settles at most.
 const SETTLED_AT_ONCE: usize = 40;
 
+/// How many operations and guards one transaction has at most, whatever the servers take: each has a
+/// place in the numbers of one revision.
+const TRANSACTION: usize = 2000;
+
 /// The limits that every request of this process fits.
 #[derive(Debug)]
 pub(crate) struct Capacity {
@@ -40,6 +44,12 @@ impl Capacity {
     /// own.
     pub(crate) fn things(&self, most: usize) -> usize {
         self.operations().saturating_sub(12).clamp(1, most)
+    }
+
+    /// Returns how many operations and guards one transaction has at most: most of them compare two
+    /// keys. The record of the transaction and the writes of the largest operation count besides.
+    pub(crate) fn transaction(&self) -> usize {
+        (self.operations().saturating_sub(13) / 2).clamp(1, TRANSACTION)
     }
 
     /// Returns how many commands one write settles: each is two operations, and the end of a task
@@ -132,6 +142,14 @@ mod tests {
         for (operations, settled) in [(160, 40), (128, 32), (7, 1), (2, 1)] {
             capacity.learn(Limit::Operations, 2 * operations);
             assert_eq!(capacity.settled_at_once(), settled, "{operations}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_has_two_comparisons_for_each_operation() {
+        for (operations, most) in [("128", 57), ("24", 5), ("16", 1), ("100000", TRANSACTION)] {
+            let capacity = capacity(&format!("?max-txn-ops={operations}"));
+            assert_eq!(capacity.transaction(), most, "{operations}");
         }
     }
 

@@ -61,7 +61,8 @@ impl Adoption {
     ) -> Result<(), Error> {
         let now = self.access.now();
         let quarantined = |edit: &mut Edit<'_>| {
-            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState]);
+            // The mark too: another node may have quarantined the task since this one read it.
+            edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState, Of::Parked]);
             if found.owner.is_some() {
                 edit.delete(Of::Owner);
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windlass_statemachine::{CommandId, NodeName, TaskId};
+use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
 /// The keys of one namespace. Clones share the name.
 #[derive(Debug, Clone)]
@@ -165,8 +165,10 @@ impl Keys {
             self.places(),
             self.horizon(),
             self.compaction(),
+            self.transactions(),
         ];
         all.iter().any(|known| known.as_bytes() == key)
+            || self.strip(key, "meta/transactions/").is_some()
     }
 
     /// The marks of [`Fences`](super::Fences).
@@ -192,6 +194,16 @@ impl Keys {
     /// Past times with their revisions, for compaction.
     pub(crate) fn compaction(&self) -> String {
         format!("{}meta/compaction", self.root)
+    }
+
+    /// A key on the lease that the next records of transactions are attached to.
+    pub(crate) fn transactions(&self) -> String {
+        format!("{}meta/transactions", self.root)
+    }
+
+    /// The record of an applied transaction.
+    pub(crate) fn transaction(&self, id: &TransactionId) -> String {
+        format!("{}meta/transactions/{id}", self.root)
     }
 
     /// Splits the key of a task, or of a part of one, into id and part.

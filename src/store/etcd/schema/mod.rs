@@ -15,6 +15,7 @@ pub(crate) mod ranges;
 pub(crate) mod records;
 pub(crate) mod registrations;
 pub(crate) mod snapshot;
+pub(crate) mod transactions;
 
 pub(crate) use commands::{Stored, reported};
 pub(crate) use fences::{Fences, Marks};

@@ -34,15 +34,21 @@ pub(crate) struct Leftover {
 }
 
 impl Clearing {
+    /// Returns how many pointers to commands the write that deletes one task deletes.
+    pub(crate) fn pointers_at_once(&self) -> usize {
+        self.access.capacity().things(POINTERS_AT_ONCE)
+    }
+
     /// Adds the deletion of all keys of a task, if it is as found. Leaves state and mark: a task
-    /// that takes its place overwrites them. Returns the pointers to its commands that one write
-    /// does not hold. They are deleted after the task: a live task would apply a command twice
-    /// whose id is no longer known.
+    /// that takes its place overwrites them. Returns the pointers to its commands beyond the first
+    /// `pointers`. They are deleted after the task: a live task would apply a command twice whose id
+    /// is no longer known.
     pub(crate) async fn clear(
         &self,
         item: &mut Item,
         id: &TaskId,
         found: &Snapshot,
+        pointers: usize,
     ) -> Result<Leftover, Error> {
         let keys = self.access.keys();
         let mut names = Vec::new();
@@ -58,15 +64,14 @@ impl Clearing {
         self.delete_history(item, id).await?;
         names.extend(self.delete_outcomes(item, id).await?);
         let root = keys.root();
-        let pointers = names.into_iter();
-        let mut pointers = pointers.map(|name| format!("{root}commands/{name}"));
-        let at_once = self.access.capacity().things(POINTERS_AT_ONCE);
-        for key in pointers.by_ref().take(at_once) {
+        let names = names.into_iter();
+        let mut keys = names.map(|name| format!("{root}commands/{name}"));
+        for key in keys.by_ref().take(pointers) {
             item.delete(&key);
         }
         Ok(Leftover {
             read_at: found.revision,
-            pointers: pointers.collect(),
+            pointers: keys.collect(),
         })
     }
 

@@ -28,6 +28,22 @@ impl Deletes {
         }
     }
 
+    /// Adds the deletion of a task, if it is as found, with as many `pointers` to its commands.
+    /// Returns the others.
+    pub(crate) async fn add(
+        &self,
+        item: &mut Item,
+        id: &TaskId,
+        found: &Snapshot,
+        pointers: usize,
+    ) -> Result<Leftover, Error> {
+        let mut edit = Edit::new(self.clearing.access.keys(), id, item);
+        edit.when_as_found(found, &[Of::Task]);
+        edit.delete(Of::Parked);
+        edit.delete(Of::TaskState);
+        self.clearing.clear(item, id, found, pointers).await
+    }
+
     /// Deletes a task if it exists and matches. Returns whether it did.
     pub(crate) async fn delete_if(
         &self,
@@ -47,11 +63,8 @@ impl Deletes {
                 return Ok(false);
             }
             let mut item = Item::of(id);
-            let mut edit = Edit::new(access.keys(), id, &mut item);
-            edit.when_as_found(&found, &[Of::Task]);
-            edit.delete(Of::Parked);
-            edit.delete(Of::TaskState);
-            left = self.clearing.clear(&mut item, id, &found).await?;
+            let pointers = self.clearing.pointers_at_once();
+            left = self.add(&mut item, id, &found, pointers).await?;
             match tries.write(item).await? {
                 Wrote::At(_) => break true,
                 Wrote::Nothing => {}

@@ -42,7 +42,8 @@ impl Retries {
             }
             let now = access.now();
             let state = self.state(id, &found, now).await?;
-            let item = self.item(id, &found, &state, now)?;
+            let mut item = access.item(id, 1);
+            self.add(&mut item, id, &found, &state, now)?;
             match tries.write(item).await? {
                 Wrote::At(_) => return Ok(()),
                 Wrote::Nothing => {}
@@ -75,7 +76,7 @@ impl Retries {
 
     /// Reads the version and fence of the last write of a task from its history, whose keys end
     /// with versions.
-    async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
+    pub(crate) async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
         let prefix = self.access.keys().histories(id);
         let reader = &self.access.reader;
         let entries = reader.all(&prefix, "read the history of a task").await?;
@@ -90,21 +91,22 @@ impl Retries {
         Ok(last)
     }
 
-    fn item(
+    /// Adds the retry of a task, if it is as found.
+    pub(crate) fn add(
         &self,
+        item: &mut Item,
         id: &TaskId,
         found: &Snapshot,
         state: &TaskState,
         now: Timestamp,
-    ) -> Result<Item, Error> {
+    ) -> Result<(), Error> {
         let read = found.envelope();
         let is_repaired = read.is_err();
         let (mut envelope, order) = match read {
             Ok(read) => read,
             Err(reason) => found.replaced_envelope(id, reason)?,
         };
-        let mut item = self.access.item(id, 1);
-        let mut edit = Edit::new(self.access.keys(), id, &mut item);
+        let mut edit = Edit::new(self.access.keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
         if found.task.is_none() || is_repaired || has_other_data {
@@ -125,7 +127,6 @@ impl Retries {
         if !edit.put_parked(state)? {
             edit.delete(Of::Parked);
         }
-        edit.put_history(state.version, &[ChangeKind::Retried], now)?;
-        Ok(item)
+        edit.put_history(state.version, &[ChangeKind::Retried], now)
     }
 }

@@ -1,13 +1,14 @@
 //! Submits: new tasks, and those that replace an ended one.
 
 use jiff::Timestamp;
+use windlass_statemachine::Task;
 
-use super::clear::Clearing;
+use super::clear::{Clearing, Leftover};
 use crate::store::{
     Error, Submit, Submitted,
     etcd::{
         schema::{Of, Snapshot, numbers::place_of},
-        write::{Edit, Tries, Wrote},
+        write::{Edit, Item, Tries, Wrote},
     },
     rules::{
         self,
@@ -44,19 +45,13 @@ impl Submits {
             {
                 return Ok(Submitted::Existing(code));
             }
-            let mut item = access.item(&task.id, 1);
-            item.in_order = true;
-            let mut edit = Edit::new(access.keys(), &task.id, &mut item);
-            edit.when(Of::Task, 0);
-            left = match found.take().filter(|found| found.finished.is_some()) {
-                None => {
-                    edit.when(Of::Finished, 0);
-                    None
-                }
-                Some(old) => Some(Box::pin(clearing.clear(&mut item, &task.id, &old)).await?),
-            };
-            let (now, place) = (access.now(), item.place);
-            Edit::new(access.keys(), &task.id, &mut item).put_task(task, place, now)?;
+            let (mut item, now) = (access.item(&task.id, 1), access.now());
+            let place = item.place;
+            let old = found.take().filter(|found| found.finished.is_some());
+            let pointers = clearing.pointers_at_once();
+            left = self
+                .add(&mut item, task, old.as_ref(), now, pointers)
+                .await?;
             match tries.write(item).await? {
                 Wrote::At(_) => break Submitted::New,
                 Wrote::Nothing => {}
@@ -68,6 +63,31 @@ impl Submits {
             clearing.drop_pointers(&task.id, left).await;
         }
         Ok(submitted)
+    }
+
+    /// Adds a new task, if its id is free or that of the ended task `old`, with the deletion of as
+    /// many `pointers` to the commands of `old`. Returns the others.
+    pub(crate) async fn add(
+        &self,
+        item: &mut Item,
+        task: &Task,
+        old: Option<&Snapshot>,
+        now: Timestamp,
+        pointers: usize,
+    ) -> Result<Option<Leftover>, Error> {
+        let (clearing, id, place) = (&self.clearing, &task.id, item.place);
+        let keys = clearing.access.keys();
+        item.in_order = true;
+        Edit::new(keys, id, item).when(Of::Task, 0);
+        let left = match old {
+            None => {
+                Edit::new(keys, id, item).when(Of::Finished, 0);
+                None
+            }
+            Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
+        };
+        Edit::new(keys, id, item).put_task(task, place, now)?;
+        Ok(left)
     }
 }
 
@@ -81,7 +101,7 @@ fn is_of(found: &Snapshot, tries: &[(Timestamp, u32)]) -> bool {
 }
 
 /// Decides a submit whose id the found task has.
-fn there(submit: &Submit, found: &Snapshot) -> Result<Verdict, Error> {
+pub(crate) fn there(submit: &Submit, found: &Snapshot) -> Result<Verdict, Error> {
     let id = &submit.task.id;
     let task = found.whole_task(id).ok();
     let code = match (found.quarantined(), found.state()) {

@@ -6,7 +6,7 @@ use windlass_statemachine::{NodeName, TaskId};
 use crate::store::etcd::schema::end_of;
 
 /// What a write compares.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
     /// The key was last written at this revision; 0: there is none.
     At(String, i64),
@@ -30,6 +30,8 @@ pub(crate) enum Op {
     /// Deletes a key if it has this value and was not written after this revision. Otherwise the
     /// rest of the item is still written.
     DeleteIf(String, String, i64),
+    /// Does all of these. Beside the others they count as one operation.
+    All(Vec<Op>),
 }
 
 /// What the wire adds to each key and value, about.
@@ -51,7 +53,8 @@ pub(crate) struct Item {
     pub(crate) in_order: bool,
     /// It overtakes the waiting items: other nodes wait for what it reports.
     pub(crate) urgent: bool,
-    inner: usize,
+    /// How much more than its comparisons and writes the nested transactions of it take.
+    pub(super) inner: usize,
 }
 
 impl Item {
@@ -179,7 +182,7 @@ fn until(key: &str, revision: i64) -> Compare {
 }
 
 impl Guard {
-    fn to_compare(&self) -> Compare {
+    pub(super) fn to_compare(&self) -> Compare {
         match self {
             Self::At(key, revision) => {
                 Compare::mod_revision(key.as_str(), CompareOp::Equal, *revision)
@@ -213,6 +216,10 @@ impl Op {
             Self::DeleteIf(key, value, revision) => {
                 let same = Compare::value(key.as_str(), CompareOp::Equal, value.as_str());
                 delete_when(key, vec![same, until(key, *revision)])
+            }
+            Self::All(ops) => {
+                let ops: Vec<TxnOp> = ops.iter().map(Self::to_txn_op).collect();
+                TxnOp::txn(Txn::new().and_then(ops))
             }
         }
     }

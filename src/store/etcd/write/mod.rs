@@ -8,7 +8,9 @@ pub(crate) mod item;
 pub(crate) mod pipeline;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transaction;
 pub(crate) mod tries;
+mod union;
 
 pub(crate) use batch::Done;
 pub(crate) use edit::Edit;

@@ -30,6 +30,7 @@ fn writes(item: &Item) -> Vec<(&str, &str)> {
         &Op::Put(ref key, ref value) | &Op::PutOn(ref key, ref value, _) => (&**key, &**value),
         Op::Delete(key) | Op::DeleteRange(key, _) => (&**key, "-"),
         Op::DeleteAt(key, _) | Op::DeleteIf(key, ..) => (&**key, "-?"),
+        Op::All(_) => ("", ""),
     };
     item.then.iter().map(of).collect()
 }

@@ -63,6 +63,8 @@ pub(crate) struct Tries<'a> {
     left: usize,
     lost: u32,
     is_patient: bool,
+    renews_its_lease: bool,
+    has_lost_its_lease: bool,
     /// How many operations the servers were assumed to take when the next item was built.
     operations: usize,
     reason: String,
@@ -76,6 +78,8 @@ impl<'a> Tries<'a> {
             left: TRIES,
             lost: 0,
             is_patient: false,
+            renews_its_lease: false,
+            has_lost_its_lease: false,
             operations: pipeline.capacity.operations(),
             reason: "its keys change too often".to_owned(),
         }
@@ -93,8 +97,20 @@ impl<'a> Tries<'a> {
         self
     }
 
+    /// Tries again, on another lease, when the lease of an item is gone.
+    pub(crate) fn renewing(mut self) -> Self {
+        self.renews_its_lease = true;
+        self
+    }
+
+    /// Returns whether the lease of the last item was gone.
+    pub(crate) fn has_lost_its_lease(&self) -> bool {
+        self.has_lost_its_lease
+    }
+
     /// Writes the item of the next try.
     pub(crate) async fn write(&mut self, item: Item) -> Result<Wrote, Error> {
+        self.has_lost_its_lease = false;
         if self.left == 0 {
             return Err(Error::unavailable(self.operation, self.reason.clone()));
         }
@@ -106,6 +122,10 @@ impl<'a> Tries<'a> {
             Tried::Written(at) => return Ok(Wrote::At(at)),
             Tried::Changed | Tried::TooLarge => return Ok(Wrote::Nothing),
             Tried::Lost(reason) => self.pause(reason).await?,
+            Tried::Failed(Fault::LeaseGone) if self.renews_its_lease => {
+                self.has_lost_its_lease = true;
+                return Ok(Wrote::Nothing);
+            }
             Tried::Failed(fault) => self.failed(fault.into_error(self.operation)).await?,
         }
         Ok(Wrote::Unknown)
@@ -144,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::store::etcd::client::{Limit, options::Options};
+    use crate::store::etcd::write::batch::Waiting;
 
     /// What the servers do with the next write, and what they answer.
     #[derive(Clone, Copy)]
@@ -246,6 +267,26 @@ mod tests {
         let (made, writes) = make(false, &[Next::TooLarge, Next::Written]).await;
         assert!(matches!(made, Ok(true)), "{made:?}");
         assert_eq!(writes, 2);
+    }
+
+    #[tokio::test]
+    async fn only_a_change_that_renews_its_lease_is_tried_again_without_it() {
+        let options = Options::parse("etcd://h:1/ns").unwrap_or_else(|e| panic!("{e}"));
+        let capacity = Arc::new(Capacity::new(&options));
+        let (to_writer, mut items) = mpsc::unbounded_channel::<Waiting>();
+        let pipeline = Pipeline::to(to_writer, capacity);
+        let writer = tokio::spawn(async move {
+            while let Some(waiting) = items.recv().await {
+                let _ = waiting.answer.send(Err(Fault::LeaseGone));
+            }
+        });
+        let mut tries = Tries::new(&pipeline, "make a key");
+        assert!(tries.write(Item::new("key")).await.is_err());
+        let mut tries = Tries::new(&pipeline, "make a key").renewing();
+        let wrote = tries.write(Item::new("key")).await;
+        assert!(matches!(wrote, Ok(Wrote::Nothing)), "{wrote:?}");
+        assert!(tries.has_lost_its_lease());
+        writer.abort();
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,6 +59,21 @@ fn follow(history: &[Change]) -> Followed {
                 may_have_woken = false;
                 at = Some(*to);
             }
+            ChangeKind::Rescheduled { from, to } => {
+                let woken = may_have_woken && *from == StateKind::Runnable;
+                if at != Some(*from) && !woken {
+                    found.push(format!("change {}: from {from}; it was {at:?}", change.seq));
+                }
+                let waits = |code| matches!(code, StateKind::Runnable | StateKind::Sleeping);
+                if from != to && !(waits(*from) && waits(*to)) {
+                    found.push(format!(
+                        "change {}: {from} does not become {to} by a reschedule",
+                        change.seq
+                    ));
+                }
+                may_have_woken = false;
+                at = Some(*to);
+            }
             _ => {}
         }
     }
@@ -118,6 +133,29 @@ mod tests {
             ChangeKind::Retried,
         ];
         holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn a_reschedule_is_a_step_between_waiting_states() {
+        let rescheduled = |from, to| ChangeKind::Rescheduled { from, to };
+        let (runnable, sleeping) = (StateKind::Runnable, StateKind::Sleeping);
+        let history = vec![submitted(), rescheduled(runnable, sleeping)];
+        caught(check(&of_history(history)), "its history ends in");
+        let history = vec![
+            submitted(),
+            rescheduled(runnable, sleeping),
+            rescheduled(sleeping, runnable),
+            claimed("a", 2),
+            completed(2),
+        ];
+        holds(check(&of_history(history)));
+        let history = vec![submitted(), rescheduled(runnable, StateKind::Paused)];
+        caught(
+            check(&of_history(history)),
+            "does not become paused by a reschedule",
+        );
+        let history = vec![submitted(), rescheduled(sleeping, runnable)];
+        caught(check(&of_history(history)), "from sleeping");
     }
 
     #[test]

@@ -1,0 +1,190 @@
+//! `windlass apply`: several changes as one transaction.
+
+mod fields;
+mod line;
+
+use jiff::Timestamp;
+use serde_json::json;
+use windlass::{
+    Client, TransactionId,
+    client::TransactionBuilder,
+    store::{Applied, Done, Error, Guard, Operation, Part, Submitted},
+};
+
+use self::line::Line;
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    input::{lines, next_line},
+    output::Output,
+    select::count,
+};
+
+/// The transaction.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A line of FILE is an operation or a guard:
+  {\"op\":\"submit\",\"id\":\"a\",\"kind\":\"report\",\"props\":{},\"if_exists\":\"refuse\"}
+  {\"op\":\"send\",\"task\":\"b\",\"command\":\"sleep\",\"until\":\"in 1h\"}
+  {\"op\":\"delete\",\"task\":\"c\"}
+  {\"op\":\"retry\",\"task\":\"d\"}
+  {\"op\":\"reschedule\",\"task\":\"e\",\"due\":\"in 5m\",\"priority\":3}
+  {\"op\":\"require\",\"task\":\"f\",\"exists\":true,\"state\":\"paused\",\"unclaimed\":true}
+Guards are exists, state, version, fence, kind and unclaimed. if_exists is refuse, same,
+replace-finished or skip.
+
+Examples:
+  windlass apply changes.jsonl --dry-run
+  windlass apply changes.jsonl --id deploy-7
+  generate-changes | windlass apply -")]
+pub(crate) struct Args {
+    /// A file of JSON lines, or - for standard input: all of them are applied, or none
+    #[arg(value_name = "FILE")]
+    file: String,
+
+    /// The id of the transaction: repeating it within an hour has no further effect; a UUID by
+    /// default
+    #[arg(long, value_name = "ID")]
+    id: Option<TransactionId>,
+
+    /// Check every line against the store and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The lines of a file, and the line of each part.
+#[derive(Default)]
+struct Lines {
+    operations: Vec<(u64, Operation)>,
+    guards: Vec<(u64, Guard)>,
+}
+
+impl Lines {
+    /// Reads a file. The first wrong line ends it.
+    fn read(path: &str, now: Timestamp) -> Result<Self, Failure> {
+        let mut from = lines("FILE", path)?;
+        let mut read = Self::default();
+        for number in 1.. {
+            let about = |failure: Failure| failure.about(&format!("line {number}"));
+            let line = next_line(&mut *from).map_err(|e| about(Failure::file(path, &e)))?;
+            let Some(line) = line else { break };
+            let text = line.map_err(|e| about(e.into()))?;
+            if text.trim().is_empty() {
+                continue;
+            }
+            match Line::parse(&text, now).map_err(|e| about(e.into()))? {
+                Line::Operation(operation) => read.operations.push((number, operation)),
+                Line::Guards(guards) => {
+                    let guards = guards.into_iter().map(|guard| (number, guard));
+                    read.guards.extend(guards);
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn transaction(&self, client: &Client, id: Option<TransactionId>) -> TransactionBuilder {
+        let mut transaction = client.transaction();
+        if let Some(id) = id {
+            transaction = transaction.id(id);
+        }
+        for (_, Guard { task, require }) in &self.guards {
+            transaction = transaction.require(task, require.clone());
+        }
+        let operations = self.operations.iter().cloned();
+        operations.fold(transaction, |transaction, (_, operation)| {
+            transaction.with(operation)
+        })
+    }
+
+    /// Returns the line of a part.
+    fn line(&self, part: Part) -> u64 {
+        let line = match part {
+            Part::Guard(index) => self.guards.get(index).map(|(line, _)| *line),
+            Part::Operation(index) => self.operations.get(index).map(|(line, _)| *line),
+        };
+        line.unwrap_or_default()
+    }
+
+    /// Prints each refusal with its line, and returns the failure of the command.
+    fn refused(&self, out: &Output, error: Error) -> Failure {
+        let Error::Refused(refusals) = error else {
+            return error.into();
+        };
+        for refusal in &refusals {
+            out.complain(format!("line {}: {refusal}", self.line(refusal.part)));
+        }
+        Failure::No("the transaction was refused; nothing was changed".to_owned())
+    }
+}
+
+/// Applies the file, or checks it.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    // Invalid lines are reported before a store is opened.
+    let lines = Lines::read(&args.file, Timestamp::now())?;
+    let out = global.out();
+    let client = match args.dry_run {
+        true => global.existing().await?,
+        false => global.lasting().await?,
+    };
+    let transaction = lines.transaction(&client, args.id);
+    let operations = lines.operations.len();
+    if args.dry_run {
+        let checked = transaction.check().await;
+        checked.map_err(|error| lines.refused(&out, error))?;
+        let text = format!(
+            "apply: {} and {} hold; nothing was changed (dry run)",
+            counted(operations, "operation"),
+            counted(lines.guards.len(), "guard"),
+        );
+        match out.is_json() {
+            true => out.json(&json!({ "operations": operations, "dry_run": true }))?,
+            false => out.line(text)?,
+        }
+        return Ok(Exit::Ok);
+    }
+    let applied = transaction.commit().await;
+    let applied = applied.map_err(|error| lines.refused(&out, error))?;
+    let id = transaction.transaction_id();
+    if out.is_json() {
+        let done = lines.operations.iter().zip(applied.done());
+        let done = done.map(|((line, operation), done)| {
+            json!({ "line": line, "task": operation.task(), "done": done })
+        });
+        out.json(&json!({ "transaction": id, "operations": done.collect::<Vec<_>>() }))?;
+    } else {
+        out.line(summary(&applied))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
+/// The results in one line: `2 tasks submitted, 1 task deleted`.
+fn summary(applied: &Applied) -> String {
+    let words = |done: &Done| match done {
+        Done::Submitted(Submitted::New) => "submitted",
+        Done::Submitted(Submitted::Existing(_)) => "there already",
+        Done::Sent(_) => "commanded",
+        Done::Deleted => "deleted",
+        Done::Retried => "retried",
+        Done::Rescheduled(_) => "rescheduled",
+        _ => "changed",
+    };
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for word in applied.done().iter().map(words) {
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, number)) => *number += 1,
+            None => counts.push((word, 1)),
+        }
+    }
+    let parts = counts
+        .iter()
+        .map(|(word, n)| format!("{} {word}", count(*n)));
+    parts.collect::<Vec<_>>().join(", ")
+}

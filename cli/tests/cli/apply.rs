@@ -1,0 +1,130 @@
+//! `windlass apply`: several changes as one transaction.
+
+use serde_json::json;
+
+use crate::env::Env;
+
+/// A store with the tasks `a` and `b`.
+fn with_tasks() -> Env {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    env.run(&["submit", "k", "--id", "b"]).ok();
+    env
+}
+
+const CHANGES: &str = r#"{"op":"require","task":"a","state":"runnable","unclaimed":true}
+
+{"op":"delete","task":"a"}
+{"op":"submit","id":"c","kind":"k","props":{"n":12345678901234567890123}}
+{"op":"reschedule","task":"b","due":"in 5m","priority":3}
+"#;
+
+#[test]
+fn every_line_is_applied_in_one_transaction() {
+    let env = with_tasks();
+    let file = env.write("changes.jsonl", CHANGES);
+    let ran = env.run(&["apply", &file]).ok();
+    assert_eq!(
+        ran.out,
+        "1 task deleted, 1 task submitted, 1 task rescheduled\n"
+    );
+    env.run(&["get", "a"])
+        .fails(3, &["task 'a' does not exist"]);
+    let b = env.json(&["get", "b"]);
+    assert_eq!(
+        (&b["state"], &b["priority"]),
+        (&json!("sleeping"), &json!(3))
+    );
+    let c = env.run(&["get", "c", "-o", "json"]).ok();
+    assert!(c.out.contains("12345678901234567890123"), "{c:?}");
+}
+
+#[test]
+fn standard_input_is_a_file_too_and_json_names_each_line() {
+    let env = with_tasks();
+    let words = ["apply", "-", "--id", "t-1", "-o", "json"];
+    let ran = env.run_with(&words, CHANGES).ok();
+    assert_eq!(
+        ran.lines()[0],
+        json!({"transaction": "t-1", "operations": [
+            {"line": 3, "task": "a", "done": "deleted"},
+            {"line": 4, "task": "c", "done": {"submitted": "new"}},
+            {"line": 5, "task": "b", "done": {"rescheduled": "sleeping"}},
+        ]})
+    );
+}
+
+#[test]
+fn a_repeated_id_has_no_further_effect() {
+    let env = with_tasks();
+    let file = env.write("changes.jsonl", CHANGES);
+    let first = env.run(&["apply", &file, "--id", "t-1"]).ok();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let again = env.run(&["apply", &file, "--id", "t-1"]).ok();
+    assert_eq!(first.out, again.out);
+    env.run(&["get", "a"]).ok();
+    env.run(&["apply", &file]).code(1);
+}
+
+#[test]
+fn a_refusal_names_each_line_and_nothing_changes() {
+    let env = with_tasks();
+    let file = env.write(
+        "changes.jsonl",
+        r#"{"op":"delete","task":"a"}
+{"op":"delete","task":"nil"}
+{"op":"require","task":"b","state":"paused"}
+"#,
+    );
+    for words in [&["apply", &file][..], &["apply", &file, "--dry-run"]] {
+        let ran = env.run(words).code(1);
+        for text in [
+            "line 2: task 'nil' does not exist",
+            "line 3: task 'b' is runnable; it must be paused",
+            "error: the transaction was refused; nothing was changed",
+        ] {
+            assert!(ran.err.contains(text), "{text} is not in {ran:?}");
+        }
+        env.run(&["get", "a"]).ok();
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let env = with_tasks();
+    let file = env.write("changes.jsonl", CHANGES);
+    let ran = env.run(&["apply", &file, "--dry-run"]).ok();
+    let text = "apply: 3 operations and 2 guards hold; nothing was changed (dry run)\n";
+    assert_eq!(ran.out, text);
+    env.run(&["get", "a"]).ok();
+    env.run(&["get", "c"]).code(3);
+}
+
+#[test]
+fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
+    let env = with_tasks();
+    for (wrong, says) in [
+        (
+            r#"{"op":"reschedule","task":"b","due":"soon"}"#,
+            "line 2: due: 'soon'",
+        ),
+        (r#"{"op":"delete","task":"b","now":true}"#, "line 2: now: "),
+        ("{", "line 2: the line: "),
+    ] {
+        let text = format!("{{\"op\":\"delete\",\"task\":\"a\"}}\n{wrong}\n");
+        let file = env.write("changes.jsonl", &text);
+        env.run(&["apply", &file]).fails(2, &[says]);
+        env.run(&["get", "a"]).ok();
+    }
+    let file = env.write(
+        "twice.jsonl",
+        "{\"op\":\"delete\",\"task\":\"a\"}\n{\"op\":\"retry\",\"task\":\"a\"}\n",
+    );
+    env.run(&["apply", &file])
+        .fails(2, &["operations: name task 'a' twice"]);
+    let file = env.write("none.jsonl", "\n");
+    env.run(&["apply", &file])
+        .fails(2, &["operations: are empty"]);
+    env.run(&["apply", &env.path("missing")])
+        .fails(2, &["missing"]);
+}

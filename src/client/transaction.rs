@@ -1,0 +1,311 @@
+//! [`TransactionBuilder`]: several changes in one atomic step.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use windlass_statemachine::{Command, CommandId, Invalid, TaskId, TransactionId};
+
+use super::{Client, name, only};
+use crate::{
+    store::{
+        Applied, Error, Operation, Require, Reschedule, SendCommand, TaskRecord, Transaction,
+        rules::{
+            self,
+            plan::Bounds,
+            retry::Counted,
+            transaction::{Facts, Present},
+        },
+    },
+    task::NewTask,
+};
+
+/// A transaction as it comes together, of [`Client::transaction`].
+///
+/// # Flow
+///
+/// Add guards and operations, then [`commit`](Self::commit). Either every operation is applied, or none.
+/// Wrong input (an id that is not one, say) is kept, and `commit` returns it.
+///
+/// # Guarantees
+///
+/// - All or nothing, durable, in one write of the store. No node and no client sees a part of it.
+/// - At most once: the transaction has an id. Committing it again, also after
+///   [`Error::Unavailable`] and also from another process ([`id`](Self::id)), has no further effect and
+///   returns the same result, for at least one hour.
+/// - Guards and operations are decided on the same state of the store.
+///
+/// # Caveats
+///
+/// - Each task has at most one operation in a transaction. Guards on that task are not counted.
+/// - [`Limits::max_operations`](crate::store::Limits::max_operations) bounds operations and guards together.
+/// - A refused transaction is not remembered: committing it again decides again.
+///
+/// # Errors
+///
+/// [`Error::Refused`] names every guard and operation that was refused. A transaction of one operation
+/// returns it too; [`Client::delete`] and the others return the error of that operation.
+///
+/// # Example
+///
+/// Replaces a paused task by two others, unless it has moved on:
+///
+/// ```
+/// use windlass::{Client, Command, NewTask, StateKind, store::{Done, Require, Store, Submitted}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// client.submit(NewTask::new("sync").id("all")).await?;
+/// client.submit(NewTask::new("report").id("weekly")).await?;
+///
+/// let split = client
+///     .transaction()
+///     .require("all", Require::State(StateKind::Runnable))
+///     .require("all", Require::Unclaimed)
+///     .delete("all")
+///     .submit(NewTask::new("sync").id("north"))
+///     .submit(NewTask::new("sync").id("south"))
+///     .send("weekly", Command::Pause);
+/// let applied = split.commit().await?;
+/// assert_eq!(applied.done()[1], Done::Submitted(Submitted::New));
+///
+/// // The answer was lost? The same transaction again changes nothing.
+/// assert_eq!(split.commit().await?, applied);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a transaction changes nothing before commit"]
+pub struct TransactionBuilder {
+    client: Client,
+    transaction: Result<Transaction, Error>,
+}
+
+impl Client {
+    /// Begins a transaction: several changes in one atomic step.
+    pub fn transaction(&self) -> TransactionBuilder {
+        TransactionBuilder {
+            client: self.clone(),
+            transaction: Ok(Transaction::new()),
+        }
+    }
+}
+
+impl TransactionBuilder {
+    /// Sets the id, by which another process can repeat the transaction. By default it is a UUIDv7 made by
+    /// [`Client::transaction`].
+    pub fn id(self, id: impl TryInto<TransactionId, Error: Into<Invalid>>) -> Self {
+        self.then(|transaction, _| Ok(transaction.with_id(name(id)?)))
+    }
+
+    /// Requires something of a task. If it does not hold, nothing is applied.
+    pub fn require(
+        self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        require: Require,
+    ) -> Self {
+        self.then(|transaction, _| Ok(transaction.require(name(task)?, require)))
+    }
+
+    /// Submits a task.
+    pub fn submit<J>(self, task: impl Into<NewTask<J>>) -> Self {
+        self.then(|transaction, client| {
+            let now = client.store.clock().now();
+            Ok(transaction.submit(task.into().build_at(now)?))
+        })
+    }
+
+    /// Sends a command to a task, with an id of its own.
+    pub fn send(self, task: impl TryInto<TaskId, Error: Into<Invalid>>, command: Command) -> Self {
+        let id = CommandId::new(Uuid::now_v7().to_string());
+        self.then(|transaction, _| {
+            Ok(transaction.send(SendCommand {
+                task: name(task)?,
+                id: id?,
+                command,
+            }))
+        })
+    }
+
+    /// Deletes a task with all that belongs to it.
+    pub fn delete(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        self.then(|transaction, _| Ok(transaction.delete(name(task)?)))
+    }
+
+    /// Starts an ended task again, as [`Client::retry`].
+    pub fn retry(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        self.then(|transaction, _| Ok(transaction.retry(name(task)?)))
+    }
+
+    /// Changes the due time or the priority of an unclaimed task.
+    pub fn reschedule(self, change: Reschedule) -> Self {
+        self.then(|transaction, _| Ok(transaction.reschedule(change)))
+    }
+
+    /// Adds an operation.
+    pub fn with(self, operation: Operation) -> Self {
+        self.then(|transaction, _| Ok(transaction.with(operation)))
+    }
+
+    /// Applies the transaction, and returns one result for each operation. After [`Error::Unavailable`]
+    /// call it again: the transaction is applied once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for wrong input, with the name of the field; `operations` for a transaction that
+    /// is empty, has more operations and guards than the store takes, or two operations on one task.
+    /// [`Error::Refused`] with each refusal; [`Error::Unavailable`].
+    pub async fn commit(&self) -> Result<Applied, Error> {
+        let transaction = self.checked()?;
+        only(self.client.store.registry().apply(vec![transaction]).await)
+    }
+
+    /// Checks whether [`commit`](Self::commit) would apply the transaction now, and changes nothing. It reads
+    /// one task after the other, so tasks may change meanwhile: only `commit` decides.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit).
+    pub async fn check(&self) -> Result<(), Error> {
+        let transaction = self.checked()?;
+        let registry = self.client.store.registry();
+        let mut facts = Facts::default();
+        for id in transaction.tasks() {
+            match registry.get(id).await {
+                Ok(record) => drop(facts.tasks.insert(id.clone(), present(record))),
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for operation in transaction.operations() {
+            let Operation::Send(send) = operation else {
+                continue;
+            };
+            match registry.command(&send.id).await {
+                Ok(known) => {
+                    let place = (known.task, known.order);
+                    facts.commands.insert(send.id.clone(), place);
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let bounds = Bounds {
+            max_bytes: registry.limits().max_bytes,
+            now: self.client.store.clock().now(),
+        };
+        rules::transaction::decide(&transaction, &facts, bounds).map(drop)
+    }
+
+    /// Returns the id of the transaction; `None` when the input before was wrong.
+    pub fn transaction_id(&self) -> Option<&TransactionId> {
+        self.transaction.as_ref().ok()?.id()
+    }
+
+    /// Returns the transaction, whose form was checked.
+    fn checked(&self) -> Result<Transaction, Error> {
+        let transaction = self.transaction.clone()?;
+        let registry = self.client.store.registry();
+        let most = registry.limits().max_operations;
+        rules::transaction::check(&transaction, registry.name(), most)?;
+        Ok(transaction)
+    }
+
+    /// Adds to the transaction, unless the input before was wrong.
+    fn then(self, add: impl FnOnce(Transaction, &Client) -> Result<Transaction, Error>) -> Self {
+        let Self {
+            client,
+            transaction,
+        } = self;
+        let transaction = transaction.and_then(|transaction| add(transaction, &client));
+        Self {
+            client,
+            transaction,
+        }
+    }
+}
+
+fn present(record: TaskRecord) -> Present {
+    let state = record.state.map_err(|error| error.to_string());
+    let version = state.as_ref().map_or(0, |state| state.version);
+    Present {
+        has_ended: state.as_ref().is_ok_and(|s| s.code().is_terminal()),
+        quarantine: state.as_ref().err().cloned(),
+        is_claimed: record.node.is_some(),
+        last: Counted {
+            version,
+            fence: record.fence,
+        },
+        props: record.task.props.len(),
+        task: Ok(Arc::new(record.task)),
+        state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::StateKind;
+
+    use super::*;
+    use crate::store::{Part, Reason, Store};
+
+    async fn client() -> Client {
+        Client::new(&Store::open("memory:").await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_first_wrong_input_is_reported_by_the_commit() {
+        let client = client().await;
+        let wrong = client.transaction().delete("a/b").delete("c").id("_");
+        let error = wrong.commit().await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Invalid(i) if i.field() == "id"),
+            "{error:?}"
+        );
+        let error = client.transaction().commit().await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Invalid(i) if i.field() == "operations"),
+            "{error:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_the_place_and_the_reason() {
+        let client = client().await;
+        client.submit(NewTask::new("k").id("a")).await.unwrap();
+        let transaction = client
+            .transaction()
+            .require("a", Require::State(StateKind::Paused))
+            .delete("a")
+            .retry("b");
+        let Err(Error::Refused(refusals)) = transaction.commit().await else {
+            panic!("the guard does not hold");
+        };
+        let parts: Vec<_> = refusals.iter().map(|one| (one.part, &one.reason)).collect();
+        let state = Reason::State {
+            is: StateKind::Runnable,
+            required: vec![StateKind::Paused],
+        };
+        let expected = [
+            (Part::Guard(0), &state),
+            (Part::Operation(1), &Reason::Missing),
+        ];
+        assert_eq!(parts, expected);
+        assert!(client.get("a").await.is_ok(), "nothing was applied");
+        let checked = transaction.check().await.unwrap_err();
+        assert_eq!(checked.to_string(), Error::Refused(refusals).to_string());
+    }
+
+    #[tokio::test]
+    async fn a_check_changes_nothing() {
+        let client = client().await;
+        client.submit(NewTask::new("k").id("a")).await.unwrap();
+        let transaction = client
+            .transaction()
+            .send("a", Command::Pause)
+            .submit(NewTask::new("k").id("b"));
+        transaction.check().await.unwrap();
+        assert_eq!(client.get("a").await.unwrap().commands, 0);
+        assert!(client.get("b").await.is_err());
+        transaction.commit().await.unwrap();
+        transaction.check().await.unwrap_err();
+    }
+}

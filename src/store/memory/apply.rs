@@ -1,0 +1,136 @@
+//! Applies the transactions of clients.
+
+use jiff::Timestamp;
+
+use super::{row::Row, world::World};
+use crate::store::{
+    Applied, Done, Error, Operation, Submitted, Transaction,
+    rules::{
+        plan::Bounds,
+        retry::Counted,
+        transaction::{self, Facts, Present, Step},
+    },
+};
+
+/// An applied transaction, for those who repeat it.
+pub(super) struct Remembered {
+    at: Timestamp,
+    applied: Applied,
+}
+
+impl World {
+    pub(super) fn apply(
+        &mut self,
+        transaction: Transaction,
+        now: Timestamp,
+    ) -> Result<Applied, Error> {
+        let operation = match transaction.into_single() {
+            Ok(operation) => operation,
+            Err(transaction) => return self.apply_all(&transaction, now),
+        };
+        Ok(Applied::from(match operation {
+            Operation::Submit(submit) => Done::Submitted(self.submit(submit, now)?),
+            Operation::Send(send) => Done::Sent(self.send(send, now)?),
+            Operation::Delete(id) => {
+                self.delete(&id, now)?;
+                Done::Deleted
+            }
+            Operation::Retry(id) => {
+                self.retry(&id, now)?;
+                Done::Retried
+            }
+            Operation::Reschedule(_) => return self.apply_all(&operation.into(), now),
+        }))
+    }
+
+    /// Applies every operation or none. No write after the decision can fail.
+    fn apply_all(&mut self, transaction: &Transaction, now: Timestamp) -> Result<Applied, Error> {
+        let limits = self.limits;
+        transaction::check(transaction, "memory", limits.max_operations)?;
+        let earlier = transaction.id().and_then(|id| self.applied.get(id));
+        if let Some(earlier) = earlier {
+            return earlier.applied.clone().repeated_by(transaction);
+        }
+        let facts = self.facts(transaction);
+        let bounds = Bounds {
+            max_bytes: limits.max_bytes,
+            now,
+        };
+        let steps = transaction::decide(transaction, &facts, bounds)?;
+        let done = steps.into_iter().map(|step| self.carry_out(step, now));
+        let applied = Applied::from(done.collect::<Vec<Done>>());
+        if let Some(id) = transaction.id() {
+            let (at, applied) = (now, applied.clone());
+            self.applied.insert(id.clone(), Remembered { at, applied });
+        }
+        Ok(applied)
+    }
+
+    fn facts(&self, transaction: &Transaction) -> Facts {
+        let mut facts = Facts::default();
+        for id in transaction.tasks() {
+            if let Some(row) = self.tasks.get(id) {
+                facts.tasks.insert(id.clone(), present(row));
+            }
+        }
+        for operation in transaction.operations() {
+            if let Operation::Send(send) = operation
+                && let Some(known) = self.commands.get(&send.id)
+            {
+                facts.commands.insert(send.id.clone(), known.clone());
+            }
+        }
+        facts
+    }
+
+    fn carry_out(&mut self, step: Step<'_>, now: Timestamp) -> Done {
+        match step {
+            Step::Known(done) => done,
+            Step::Submit { task, .. } => {
+                self.put(task.clone(), now);
+                Done::Submitted(Submitted::New)
+            }
+            Step::Send(send) => Done::Sent(self.enqueue(send.clone(), now)),
+            Step::Delete(id) => {
+                self.erase(id, now);
+                Done::Deleted
+            }
+            Step::Retry { task, state } => {
+                self.restart(task, state, now);
+                Done::Retried
+            }
+            Step::Reschedule {
+                change,
+                from,
+                state,
+            } => {
+                let to = state.code();
+                self.reschedule(change, (from, state), now);
+                Done::Rescheduled(to)
+            }
+        }
+    }
+
+    /// Forgets the transactions whose time to be repeated is over; `latest` is the latest time that a
+    /// record can truly have.
+    pub(super) fn forget_transactions(&mut self, latest: Timestamp) {
+        if let Some(before) = transaction::forgotten_before(latest) {
+            self.applied.retain(|_, earlier| earlier.at >= before);
+        }
+    }
+}
+
+fn present(row: &Row) -> Present {
+    Present {
+        task: Ok(row.task.clone()),
+        state: row.saved.read(),
+        quarantine: row.quarantine.clone(),
+        has_ended: row.has_ended(),
+        is_claimed: row.owner.is_some(),
+        last: Counted {
+            version: row.version,
+            fence: row.fence,
+        },
+        props: row.task.props.len(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Changes due times and priorities.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use windlass_statemachine::{StateKind, TaskState};
+
+use super::world::World;
+use crate::store::{ChangeKind, Reschedule};
+
+impl World {
+    /// Gives a task the decided state, which had the code `from` before, and the new priority.
+    pub(super) fn reschedule(
+        &mut self,
+        change: &Reschedule,
+        (from, state): (StateKind, TaskState),
+        now: Timestamp,
+    ) {
+        let id = &change.task;
+        let to = state.code();
+        if let Some(row) = self.tasks.get_mut(id)
+            && let Some(priority) = change.priority
+        {
+            Arc::make_mut(&mut row.task).priority = priority;
+        }
+        self.set_state(id, state);
+        self.record(id, ChangeKind::Rescheduled { from, to }, now);
+        self.touch(id);
+    }
+}

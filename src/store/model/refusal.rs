@@ -1,0 +1,316 @@
+//! [`Refusals`]: why a transaction was not applied.
+
+use std::fmt;
+
+use windlass_statemachine::{Fence, Invalid, Kind, StateKind, TaskId};
+
+use crate::store::Error;
+
+/// How many refusals the text of [`Refusals`] shows.
+const SHOWN: usize = 5;
+
+/// A part of a transaction, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The guard with this index, the first is 0.
+    Guard(usize),
+    /// The operation with this index, the first is 0.
+    Operation(usize),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guard(index) => write!(f, "guards[{index}]"),
+            Self::Operation(index) => write!(f, "operations[{index}]"),
+        }
+    }
+}
+
+/// Why a guard or an operation was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is no such task.
+    Missing,
+    /// A task has this id; for a submit, a live one.
+    Exists,
+    /// The task has ended.
+    Finished,
+    /// A node has claimed the task.
+    Claimed,
+    /// The task is in another state.
+    State {
+        /// Its state.
+        is: StateKind,
+        /// The states that the guard or the operation needs.
+        required: Vec<StateKind>,
+    },
+    /// The state has another version.
+    Version {
+        /// Its version.
+        is: u64,
+        /// What the guard requires.
+        required: u64,
+    },
+    /// The last claim has another fence.
+    Fence {
+        /// Its fence.
+        is: Fence,
+        /// What the guard requires.
+        required: Fence,
+    },
+    /// The task has another kind.
+    Kind {
+        /// Its kind.
+        is: Kind,
+        /// What the guard requires.
+        required: Kind,
+    },
+    /// The record of the task cannot be read, for this reason.
+    Unreadable(String),
+    /// The operation itself is wrong.
+    Invalid(Invalid),
+    /// A field is larger than the store takes.
+    TooLarge {
+        /// Which field.
+        field: &'static str,
+        /// Its size in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+}
+
+impl Reason {
+    /// Returns the reason that an error of one operation is.
+    ///
+    /// # Errors
+    ///
+    /// The error itself when it does not come from the operation: the store failed.
+    pub(crate) fn of(error: Error) -> Result<Self, Error> {
+        Ok(match error {
+            Error::NotFound { .. } => Self::Missing,
+            Error::AlreadyExists { .. } => Self::Exists,
+            Error::AlreadyFinished(_) => Self::Finished,
+            Error::Corrupt { reason, .. } => Self::Unreadable(reason),
+            Error::Invalid(invalid) => Self::Invalid(invalid),
+            Error::TooLarge {
+                field,
+                bytes,
+                limit,
+            } => Self::TooLarge {
+                field,
+                bytes,
+                limit,
+            },
+            other => return Err(other),
+        })
+    }
+}
+
+/// One refused guard or operation. Its text is one sentence that names the task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which guard or operation.
+    pub part: Part,
+    /// Its task.
+    pub task: TaskId,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let task = &self.task;
+        match &self.reason {
+            Reason::Missing => write!(f, "task '{task}' does not exist"),
+            Reason::Exists => write!(f, "task '{task}' exists already"),
+            Reason::Finished => write!(f, "task '{task}' has ended already"),
+            Reason::Claimed => write!(f, "task '{task}' is claimed by a node"),
+            Reason::State { is, required } => {
+                let names: Vec<&str> = required.iter().map(|code| code.as_str()).collect();
+                let names = names.join(" or ");
+                write!(f, "task '{task}' is {is}; it must be {names}")
+            }
+            Reason::Version { is, required } => {
+                write!(f, "task '{task}' has version {is}; it must have {required}")
+            }
+            Reason::Fence { is, required } => {
+                write!(f, "task '{task}' has fence {is}; it must have {required}")
+            }
+            Reason::Kind { is, required } => {
+                write!(
+                    f,
+                    "task '{task}' has kind '{is}'; it must have '{required}'"
+                )
+            }
+            Reason::Unreadable(reason) => {
+                write!(f, "the record of task '{task}' cannot be read: {reason}")
+            }
+            Reason::Invalid(invalid) => write!(f, "task '{task}': {invalid}"),
+            Reason::TooLarge {
+                field,
+                bytes,
+                limit,
+            } => write!(
+                f,
+                "task '{task}': {field} has {bytes} bytes; the store takes at most {limit}"
+            ),
+        }
+    }
+}
+
+/// Every refused guard and operation of a transaction, guards first, each kind in its order. Nothing of the
+/// transaction was applied.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{Client, store::{Error, Reason, Store}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+/// let client = Client::new(&Store::open("memory:").await?);
+/// let transaction = client.transaction().delete("a").delete("b");
+/// let Err(Error::Refused(refusals)) = transaction.commit().await else {
+///     panic!("neither task exists");
+/// };
+/// assert!(refusals.iter().all(|refusal| refusal.reason == Reason::Missing));
+/// assert_eq!(
+///     refusals.to_string(),
+///     "could not apply the transaction: operations[0]: task 'a' does not exist; operations[1]: task \
+///      'b' does not exist; nothing was changed"
+/// );
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusals(Vec<Refusal>);
+
+impl Refusals {
+    /// Returns these refusals: for a store of your own, which lists at least one.
+    pub fn new(refusals: Vec<Refusal>) -> Self {
+        Self(refusals)
+    }
+
+    /// Returns the refusals as an error; `None` when there is none.
+    pub(crate) fn error(refusals: Vec<Refusal>) -> Option<Error> {
+        (!refusals.is_empty()).then(|| Error::Refused(Self(refusals)))
+    }
+
+    /// Returns each refusal.
+    pub fn iter(&self) -> std::slice::Iter<'_, Refusal> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Refusals {
+    type Item = &'a Refusal;
+    type IntoIter = std::slice::Iter<'a, Refusal>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("could not apply the transaction: ")?;
+        for refusal in self.0.iter().take(SHOWN) {
+            write!(f, "{}: {refusal}; ", refusal.part)?;
+        }
+        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            write!(f, "{more} more are refused; ")?;
+        }
+        f.write_str("nothing was changed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(reason: Reason) -> Refusal {
+        Refusal {
+            part: Part::Operation(3),
+            task: "a".parse().unwrap(),
+            reason,
+        }
+    }
+
+    #[test]
+    fn every_reason_is_a_sentence_about_the_task() {
+        let (kind, other) = ("k".parse().unwrap(), "l".parse().unwrap());
+        for (reason, text) in [
+            (Reason::Missing, "task 'a' does not exist"),
+            (Reason::Exists, "task 'a' exists already"),
+            (Reason::Finished, "task 'a' has ended already"),
+            (Reason::Claimed, "task 'a' is claimed by a node"),
+            (
+                Reason::State {
+                    is: StateKind::Paused,
+                    required: vec![StateKind::Runnable, StateKind::Sleeping],
+                },
+                "task 'a' is paused; it must be runnable or sleeping",
+            ),
+            (
+                Reason::Version { is: 8, required: 7 },
+                "task 'a' has version 8; it must have 7",
+            ),
+            (
+                Reason::Fence {
+                    is: Fence(8),
+                    required: Fence(7),
+                },
+                "task 'a' has fence 8; it must have 7",
+            ),
+            (
+                Reason::Kind {
+                    is: kind,
+                    required: other,
+                },
+                "task 'a' has kind 'k'; it must have 'l'",
+            ),
+            (
+                Reason::Unreadable("no JSON".into()),
+                "the record of task 'a' cannot be read: no JSON",
+            ),
+            (
+                Reason::Invalid(Invalid::new("until", "is past")),
+                "task 'a': until: is past",
+            ),
+            (
+                Reason::TooLarge {
+                    field: "props",
+                    bytes: 9,
+                    limit: 8,
+                },
+                "task 'a': props has 9 bytes; the store takes at most 8",
+            ),
+        ] {
+            assert_eq!(refusal(reason).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_cut_short_in_the_text_alone() {
+        let many = (0..7).map(|_| refusal(Reason::Missing)).collect();
+        let Some(Error::Refused(refusals)) = Refusals::error(many) else {
+            panic!("there are refusals");
+        };
+        assert_eq!(refusals.iter().count(), 7);
+        let text = refusals.to_string();
+        assert_eq!(text.matches("does not exist").count(), SHOWN);
+        assert!(
+            text.ends_with("; 2 more are refused; nothing was changed"),
+            "{text}"
+        );
+        assert!(Refusals::error(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_failure_of_the_store_is_no_reason() {
+        let failed = Reason::of(Error::unavailable("apply", "it is gone")).unwrap_err();
+        assert!(failed.is_retryable());
+        let id = "a".parse().unwrap();
+        assert_eq!(Reason::of(Error::no_task(&id)).unwrap(), Reason::Missing);
+    }
+}

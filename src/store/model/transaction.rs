@@ -1,0 +1,310 @@
+//! [`Transaction`]: the changes that a client asks for in one atomic step.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use windlass_statemachine::{Invalid, TaskId, TransactionId, message::SendCommand};
+
+use super::{
+    guard::{Guard, Require},
+    operation::{Done, Operation, Reschedule, Submit, Submitted},
+};
+use crate::store::Error;
+
+/// What a client asks a store to change, in one atomic step: either every operation is applied, or none.
+///
+/// A transaction of [`new`](Self::new) has an id. A store applies an id once: a repeat returns the same
+/// result and changes nothing, for at least one hour. A transaction made [`From`] one operation has no id:
+/// the store keeps no record of it, and its error is that of the operation alone.
+///
+/// # Example
+///
+/// ```
+/// use windlass::{StateKind, store::{Error, Require, Store, Transaction}};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::store::Error> {
+/// let store = Store::open("memory:").await?;
+/// let swap = Transaction::new()
+///     .require("old".parse()?, Require::State(StateKind::Failed))
+///     .delete("old".parse()?);
+/// let refused = store.registry().apply(vec![swap]).await.remove(0).unwrap_err();
+/// let Error::Refused(refusals) = refused else { panic!("the task does not exist") };
+/// assert_eq!(refusals.iter().count(), 2, "the guard and the operation");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transaction {
+    id: Option<TransactionId>,
+    guards: Vec<Guard>,
+    operations: Vec<Operation>,
+}
+
+impl From<Operation> for Transaction {
+    fn from(operation: Operation) -> Self {
+        Self {
+            id: None,
+            guards: Vec::new(),
+            operations: vec![operation],
+        }
+    }
+}
+
+impl Default for Transaction {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Transaction {
+    /// Returns a transaction without operations, with an id of its own: a UUIDv7.
+    pub fn new() -> Self {
+        Self {
+            // The text of a UUID is always a valid name.
+            id: TransactionId::new(Uuid::now_v7().to_string()).ok(),
+            guards: Vec::new(),
+            operations: Vec::new(),
+        }
+    }
+
+    /// Replaces the id, so that another process can repeat the transaction.
+    #[must_use]
+    pub fn with_id(mut self, id: TransactionId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Adds a guard.
+    #[must_use]
+    pub fn require(mut self, task: TaskId, require: Require) -> Self {
+        self.guards.push(Guard { task, require });
+        self
+    }
+
+    /// Adds an operation. Each task has at most one operation in a transaction.
+    #[must_use]
+    pub fn with(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Adds a submit.
+    #[must_use]
+    pub fn submit(self, submit: Submit) -> Self {
+        self.with(Operation::Submit(submit))
+    }
+
+    /// Adds a command.
+    #[must_use]
+    pub fn send(self, send: SendCommand) -> Self {
+        self.with(Operation::Send(send))
+    }
+
+    /// Adds the deletion of a task.
+    #[must_use]
+    pub fn delete(self, task: TaskId) -> Self {
+        self.with(Operation::Delete(task))
+    }
+
+    /// Adds the retry of a task.
+    #[must_use]
+    pub fn retry(self, task: TaskId) -> Self {
+        self.with(Operation::Retry(task))
+    }
+
+    /// Adds another due time or priority.
+    #[must_use]
+    pub fn reschedule(self, change: Reschedule) -> Self {
+        self.with(Operation::Reschedule(change))
+    }
+
+    /// Returns its id; `None` for a transaction that a store does not remember.
+    pub fn id(&self) -> Option<&TransactionId> {
+        self.id.as_ref()
+    }
+
+    /// Returns its guards, in their order.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// Returns its operations, in their order.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Returns the tasks that it names: those of its guards and of its operations. A task may occur more
+    /// than once.
+    pub fn tasks(&self) -> impl Iterator<Item = &TaskId> {
+        let guarded = self.guards.iter().map(|guard| &guard.task);
+        guarded.chain(self.operations.iter().map(Operation::task))
+    }
+
+    /// Returns the operation of a transaction that is one operation and no more: without an id and
+    /// without guards. A store refuses it with the error of the operation.
+    ///
+    /// # Errors
+    ///
+    /// The transaction itself, when it is more.
+    pub fn into_single(mut self) -> Result<Operation, Self> {
+        if self.id.is_some() || !self.guards.is_empty() || self.operations.len() != 1 {
+            return Err(self);
+        }
+        match self.operations.pop() {
+            Some(operation) => Ok(operation),
+            None => Err(self),
+        }
+    }
+
+    /// Returns what the transaction does, as errors say it: `submit a task`, or `apply a transaction` when
+    /// it is more than one operation.
+    pub fn verb(&self) -> &'static str {
+        match self.operations.as_slice() {
+            [only] if self.id.is_none() && self.guards.is_empty() => only.verb(),
+            _ => "apply a transaction",
+        }
+    }
+}
+
+/// What a transaction has done: one result for each operation, in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Applied(Vec<Done>);
+
+impl From<Vec<Done>> for Applied {
+    fn from(done: Vec<Done>) -> Self {
+        Self(done)
+    }
+}
+
+impl From<Done> for Applied {
+    fn from(done: Done) -> Self {
+        Self(vec![done])
+    }
+}
+
+impl Applied {
+    /// Returns the result of each operation.
+    pub fn done(&self) -> &[Done] {
+        &self.0
+    }
+
+    /// Returns the result of the submit that was the only operation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unusable`] when it is the result of something else: the store is wrong.
+    pub fn submitted(self) -> Result<Submitted, Error> {
+        match self.0.as_slice() {
+            [Done::Submitted(submitted)] => Ok(*submitted),
+            _ => Err(self.unexpected("submit a task")),
+        }
+    }
+
+    /// Returns the order of the command that was the only operation.
+    ///
+    /// # Errors
+    ///
+    /// As [`submitted`](Self::submitted).
+    pub fn sent(self) -> Result<u64, Error> {
+        match self.0.as_slice() {
+            [Done::Sent(order)] => Ok(*order),
+            _ => Err(self.unexpected("send a command")),
+        }
+    }
+
+    /// Returns the stored result of an earlier transaction as that of `transaction`, which repeats it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `transaction id`) when the earlier transaction had another number of
+    /// operations: it was another one.
+    pub fn repeated_by(self, transaction: &Transaction) -> Result<Self, Error> {
+        let (had, has) = (self.0.len(), transaction.operations.len());
+        if had == has {
+            return Ok(self);
+        }
+        let id = transaction.id.as_ref().map_or("", |id| id.as_str());
+        let reason = format!(
+            "'{id}' was applied with {had} operations, and this transaction has {has}; give each \
+             transaction an id of its own"
+        );
+        Err(Invalid::new("transaction id", reason).into())
+    }
+
+    fn unexpected(self, verb: &str) -> Error {
+        Error::Unusable(format!(
+            "could not {verb}: the store returned the results {:?} of other operations; report it to \
+             the author of the store",
+            self.0
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_statemachine::StateKind;
+
+    use super::*;
+
+    fn delete(id: &str) -> Operation {
+        Operation::Delete(id.parse().unwrap())
+    }
+
+    #[test]
+    fn only_one_operation_alone_is_single() {
+        let single = Transaction::from(delete("a"));
+        assert_eq!(single.verb(), "delete a task");
+        assert_eq!(single.clone().into_single(), Ok(delete("a")));
+        let id = TransactionId::new("t").unwrap();
+        for more in [
+            single.clone().with(delete("b")),
+            single
+                .clone()
+                .require("b".parse().unwrap(), Require::Exists),
+            single.with_id(id),
+            Transaction::new().with(delete("a")),
+            Transaction::new(),
+        ] {
+            assert_eq!(more.verb(), "apply a transaction");
+            assert_eq!(more.clone().into_single(), Err(more));
+        }
+    }
+
+    #[test]
+    fn each_new_transaction_has_an_id_of_its_own() {
+        let (a, b) = (Transaction::new(), Transaction::new());
+        assert!(a.id().is_some() && a.id() != b.id());
+        assert_eq!(a.clone().id(), a.id());
+    }
+
+    #[test]
+    fn results_survive_their_stored_form() {
+        let applied = Applied::from(vec![
+            Done::Submitted(Submitted::New),
+            Done::Submitted(Submitted::Existing(StateKind::Paused)),
+            Done::Sent(7),
+            Done::Deleted,
+            Done::Retried,
+            Done::Rescheduled(StateKind::Sleeping),
+        ]);
+        let text = serde_json::to_string(&applied).unwrap();
+        assert_eq!(
+            text,
+            r#"[{"submitted":"new"},{"submitted":{"existing":"paused"}},{"sent":7},"deleted","retried",{"rescheduled":"sleeping"}]"#
+        );
+        assert_eq!(serde_json::from_str::<Applied>(&text).unwrap(), applied);
+    }
+
+    #[test]
+    fn an_id_of_another_transaction_is_refused() {
+        let applied = Applied::from(Done::Deleted);
+        let id = TransactionId::new("t").unwrap();
+        let same = Transaction::new().with_id(id).with(delete("a"));
+        assert_eq!(applied.clone().repeated_by(&same).unwrap(), applied);
+        let refused = applied.repeated_by(&same.with(delete("b"))).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "transaction id: 't' was applied with 1 operations, and this transaction has 2; give each \
+             transaction an id of its own"
+        );
+    }
+}

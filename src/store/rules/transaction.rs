@@ -1,0 +1,372 @@
+//! Whether a transaction of several operations and guards can be applied, and what has to be written.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{
+    CommandId, Invalid, StateKind, Task, TaskId, TaskState, message::SendCommand,
+};
+
+use super::{
+    command,
+    plan::Bounds,
+    reschedule,
+    retry::{self, Counted, Record},
+    size,
+    submit::{self, Taken, Verdict},
+};
+use crate::store::{
+    Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require, Reschedule, Submit,
+    Submitted, Transaction,
+};
+
+/// How long a store at least remembers an applied transaction.
+pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Returns the time before which applied transactions are forgotten; `latest` is the latest time that a
+/// record can truly have.
+pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
+    latest.checked_sub(REMEMBERED).ok()
+}
+
+/// What a store knows of a task that a transaction names.
+#[derive(Debug, Clone)]
+pub(crate) struct Present {
+    /// The task, or why its envelope cannot be read.
+    pub(crate) task: Result<Arc<Task>, String>,
+    /// Its stored state, or why that cannot be read.
+    pub(crate) state: Result<TaskState, String>,
+    /// Why the task is quarantined, if it is.
+    pub(crate) quarantine: Option<String>,
+    /// Whether it has ended, known even when the state cannot be read.
+    pub(crate) has_ended: bool,
+    /// Whether a live lease has claimed it.
+    pub(crate) is_claimed: bool,
+    /// The counters of the last write and the last claim.
+    pub(crate) last: Counted,
+    /// The bytes of its props.
+    pub(crate) props: usize,
+}
+
+impl Present {
+    /// Returns the state, or why the record of the task cannot be read.
+    fn readable(&self) -> Result<&TaskState, Reason> {
+        let reason = match (&self.quarantine, &self.state, &self.task) {
+            (None, Ok(state), Ok(_)) => return Ok(state),
+            (Some(reason), _, _) | (None, Err(reason), _) | (None, Ok(_), Err(reason)) => reason,
+        };
+        Err(Reason::Unreadable(reason.clone()))
+    }
+}
+
+/// What a store knows of the tasks and commands that a transaction names, at one moment before it.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// The tasks that exist.
+    pub(crate) tasks: HashMap<TaskId, Present>,
+    /// The commands whose ids are known, with their tasks and orders.
+    pub(crate) commands: HashMap<CommandId, (TaskId, u64)>,
+}
+
+/// What a store writes for one operation.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step<'a> {
+    /// Nothing: this is the result.
+    Known(Done),
+    /// A new task. Its id is free, or becomes free: the ended task of this id goes, and the new one
+    /// continues its fences.
+    Submit {
+        /// The task.
+        task: &'a Task,
+        /// Whether an ended task has the id.
+        replaces: bool,
+    },
+    /// A new command for a live task.
+    Send(&'a SendCommand),
+    /// The task goes.
+    Delete(&'a TaskId),
+    /// The task gets this state.
+    Retry {
+        /// The task.
+        task: &'a TaskId,
+        /// Its new state.
+        state: TaskState,
+    },
+    /// The unclaimed task gets this state and the priority of the request.
+    Reschedule {
+        /// The request.
+        change: &'a Reschedule,
+        /// The state before.
+        from: StateKind,
+        /// The state with the new due time.
+        state: TaskState,
+    },
+}
+
+/// Checks the form of a transaction: its size, and that each task and each command occurs once.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `operations`).
+pub(crate) fn check(
+    transaction: &Transaction,
+    store: &str,
+    max_operations: usize,
+) -> Result<(), Error> {
+    let wrong = |reason: String| Err(Invalid::new("operations", reason).into());
+    let (operations, guards) = (transaction.operations(), transaction.guards());
+    if operations.is_empty() {
+        return wrong("are empty; give at least one".to_owned());
+    }
+    let has = operations.len() + guards.len();
+    if has > max_operations {
+        return wrong(format!(
+            "are {has} with the guards; the {store} store takes at most {max_operations} in one \
+             transaction; split it"
+        ));
+    }
+    let (mut tasks, mut commands) = (HashSet::new(), HashSet::new());
+    for operation in operations {
+        let task = operation.task();
+        if !tasks.insert(task) {
+            return wrong(format!(
+                "name task '{task}' twice; give each task at most one operation in a transaction"
+            ));
+        }
+        if let Operation::Send(send) = operation
+            && !commands.insert(&send.id)
+        {
+            return wrong(format!(
+                "give two commands the id '{}'; give each command an id of its own",
+                send.id
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what has to be written, one step for each operation in their order. The form of the transaction
+/// was checked.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with every guard and operation that is refused; then nothing is written.
+pub(crate) fn decide<'a>(
+    transaction: &'a Transaction,
+    facts: &Facts,
+    bounds: Bounds,
+) -> Result<Vec<Step<'a>>, Error> {
+    let mut refused = Vec::new();
+    for (index, guard) in transaction.guards().iter().enumerate() {
+        if let Err(reason) = holds(guard, facts.tasks.get(&guard.task)) {
+            refused.push(Refusal {
+                part: Part::Guard(index),
+                task: guard.task.clone(),
+                reason,
+            });
+        }
+    }
+    let mut steps = Vec::with_capacity(transaction.operations().len());
+    for (index, operation) in transaction.operations().iter().enumerate() {
+        match step(operation, facts, bounds) {
+            Ok(step) => steps.push(step),
+            Err(reason) => refused.push(Refusal {
+                part: Part::Operation(index),
+                task: operation.task().clone(),
+                reason: reason.into_reason()?,
+            }),
+        }
+    }
+    match Refusals::error(refused) {
+        None => Ok(steps),
+        Some(error) => Err(error),
+    }
+}
+
+/// Why an operation is refused: by a rule of transactions, or by the rule of the operation.
+enum Refused {
+    Reason(Reason),
+    Error(Error),
+}
+
+impl Refused {
+    fn into_reason(self) -> Result<Reason, Error> {
+        match self {
+            Self::Reason(reason) => Ok(reason),
+            Self::Error(error) => Reason::of(error),
+        }
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
+    let Some(present) = present else {
+        return match guard.require {
+            Require::Absent => Ok(()),
+            _ => Err(Reason::Missing),
+        };
+    };
+    match &guard.require {
+        Require::Exists => Ok(()),
+        Require::Absent => Err(Reason::Exists),
+        Require::State(required) => match present.readable()?.code() {
+            is if is == *required => Ok(()),
+            is => Err(Reason::State {
+                is,
+                required: vec![*required],
+            }),
+        },
+        Require::Version(required) => match present.readable()?.version {
+            is if is == *required => Ok(()),
+            is => Err(Reason::Version {
+                is,
+                required: *required,
+            }),
+        },
+        Require::Fence(required) => match present.last.fence {
+            is if is == *required => Ok(()),
+            is => Err(Reason::Fence {
+                is,
+                required: *required,
+            }),
+        },
+        Require::Kind(required) => match &present.task {
+            Err(reason) => Err(Reason::Unreadable(reason.clone())),
+            Ok(task) if task.kind == *required => Ok(()),
+            Ok(task) => Err(Reason::Kind {
+                is: task.kind.clone(),
+                required: required.clone(),
+            }),
+        },
+        Require::Unclaimed if present.is_claimed => Err(Reason::Claimed),
+        Require::Unclaimed => Ok(()),
+    }
+}
+
+fn step<'a>(operation: &'a Operation, facts: &Facts, bounds: Bounds) -> Result<Step<'a>, Refused> {
+    let present = facts.tasks.get(operation.task());
+    match operation {
+        Operation::Submit(submit) => submitted(submit, present, bounds),
+        Operation::Send(send) => sent(send, present, facts, bounds),
+        Operation::Delete(task) => {
+            present.ok_or(Reason::Missing)?;
+            Ok(Step::Delete(task))
+        }
+        Operation::Retry(task) => retried(task, present, bounds),
+        Operation::Reschedule(change) => rescheduled(change, present, bounds),
+    }
+}
+
+fn submitted<'a>(
+    submit: &'a Submit,
+    present: Option<&Present>,
+    bounds: Bounds,
+) -> Result<Step<'a>, Refused> {
+    let task = &submit.task;
+    size::check_task(task, bounds.max_bytes)?;
+    let Some(present) = present else {
+        let replaces = false;
+        return Ok(Step::Submit { task, replaces });
+    };
+    let code = match present.readable() {
+        Ok(state) => Ok(state.code()),
+        Err(Reason::Unreadable(reason)) => Err(Error::corrupt_task(&task.id, reason)),
+        Err(reason) => return Err(reason.into()),
+    };
+    let taken = Taken {
+        has_ended: present.has_ended,
+        task: present.task.as_deref().ok(),
+        code,
+    };
+    Ok(match submit::decide(submit, taken)? {
+        Verdict::Existing(code) => Step::Known(Done::Submitted(Submitted::Existing(code))),
+        Verdict::Replace => Step::Submit {
+            task,
+            replaces: true,
+        },
+    })
+}
+
+fn sent<'a>(
+    send: &'a SendCommand,
+    present: Option<&Present>,
+    facts: &Facts,
+    bounds: Bounds,
+) -> Result<Step<'a>, Refused> {
+    match facts.commands.get(&send.id) {
+        Some((task, order)) if *task == send.task => return Ok(Step::Known(Done::Sent(*order))),
+        Some((task, _)) => return Err(Error::other_command(&send.id, task).into()),
+        None => {}
+    }
+    let present = present.ok_or(Reason::Missing)?;
+    if present.has_ended {
+        return Err(Reason::Finished.into());
+    }
+    command::check(&send.command, present.props, bounds.max_bytes, bounds.now)?;
+    Ok(Step::Send(send))
+}
+
+fn retried<'a>(
+    task: &'a TaskId,
+    present: Option<&Present>,
+    bounds: Bounds,
+) -> Result<Step<'a>, Refused> {
+    let present = present.ok_or(Reason::Missing)?;
+    if let Ok(state) = present.readable()
+        && !state.code().is_terminal()
+    {
+        let required = vec![StateKind::Completed, StateKind::Failed, StateKind::Killed];
+        let is = state.code();
+        return Err(Reason::State { is, required }.into());
+    }
+    let record = Record {
+        id: task,
+        state: present.state.clone(),
+        envelope: present.task.as_ref().err().cloned(),
+        is_quarantined: present.quarantine.is_some(),
+        last: present.last,
+    };
+    let state = retry::state(record, bounds.now)?;
+    Ok(Step::Retry { task, state })
+}
+
+fn rescheduled<'a>(
+    change: &'a Reschedule,
+    present: Option<&Present>,
+    bounds: Bounds,
+) -> Result<Step<'a>, Refused> {
+    reschedule::check(change)?;
+    let present = present.ok_or(Reason::Missing)?;
+    if present.has_ended {
+        return Err(Reason::Finished.into());
+    }
+    let state = present.readable()?.clone();
+    if present.is_claimed {
+        return Err(Reason::Claimed.into());
+    }
+    let from = state.code();
+    let state = reschedule::state(change, state, bounds.now)?;
+    Ok(Step::Reschedule {
+        change,
+        from,
+        state,
+    })
+}
+
+#[cfg(test)]
+#[path = "transaction_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+//! Guards of transactions: what must hold before anything is applied.
+
+use windlass_statemachine::{Fence, StateKind};
+
+use super::{
+    Harness,
+    kit::{Kit, fresh, id, of_kind, task},
+};
+use crate::store::{Part, Reason, Require, Transaction};
+
+/// Each guard lets a transaction pass when it holds, and refuses it with its reason when it does not.
+pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    kit.submit_task(of_kind("free", "k")).await;
+    let busy = kit.claimed(&node, "busy").await;
+    let (version, fence) = (kit.state("busy").await.version, busy.claim.fence);
+    assert_eq!(kit.get("busy").await.fence, fence);
+    let (k, other) = ("k".parse().unwrap(), "other".parse().unwrap());
+    for (name, require, reason) in [
+        ("free", Require::Exists, None),
+        ("nil", Require::Exists, Some(Reason::Missing)),
+        ("nil", Require::Absent, None),
+        ("free", Require::Absent, Some(Reason::Exists)),
+        ("free", Require::State(StateKind::Runnable), None),
+        (
+            "nil",
+            Require::State(StateKind::Runnable),
+            Some(Reason::Missing),
+        ),
+        (
+            "free",
+            Require::State(StateKind::Failed),
+            Some(Reason::State {
+                is: StateKind::Runnable,
+                required: vec![StateKind::Failed],
+            }),
+        ),
+        ("busy", Require::Version(version), None),
+        (
+            "busy",
+            Require::Version(version + 1),
+            Some(Reason::Version {
+                is: version,
+                required: version + 1,
+            }),
+        ),
+        ("busy", Require::Fence(fence), None),
+        ("free", Require::Fence(Fence(0)), None),
+        (
+            "busy",
+            Require::Fence(Fence(fence.0 + 1)),
+            Some(Reason::Fence {
+                is: fence,
+                required: Fence(fence.0 + 1),
+            }),
+        ),
+        ("free", Require::Kind("k".parse().unwrap()), None),
+        (
+            "free",
+            Require::Kind("other".parse().unwrap()),
+            Some(Reason::Kind {
+                is: k,
+                required: other,
+            }),
+        ),
+        ("free", Require::Unclaimed, None),
+        ("busy", Require::Unclaimed, Some(Reason::Claimed)),
+    ] {
+        let text = format!("{name} {require:?}");
+        let transaction = Transaction::new()
+            .require(id(name), require)
+            .submit(fresh(task("new")));
+        match reason {
+            Some(reason) => {
+                kit.assert_refused(&transaction, Part::Guard(0), reason)
+                    .await;
+                assert!(!kit.is_there("new").await, "{text}");
+            }
+            None => {
+                kit.apply(&transaction).await;
+                assert!(kit.is_there("new").await, "{text}");
+                kit.delete("new").await;
+            }
+        }
+    }
+}
+
+/// A guard sees the store as it is before every operation of its transaction, also on the task that an
+/// operation changes.
+pub async fn guards_see_the_state_before_the_operations(harness: &dyn Harness) {
+    let kit = Kit::new(harness).await;
+    kit.submit("old").await;
+    let swap = Transaction::new()
+        .require(id("old"), Require::Exists)
+        .require(id("new"), Require::Absent)
+        .delete(id("old"))
+        .submit(fresh(task("new")));
+    kit.apply(&swap).await;
+    assert!(!kit.is_there("old").await && kit.is_there("new").await);
+}

@@ -1,0 +1,383 @@
+//! Transactions of several operations on etcd: races, lost answers, limits, and the records by which a
+//! repeat is known.
+
+use std::{collections::HashSet, sync::Arc};
+
+use windlass::{
+    Command, StateKind, TaskId, TransactionId,
+    store::{
+        ChangeKind, Doctor, Done, Error, Part, Reason, Registry, Require, Reschedule, SendCommand,
+        Submitted, Transaction,
+        etcd::EtcdStore,
+        examine::{Examination, Verdict},
+    },
+};
+
+use windlass_etcd_cluster::Proxy;
+
+use crate::{
+    server::Server,
+    support::{break_again_and_again, connect, raw, task},
+};
+
+pub(crate) fn id(text: &str) -> TaskId {
+    text.parse().unwrap()
+}
+
+fn send(task: &str, command: &str) -> SendCommand {
+    SendCommand {
+        task: id(task),
+        id: command.parse().unwrap(),
+        command: Command::Pause,
+    }
+}
+
+pub(crate) async fn apply(store: &EtcdStore, transaction: Transaction) -> Result<Vec<Done>, Error> {
+    let applied = store.apply(vec![transaction]).await.remove(0)?;
+    Ok(applied.done().to_vec())
+}
+
+pub(crate) fn refusals(result: Result<Vec<Done>, Error>) -> Vec<(Part, Reason)> {
+    match result {
+        Err(Error::Refused(refusals)) => {
+            let each = refusals.iter();
+            each.map(|refusal| (refusal.part, refusal.reason.clone()))
+                .collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn most_of(store: &EtcdStore) -> usize {
+    Registry::limits(store).max_operations
+}
+
+async fn ids(store: &EtcdStore) -> HashSet<String> {
+    let ids = windlass::store::Transfer::ids(store).await.unwrap();
+    ids.iter().map(ToString::to_string).collect()
+}
+
+/// Each round, every client replaces the one task that holds the turn and brings two tasks of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_clients_that_race_one_wins_and_the_others_change_nothing() {
+    const CLIENTS: usize = 4;
+    const ROUNDS: usize = 15;
+    let server = Server::start();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(connect(&server.url("ns")).await);
+    }
+    clients[0]
+        .submit(vec![task("turn-0")])
+        .await
+        .remove(0)
+        .unwrap();
+    for round in 0..ROUNDS {
+        let race = clients.iter().enumerate().map(|(client, store)| {
+            let transaction = Transaction::new()
+                .require(id(&format!("turn-{round}")), Require::Unclaimed)
+                .delete(id(&format!("turn-{round}")))
+                .submit(task(&format!("turn-{}", round + 1)))
+                .submit(task(&format!("{round}-{client}-a")))
+                .submit(task(&format!("{round}-{client}-b")));
+            apply(store, transaction)
+        });
+        let results = futures::future::join_all(race).await;
+        let winners: Vec<usize> = (0..CLIENTS).filter(|n| results[*n].is_ok()).collect();
+        assert_eq!(winners.len(), 1, "{results:?}");
+        for lost in results.into_iter().filter(Result::is_err) {
+            let reasons: Vec<_> = refusals(lost).into_iter().map(|(part, _)| part).collect();
+            assert_eq!(reasons[..2], [Part::Guard(0), Part::Operation(0)]);
+        }
+        let mine = format!("{round}-{}-", winners[0]);
+        let all = ids(&clients[0]).await;
+        let of_round: HashSet<&str> = all
+            .iter()
+            .filter(|name| name.starts_with(&format!("{round}-")))
+            .map(String::as_str)
+            .collect();
+        let expected = [format!("{mine}a"), format!("{mine}b")];
+        assert_eq!(of_round, expected.iter().map(String::as_str).collect());
+        let turns: Vec<&String> = all.iter().filter(|name| name.starts_with("turn")).collect();
+        assert_eq!(turns, [&format!("turn-{}", round + 1)]);
+    }
+}
+
+/// Each requires that the task of the other is absent. One write of both would be after both checks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_of_one_process_that_exclude_each_other_are_not_written_together() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    for round in 0..30 {
+        let (a, b) = (format!("a{round}"), format!("b{round}"));
+        let one_without = |one: &str, other: &str| {
+            let transaction = Transaction::new().require(id(other), Require::Absent);
+            apply(&store, transaction.submit(task(one)))
+        };
+        let (first, second) = tokio::join!(one_without(&a, &b), one_without(&b, &a));
+        assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_without_an_answer_is_applied_once() {
+    let server = Server::start();
+    let proxy = Proxy::to(&[server.endpoint()]).await.unwrap();
+    let (near, far) = (
+        connect(&server.url("ns")).await,
+        connect(&proxy.url("ns")).await,
+    );
+    for name in ["old", "target", "asleep"] {
+        near.submit(vec![task(name)]).await.remove(0).unwrap();
+    }
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let transaction = Transaction::new()
+        .require(id("old"), Require::Exists)
+        .submit(task("new"))
+        .send(send("target", "c1"))
+        .delete(id("old"))
+        .reschedule(Reschedule::new(id("asleep")).due(later).priority(3));
+    proxy.lose_answer_to(br#""done":["#);
+    let done = apply(&far, transaction.clone()).await.unwrap();
+    assert_eq!(proxy.lost_answers(), 1);
+    let order = near.commands(&id("target")).await.unwrap()[0].order;
+    let expected = [
+        Done::Submitted(Submitted::New),
+        Done::Sent(order),
+        Done::Deleted,
+        Done::Rescheduled(StateKind::Sleeping),
+    ];
+    assert_eq!(done, expected);
+    // A repeat, also from another process, and after the tasks have changed.
+    near.delete(vec![id("new"), id("target")]).await;
+    for store in [&near, &far] {
+        assert_eq!(apply(store, transaction.clone()).await.unwrap(), expected);
+    }
+    assert_eq!(ids(&near).await, ["asleep".to_owned()].into());
+    let record = near.get(&id("asleep")).await.unwrap();
+    assert_eq!(record.task.priority, 3);
+    let lines = near.history(&id("asleep"), 10).await.unwrap();
+    let rescheduled = lines.iter();
+    let is = |what: &ChangeKind| matches!(what, ChangeKind::Rescheduled { .. });
+    assert_eq!(rescheduled.filter(|line| is(&line.what)).count(), 1);
+}
+
+/// Two writes of the same transaction are under way at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_id_from_several_processes_at_once_is_applied_once() {
+    let server = Server::start();
+    let (a, b) = (
+        connect(&server.url("ns")).await,
+        connect(&server.url("ns")).await,
+    );
+    a.submit(vec![task("t")]).await.remove(0).unwrap();
+    for round in 0..20 {
+        let name: TransactionId = format!("x{round}").parse().unwrap();
+        let transaction = Transaction::new()
+            .with_id(name)
+            .send(send("t", &format!("c{round}")))
+            .submit(task(&format!("t{round}")));
+        let (one, two) = (transaction.clone(), transaction.clone());
+        let results = tokio::join!(apply(&a, transaction), apply(&b, one), apply(&a, two));
+        let first = results.0.unwrap();
+        assert_eq!(
+            (first.clone(), first),
+            (results.1.unwrap(), results.2.unwrap())
+        );
+    }
+    assert_eq!(a.commands(&id("t")).await.unwrap().len(), 20);
+}
+
+/// The connection breaks all the time, and answers are lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_through_a_connection_that_breaks_happen_once() {
+    let server = Server::start();
+    let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
+    let store = connect(&proxy.url("ns")).await;
+    store.submit(vec![task("counted")]).await.remove(0).unwrap();
+    let breaking = break_again_and_again(&proxy);
+    for n in 0..60 {
+        let transaction = Transaction::new()
+            .submit(task(&format!("t{n:03}")))
+            .send(send("counted", &format!("c{n:03}")));
+        if n % 10 == 0 {
+            proxy.lose_answer_to(format!("/ns/tasks/t{n:03}").as_bytes());
+        }
+        loop {
+            match apply(&store, transaction.clone()).await {
+                Ok(done) => {
+                    assert_eq!(done[0], Done::Submitted(Submitted::New));
+                    break;
+                }
+                Err(e) => assert!(e.is_retryable(), "{e}"),
+            }
+        }
+    }
+    assert_eq!(proxy.lost_answers(), 6);
+    breaking.abort();
+    proxy.mend();
+    let near = connect(&server.url("ns")).await;
+    assert_eq!(ids(&near).await.len(), 61);
+    assert_eq!(near.commands(&id("counted")).await.unwrap().len(), 60);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_lives_for_an_hour_on_a_lease_that_processes_share() {
+    let server = Server::start();
+    let mut etcd = raw(&server.endpoint()).await;
+    let mut leases = HashSet::new();
+    for n in 0..3 {
+        let store = connect(&server.url("ns")).await;
+        let name: TransactionId = format!("x{n}").parse().unwrap();
+        let transaction = Transaction::new()
+            .with_id(name)
+            .submit(task(&format!("t{n}")));
+        apply(&store, transaction).await.unwrap();
+        let key = format!("/ns/meta/transactions/x{n}");
+        let record = etcd.get(key, None).await.unwrap();
+        leases.insert(record.kvs()[0].lease());
+    }
+    assert_eq!(leases.len(), 1, "{leases:?}");
+    let lease = leases.into_iter().next().unwrap();
+    let left = etcd.lease_time_to_live(lease, None).await.unwrap();
+    assert!((3601..=7200).contains(&left.ttl()), "{}", left.ttl());
+    let store = connect(&server.url("ns")).await;
+    let findings = store.examine(&Examination::default()).await.unwrap();
+    let keys = findings.iter().find(|found| found.check == "keys");
+    assert_eq!(
+        keys.map(|found| found.verdict),
+        Some(Verdict::Ok),
+        "{keys:?}"
+    );
+    // One that ends within the hour is not used.
+    let short = etcd.lease_grant(60, None).await.unwrap().id();
+    let on_short = etcd_client::PutOptions::new().with_lease(short);
+    let put = etcd.put("/ns/meta/transactions", "", Some(on_short)).await;
+    put.unwrap();
+    let store = connect(&server.url("ns")).await;
+    apply(&store, Transaction::new().submit(task("t3")))
+        .await
+        .unwrap();
+    let shared = etcd.get("/ns/meta/transactions", None).await.unwrap();
+    assert_ne!(shared.kvs()[0].lease(), short);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_of_records_that_is_taken_away_is_replaced() {
+    let server = Server::start();
+    let mut etcd = raw(&server.endpoint()).await;
+    let store = connect(&server.url("ns")).await;
+    for n in 0..3 {
+        let transaction = Transaction::new().submit(task(&format!("t{n}")));
+        let done = apply(&store, transaction).await.unwrap();
+        assert_eq!(done, [Done::Submitted(Submitted::New)]);
+        let shared = etcd.get("/ns/meta/transactions", None).await.unwrap();
+        etcd.lease_revoke(shared.kvs()[0].lease()).await.unwrap();
+    }
+}
+
+/// The URL gives more than the servers take: the first refusal of the servers is learned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_over_the_limit_of_the_servers_names_the_number() {
+    let limited = |operations: u32| {
+        Server::start_with(
+            "http",
+            &["--max-txn-ops".to_owned(), operations.to_string()],
+        )
+    };
+    let of = |count: usize| {
+        let tasks = (0..count).map(|n| task(&format!("t{n}")));
+        tasks.fold(Transaction::new(), Transaction::submit)
+    };
+    let server = limited(24);
+    for (url, most) in [
+        (format!("{}?max-txn-ops=24", server.url("given")), 5),
+        (server.url("learned"), 57),
+    ] {
+        let store = connect(&url).await;
+        assert_eq!(most_of(&store), most);
+        let refused = apply(&store, of(50)).await.unwrap_err();
+        assert!(!refused.is_retryable());
+        let text = refused.to_string();
+        let number = most_of(&store);
+        assert!(number < 50 && text.starts_with("operations: "), "{text}");
+        assert!(text.contains("at most"), "{text}");
+        assert!(ids(&store).await.is_empty());
+        let done = apply(&store, of(number)).await.unwrap();
+        assert_eq!(done.len(), number);
+    }
+    let store = connect(&server.url("deletes")).await;
+    store
+        .submit((0..5).map(|n| task(&format!("t{n}"))).collect())
+        .await;
+    let deletes = (0..5).map(|n| id(&format!("t{n}")));
+    let all = deletes.fold(Transaction::new(), Transaction::delete);
+    let refused = apply(&store, all).await;
+    let text = refused.err().map(|e| e.to_string());
+    assert!(text.is_none_or(|text| text.contains("--max-txn-ops")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_transaction_of_each_operation_fits_the_servers() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    let most = most_of(&store);
+    let names: Vec<String> = (0..most).map(|n| format!("t{n}")).collect();
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let submits = names.iter().fold(Transaction::new(), |all, name| {
+        let mut submit = task(name);
+        submit.task.start_at = Some(later);
+        submit.task.props = windlass::Json::new("props", name).unwrap();
+        all.submit(submit)
+    });
+    assert_eq!(apply(&store, submits).await.unwrap().len(), most);
+    let sends = names.iter().fold(Transaction::new(), |all, name| {
+        all.send(send(name, &format!("c-{name}")))
+    });
+    assert_eq!(apply(&store, sends).await.unwrap().len(), most);
+    let orders: Vec<u64> = futures::future::join_all(
+        names
+            .iter()
+            .map(|name| async { store.get(&id(name)).await.unwrap().order }),
+    )
+    .await;
+    assert!(
+        orders.is_sorted_by(|a, b| a < b),
+        "in the order of the operations"
+    );
+    // A deletion compares three keys, a reschedule four.
+    for names in names.chunks(25) {
+        let soon = names.iter().fold(Transaction::new(), |all, name| {
+            all.reschedule(Reschedule::new(id(name)).due(later).priority(1))
+        });
+        assert_eq!(apply(&store, soon).await.unwrap().len(), names.len());
+        let deletes = names.iter().map(|name| id(name));
+        let deletes = deletes.fold(Transaction::new(), Transaction::delete);
+        assert_eq!(apply(&store, deletes).await.unwrap().len(), names.len());
+    }
+    assert!(ids(&store).await.is_empty());
+}
+
+/// More commands and history than one write holds are deleted after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_and_replaced_tasks_take_their_commands_along() {
+    let server = Server::start();
+    let store = connect(&server.url("ns")).await;
+    for name in ["a", "b"] {
+        store.submit(vec![task(name)]).await.remove(0).unwrap();
+        let sends = (0..150).map(|n| send(name, &format!("{name}{n:03}")));
+        for sent in store.send(sends.collect()).await {
+            sent.unwrap();
+        }
+    }
+    let both = Transaction::new().delete(id("a")).delete(id("b"));
+    apply(&store, both).await.unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    for folder in ["commands/", "tasks/", "outcomes/", "history/"] {
+        let options = etcd_client::GetOptions::new().with_prefix();
+        let left = etcd.get(format!("/ns/{folder}"), Some(options)).await;
+        let left = left.unwrap();
+        let keys: Vec<_> = left.kvs().iter().map(|kv| kv.key_str()).collect();
+        assert!(keys.is_empty(), "{keys:?}");
+    }
+}
