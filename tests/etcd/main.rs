@@ -24,6 +24,7 @@ mod metafora;
 mod namespaces;
 mod quarantine;
 mod quota;
+mod reschedules;
 mod retention;
 mod rolling;
 mod runner;

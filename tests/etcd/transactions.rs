@@ -6,8 +6,8 @@ use std::{collections::HashSet, sync::Arc};
 use windlass::{
     Command, StateKind, TaskId, TransactionId,
     store::{
-        ChangeKind, Coordinator, Doctor, Done, Error, Part, Reason, Registry, Require, Reschedule,
-        SendCommand, Submitted, Transaction,
+        ChangeKind, Doctor, Done, Error, Part, Reason, Registry, Require, Reschedule, SendCommand,
+        Submitted, Transaction,
         etcd::EtcdStore,
         examine::{Examination, Verdict},
     },
@@ -17,10 +17,10 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{break_again_and_again, connect, raw, secs, spec, task},
+    support::{break_again_and_again, connect, raw, task},
 };
 
-fn id(text: &str) -> TaskId {
+pub(crate) fn id(text: &str) -> TaskId {
     text.parse().unwrap()
 }
 
@@ -32,12 +32,12 @@ fn send(task: &str, command: &str) -> SendCommand {
     }
 }
 
-async fn apply(store: &EtcdStore, transaction: Transaction) -> Result<Vec<Done>, Error> {
+pub(crate) async fn apply(store: &EtcdStore, transaction: Transaction) -> Result<Vec<Done>, Error> {
     let applied = store.apply(vec![transaction]).await.remove(0)?;
     Ok(applied.done().to_vec())
 }
 
-fn refusals(result: Result<Vec<Done>, Error>) -> Vec<(Part, Reason)> {
+pub(crate) fn refusals(result: Result<Vec<Done>, Error>) -> Vec<(Part, Reason)> {
     match result {
         Err(Error::Refused(refusals)) => {
             let each = refusals.iter();
@@ -380,51 +380,4 @@ async fn deleted_and_replaced_tasks_take_their_commands_along() {
         let keys: Vec<_> = left.kvs().iter().map(|kv| kv.key_str()).collect();
         assert!(keys.is_empty(), "{keys:?}");
     }
-}
-
-/// A claim that was lost counts, though the task is rescheduled before the next one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reschedule_keeps_the_claim_that_was_lost() {
-    let server = Server::start();
-    let store = connect(&server.url("ns")).await;
-    store.submit(vec![task("t")]).await.remove(0).unwrap();
-    let lease = store.join(&spec("n"), secs(60)).await.unwrap();
-    let claim = store.claim(&lease, vec![id("t")]).await.remove(0).unwrap();
-    let claim = claim.unwrap();
-    let change = || Transaction::new().reschedule(Reschedule::new(id("t")).priority(9));
-    let refused = refusals(apply(&store, change()).await);
-    assert_eq!(refused, [(Part::Operation(0), Reason::Claimed)]);
-    raw(&server.endpoint())
-        .await
-        .lease_revoke(lease.id.try_into().unwrap())
-        .await
-        .unwrap();
-    let past = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
-    let due = Reschedule::new(id("t")).due(past).priority(9);
-    let done = apply(&store, Transaction::new().reschedule(due)).await;
-    assert_eq!(done.unwrap(), [Done::Rescheduled(StateKind::Runnable)]);
-    let record = store.get(&id("t")).await.unwrap();
-    assert_eq!((record.fence, record.task.priority), (claim.claim.fence, 9));
-    let lease = store.join(&spec("m"), secs(60)).await.unwrap();
-    let again = store.claim(&lease, vec![id("t")]).await.remove(0).unwrap();
-    let again = again.unwrap();
-    assert!(again.abandoned && again.claim.fence > claim.claim.fence);
-    assert_eq!(again.state.attempts, 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_is_rescheduled_all_the_time_keeps_a_short_history() {
-    let server = Server::start();
-    let store = connect(&server.url("ns")).await;
-    store.submit(vec![task("t")]).await.remove(0).unwrap();
-    let submitted = store.get(&id("t")).await.unwrap().order;
-    for priority in 0..200 {
-        let change = Reschedule::new(id("t")).priority(priority);
-        let change = windlass::store::Operation::Reschedule(change);
-        store.apply(vec![change.into()]).await.remove(0).unwrap();
-    }
-    let lines = store.history(&id("t"), 1000).await.unwrap();
-    assert!((65..=82).contains(&lines.len()), "{}", lines.len());
-    let record = store.get(&id("t")).await.unwrap();
-    assert_eq!((record.order, record.task.priority), (submitted, 199));
 }
