@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 use windlass::{Client, TaskId};
 
-use super::{folder::Folder, leftover};
+use super::{folder::Folder, leftover, spares::Spares};
 use crate::{
     exit::Failure,
     logs::Logs,
@@ -55,6 +55,7 @@ pub(crate) struct Folders {
     temporary: Option<Arc<TempDir>>,
     /// What the commands of the tasks print.
     logs: Logs,
+    spares: Arc<Spares>,
     client: Client,
     removals: TaskTracker,
 }
@@ -121,6 +122,7 @@ impl Folders {
             earlier,
             temporary,
             logs,
+            spares: Arc::default(),
             client: client.clone(),
             removals: TaskTracker::new(),
         })
@@ -129,6 +131,11 @@ impl Folders {
     /// What the commands of the tasks print.
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    /// The records of commands that have ended, for the next ones.
+    pub(super) fn spares(&self) -> &Spares {
+        &self.spares
     }
 
     fn folder(&self, id: &TaskId, order: u64) -> Folder {
@@ -251,6 +258,7 @@ impl Folders {
             // The tasks end with the process.
             return remove(&self.root);
         }
+        self.spares.clear();
         self.logs.remove_empty();
         // Only if they are empty; who needs them makes them again.
         let _ = fs::remove_dir(&self.root);
@@ -272,6 +280,9 @@ impl Folders {
                 return;
             };
             for entry in entries.flatten() {
+                if this.spares.remove_left(&entry.path()) {
+                    continue;
+                }
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 let name = name.strip_suffix(".run").unwrap_or(&name);

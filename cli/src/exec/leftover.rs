@@ -32,6 +32,7 @@ use windlass::Fence;
 use super::{
     folder::Folder,
     process::{self, Identity},
+    spares::Spares,
 };
 use crate::place::{write_new_private, write_private};
 
@@ -114,23 +115,29 @@ pub(crate) struct Started<'a> {
     folder: &'a Folder,
     running: Running<'a>,
     file: fs::File,
+    spares: &'a Spares,
 }
 
 /// Says that a command is about to start.
 pub(crate) fn about_to_start<'a>(
     folder: &'a Folder,
     running: Running<'a>,
+    spares: &'a Spares,
 ) -> io::Result<Started<'a>> {
     let line = running.record(None).line()?;
     // A file that is not whole yet is of a command that has not started.
-    let file = match write_new_private(&folder.record, &line) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
-        written => written?,
+    let file = match spares.begin(&folder.record, &line) {
+        Some(file) => file,
+        None => match write_new_private(&folder.record, &line) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => replace(&folder.record, &line)?,
+            written => written?,
+        },
     };
     Ok(Started {
         folder,
         running,
         file,
+        spares,
     })
 }
 
@@ -156,7 +163,7 @@ impl Started<'_> {
     /// which has no name since.
     pub(crate) fn ended(self) {
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {
-            let _ = fs::remove_file(&self.folder.record);
+            self.spares.take(&self.folder.record, self.file);
         }
     }
 }

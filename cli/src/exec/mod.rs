@@ -44,8 +44,10 @@ mod lease_tests;
 mod leftover;
 pub(crate) mod operators;
 pub(crate) mod process;
+mod programs;
 mod props;
 mod retry;
+mod spares;
 #[cfg(test)]
 mod tests;
 mod watched;
@@ -54,6 +56,7 @@ mod word;
 use std::{
     ffi::{OsStr, OsString},
     io::ErrorKind,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -75,6 +78,7 @@ use self::{
     group::Group,
     leftover::Running,
     process::Identity,
+    programs::Programs,
     watched::{Ended, Keeping, Watched},
 };
 use crate::logs::Logs;
@@ -103,6 +107,7 @@ pub(crate) struct Exec {
     /// The upper bound of every task's grace.
     longest_grace: Duration,
     variables: env_file::Reader,
+    programs: Arc<Programs>,
 }
 
 #[async_trait]
@@ -130,6 +135,7 @@ impl Exec {
             holders: process::these(None),
             longest_grace: Duration::MAX,
             variables: env_file::Reader::default(),
+            programs: Arc::default(),
         }
     }
 
@@ -192,8 +198,9 @@ impl Exec {
             holders: &self.holders,
             grace,
         };
-        let mut record = leftover::about_to_start(folder, running).map_err(written_down)?;
-        let mut group = match start(task, props, &variables, folder).await {
+        let spares = self.folders.spares();
+        let mut record = leftover::about_to_start(folder, running, spares).map_err(written_down)?;
+        let mut group = match self.start(task, props, &variables, folder).await {
             Ok(group) => group,
             Err(not_started) => {
                 record.ended();
@@ -236,6 +243,58 @@ impl Exec {
         Ok(conclude(ended, &output, props))
     }
 
+    /// Starts the command. Waits for a program that is being replaced.
+    async fn start(
+        &self,
+        task: &TaskContext,
+        props: &Props,
+        variables: &Variables,
+        folder: &Folder,
+    ) -> Result<Group, NotStarted> {
+        let deadline = Instant::now() + REPLACED_WITHIN;
+        let mut pause = Duration::from_millis(20);
+        let mut found = self.found(props, variables);
+        loop {
+            // A process that stood still learns here that its lease is over, before the engine does.
+            if task.lease_left().is_zero() {
+                let reason = "the command was not started: the lease of this node is over";
+                return Err(NotStarted::NotRun(reason.to_owned().into()));
+            }
+            match Group::start(&mut prepare(
+                task,
+                props,
+                variables,
+                folder,
+                found.as_deref(),
+            )) {
+                Ok(group) => return Ok(group),
+                Err(e)
+                    if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
+                // It was removed since. Another one may have its name.
+                Err(_) if found.take().is_some() => continue,
+                Err(e) => {
+                    return Err(NotStarted::NotRun(NotRun::start(
+                        &props.program.to_string(),
+                        &e,
+                    )));
+                }
+            }
+            tokio::select! {
+                stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
+                () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
+            }
+        }
+    }
+
+    /// The path of the command's program, unless the command has a `PATH` of its own.
+    fn found(&self, props: &Props, variables: &Variables) -> Option<PathBuf> {
+        let own = props.env.contains_key("PATH") || variables.contains_key("PATH");
+        match own {
+            true => None,
+            false => self.programs.find(&props.program.to_os_string()),
+        }
+    }
+
     /// How many bytes the output may have as JSON.
     fn room(&self, task: &TaskContext) -> usize {
         self.max_bytes
@@ -263,40 +322,21 @@ enum NotStarted {
     NotRun(NotRun),
 }
 
-/// Starts the command. Waits for a program that is being replaced.
-async fn start(
+/// `found` is the path of the program, if it is known.
+fn prepare(
     task: &TaskContext,
     props: &Props,
     variables: &Variables,
     folder: &Folder,
-) -> Result<Group, NotStarted> {
-    let deadline = Instant::now() + REPLACED_WITHIN;
-    let mut pause = Duration::from_millis(20);
-    loop {
-        // A process that stood still learns here that its lease is over, before the engine does.
-        if task.lease_left().is_zero() {
-            let reason = "the command was not started: the lease of this node is over";
-            return Err(NotStarted::NotRun(reason.to_owned().into()));
-        }
-        match Group::start(&mut prepare(task, props, variables, folder)) {
-            Ok(group) => return Ok(group),
-            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {}
-            Err(e) => {
-                return Err(NotStarted::NotRun(NotRun::start(
-                    &props.program.to_string(),
-                    &e,
-                )));
-            }
-        }
-        tokio::select! {
-            stop = task.stop_requested() => return Err(NotStarted::Stopped(stop)),
-            () = sleep(pause) => pause = (pause * 2).min(Duration::from_secs(1)),
-        }
+    found: Option<&Path>,
+) -> Command {
+    let mut command = match found {
+        Some(path) => Command::new(path),
+        None => Command::new(&props.program),
+    };
+    if found.is_some() {
+        command.arg0(&props.program);
     }
-}
-
-fn prepare(task: &TaskContext, props: &Props, variables: &Variables, folder: &Folder) -> Command {
-    let mut command = Command::new(&props.program);
     for name in own_variables() {
         command.env_remove(name);
     }

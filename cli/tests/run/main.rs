@@ -5,6 +5,7 @@
     reason = "helpers of tests, outside of the test functions that clippy knows"
 )]
 
+mod equal;
 mod input;
 #[path = "../live/mod.rs"]
 mod live;

@@ -36,10 +36,11 @@ submit. A file that is modified while its task waits or runs has not changed: th
 new content, or wrote it. A missing file has not changed either.
 
 The identity of a task is its id, or else its batch, command and line: equal lines are one task (to
-run a line twice, give the lines ids or numbers). The position in the input does not matter. A line
-that was removed from the input does not run, even if its task was submitted before; the summary
-counts such tasks and names the commands that run or delete them. A worker on the same store that
-deletes finished tasks after its --retention also deletes what a later run would skip.
+run a line twice, give the lines ids or numbers). Its labels, priority and retry policy are those of
+the first of them. The position in the input does not matter. A line that was removed from the input
+does not run, even if its task was submitted before; the summary counts such tasks and names the
+commands that run or delete them. A worker on the same store that deletes finished tasks after its
+--retention also deletes what a later run would skip.
 
 With -0 a line is a name that need not be UTF-8 text.
 

@@ -44,6 +44,8 @@ pub(super) struct Live {
     claimed: bool,
     /// How many lines have this task.
     pub(super) lines: u64,
+    /// The number of the first of them.
+    pub(super) first: u64,
     kind: Kind,
 }
 
@@ -53,6 +55,7 @@ impl Live {
             state,
             claimed,
             lines: 0,
+            first: 0,
             kind,
         }
     }

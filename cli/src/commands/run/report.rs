@@ -42,6 +42,8 @@ pub(super) struct Report {
     /// Each line says so whose task completed in an earlier run.
     verbose: bool,
     failures: Vec<Failed>,
+    /// Lines that equal an earlier one but for their options.
+    other_options: u64,
     /// Tasks whose output was not printed whole.
     incomplete: u64,
     /// Tasks whose output could not be written.
@@ -68,6 +70,7 @@ impl Report {
             earlier: Span::default(),
             verbose: global.verbose > 0,
             failures: Vec::new(),
+            other_options: 0,
             incomplete: 0,
             unwritten: 0,
             started: Instant::now(),
@@ -104,6 +107,15 @@ impl Report {
         self.counts.wrong += 1;
         let text = format!("line {line}: {reason}");
         self.say(move |out| out.complain(text));
+    }
+
+    /// A line equals an earlier one but for its options. The first such line is named, the summary counts
+    /// the others.
+    pub(super) fn other_options(&mut self, text: String) {
+        self.other_options += 1;
+        if self.other_options == 1 {
+            self.say(move |out| out.note(text));
+        }
     }
 
     /// A task has completed.
@@ -303,6 +315,13 @@ impl Report {
                 "note: {left_out} tasks of this batch are from an earlier input and were not run; \
                  `windlass worker --until-idle --select batch={batch}` runs them, and \
                  `windlass delete --label batch={batch} --state runnable,sleeping,paused,fault` deletes them"
+            ));
+        }
+        if self.other_options > 1 {
+            self.out.note(format_args!(
+                "note: {} lines equal an earlier one but for labels, priority or retry policy; their tasks have \
+                 those of the earlier line",
+                self.other_options
             ));
         }
         let mut text = format!("{lines} lines: {} completed", counts.completed);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Kind, StateKind, TaskId,
+    Kind, StateKind, Task, TaskId,
     client::Handle,
     store::{Error, Filter, IfExists, Page, TaskRecord},
 };
@@ -13,6 +13,7 @@ use windlass::{
 use super::{
     batch::{Batch, Live},
     entry::{BATCH, Entry},
+    inputs,
     source::Numbered,
     tally::Failed,
 };
@@ -120,7 +121,7 @@ impl Batch {
         let reason = match answer {
             Ok(new) if new.is_new() => {
                 let (id, kind) = (task.id.clone(), task.kind.clone());
-                self.follow(id, Live::new(StateKind::Runnable, false, kind));
+                self.follow(line, id, Live::new(StateKind::Runnable, false, kind));
                 return None;
             }
             Ok(_) => return Some((line, entry)),
@@ -139,11 +140,9 @@ impl Batch {
                 "task '{id}' has ended already, with another kind or other props than the line; --again \
                  runs the line in its place, another id makes another task"
             ),
-            Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => format!(
-                "id '{}' is also that of an earlier line, with another kind or other props; give it an id \
-                 of its own",
-                task.id
-            ),
+            Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
+                other_work(&task.id)
+            }
             Err(Error::AlreadyExists { name, .. }) => format!(
                 "task '{name}' exists already, with another kind or other props than the line, and has \
                  not ended; `windlass delete {name}` makes room for the line, another id makes another task"
@@ -183,7 +182,7 @@ impl Batch {
                 ids.insert(id);
                 outdated.push((line, entry));
             } else {
-                self.met(line, record).await?;
+                self.met(line, &entry, record).await?;
                 if !self.live.contains_key(&id) {
                     self.named.forget(&id);
                 }
@@ -207,7 +206,7 @@ impl Batch {
     }
 
     /// A task of an earlier run, or of an earlier line.
-    async fn met(&mut self, line: u64, record: TaskRecord) -> Result<(), Failure> {
+    async fn met(&mut self, line: u64, entry: &Entry, record: TaskRecord) -> Result<(), Failure> {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
         let code = record.state.as_ref().map(windlass::TaskState::code).ok();
         let batch = record.task.labels.get(BATCH);
@@ -223,9 +222,15 @@ impl Batch {
             self.report.wrong_line(line, &reason);
             return Ok(());
         }
+        // An id that is derived is that of the work.
+        if !entry.derived && !record.task.is_same_work(&entry.submit.task) {
+            self.report.wrong_line(line, &other_work(&id));
+            return Ok(());
+        }
+        self.compare_options(line, entry, &record);
         let state = match &record.state {
             Ok(state) => state,
-            Err(_) if self.settings.retry_failed => return self.start_again(id, kind).await,
+            Err(_) if self.settings.retry_failed => return self.start_again(line, id, kind).await,
             Err(e) => {
                 self.report.failed(Failed::set_aside(&id, e), 1, true);
                 return Ok(());
@@ -235,31 +240,83 @@ impl Batch {
         match state.code() {
             StateKind::Completed => self.report.completed_before(&record, earlier),
             StateKind::Failed | StateKind::Killed if self.settings.retry_failed && earlier => {
-                self.start_again(id, kind).await?;
+                self.start_again(line, id, kind).await?;
             }
             StateKind::Failed | StateKind::Killed => {
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
-            code => self.follow(id, Live::new(code, record.node.is_some(), kind)),
+            code => self.follow(line, id, Live::new(code, record.node.is_some(), kind)),
         }
         Ok(())
     }
 
-    async fn start_again(&mut self, id: TaskId, kind: Kind) -> Result<(), Failure> {
+    /// Reports a line that equals an earlier one but for its labels, priority or retry policy: the task
+    /// has those of the earlier line.
+    fn compare_options(&mut self, line: u64, entry: &Entry, record: &TaskRecord) {
+        if entry.derived || record.submitted_at < self.started {
+            return;
+        }
+        let options = different_options(&entry.submit.task, &record.task);
+        if options.is_empty() {
+            return;
+        }
+        let first = match self.live.get(&record.task.id) {
+            Some(live) => format!("line {}", live.first),
+            None => "an earlier line".to_owned(),
+        };
+        self.report.other_options(format!(
+            "note: line {line}: equals {first} but for {}: the task '{}' has those of {first}; give the line an \
+             id of its own to run it as another task",
+            options.join(", "),
+            record.task.id
+        ));
+    }
+
+    async fn start_again(&mut self, line: u64, id: TaskId, kind: Kind) -> Result<(), Failure> {
         self.named.allow(&id);
         let retry = || self.client.retry(&id);
         match self.report.screen().ask(self.patience, retry).await {
             // Another process was faster, or our answer was lost: the task is live again.
             Ok(()) | Err(Error::Invalid(_)) => {
-                self.follow(id, Live::new(StateKind::Runnable, false, kind));
+                self.follow(line, id, Live::new(StateKind::Runnable, false, kind));
             }
             Err(e) => return Err(e.into()),
         }
         Ok(())
     }
 
-    fn follow(&mut self, id: TaskId, live: Live) {
+    fn follow(&mut self, line: u64, id: TaskId, live: Live) {
         self.named.allow(&id);
-        self.live.entry(id).or_insert(live).lines += 1;
+        let live = self.live.entry(id).or_insert(live);
+        live.lines += 1;
+        if live.lines == 1 {
+            live.first = line;
+        }
     }
+}
+
+/// Why a line is refused whose id is that of other work.
+fn other_work(id: &TaskId) -> String {
+    format!(
+        "id '{id}' is also that of an earlier line, with another kind or other props; give it an id of its \
+         own"
+    )
+}
+
+/// The options in which two tasks with the same work differ. The labels that `run` itself sets are left
+/// out.
+fn different_options(line: &Task, task: &Task) -> Vec<&'static str> {
+    let labels = |task: &Task| -> Vec<(String, String)> {
+        let own = task.labels.iter();
+        let own = own.filter(|(name, _)| ![BATCH, inputs::LABEL].contains(&name.as_str()));
+        own.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    let options = [
+        ("labels", labels(line) != labels(task)),
+        ("priority", line.priority != task.priority),
+        ("retry policy", line.retry != task.retry),
+    ];
+    let different = options.into_iter().filter(|(_, differs)| *differs);
+    different.map(|(name, _)| name).collect()
 }

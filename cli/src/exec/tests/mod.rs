@@ -248,7 +248,15 @@ async fn a_pause_ends_the_command_and_it_goes_on_from_its_own_progress() {
     assert_eq!(result(&done).stdout, "again\n");
     let above = node.file("s.tasks");
     let store = std::fs::read_dir(&above).unwrap().next().unwrap().unwrap();
-    let entries = || std::fs::read_dir(store.path()).unwrap().count();
+    // The record of the command is a spare one now.
+    let is_spare = |name: &str| name.starts_with("spare=");
+    let entries = || {
+        let names = std::fs::read_dir(store.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| !is_spare(&name.to_string_lossy()))
+            .count()
+    };
     until("the folder is removed", async || entries() == 0).await;
 }
 
@@ -325,7 +333,8 @@ async fn the_next_attempt_ends_what_an_earlier_one_left() {
             holders: &[],
             grace: Duration::ZERO,
         };
-        let mut record = leftover::about_to_start(&folder, running).unwrap();
+        let spares = super::spares::Spares::default();
+        let mut record = leftover::about_to_start(&folder, running, &spares).unwrap();
         if recorded {
             record.is(pid).unwrap();
         }
