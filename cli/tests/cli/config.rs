@@ -23,7 +23,9 @@ fn shown(env: &Env, vars: &[(&str, &str)], words: &[&str]) -> Vec<Value> {
 fn of<'a>(settings: &'a [Value], table: Option<&str>, name: &str) -> &'a Value {
     let mut found = settings.iter();
     let found = found.find(|s| s["table"].as_str() == table && s["setting"] == name);
-    found.unwrap_or_else(|| panic!("{name}: {settings:?}"))
+    found
+        .ok_or_else(|| format!("{name}: {settings:?}"))
+        .unwrap()
 }
 
 /// They were accepted: `config` showed them, and the worker that read them named an option.
