@@ -365,7 +365,7 @@ fn a_line_that_is_no_text_gets_the_hint_of_null() {
     let (code, _, said) = place.run(&["run", "--each", "true", "names"]);
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("is not UTF-8 text at byte 2; file names need not be text with -0"),
+        said.contains("is not UTF-8 at byte 2; file names need not be text with -0"),
         "{said}"
     );
 }
