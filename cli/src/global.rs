@@ -1,18 +1,29 @@
 //! [`Global`]: the options that every command takes.
 
-use std::{io::IsTerminal, path::PathBuf};
+use std::{
+    fmt::{self, Debug},
+    io::IsTerminal,
+    path::PathBuf,
+};
 
 use clap::{
     ArgAction, ValueEnum,
     builder::{OsStringValueParser, TypedValueParser},
 };
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use tracing::field::Field;
+use tracing_subscriber::{
+    EnvFilter,
+    field::MakeExt,
+    filter::LevelFilter,
+    fmt::format::{self, Writer},
+};
 use windlass::runner::REPORTS;
 
 use crate::{
     exit::{Exit, Failure},
     output::{Format, Output},
     supervisor::Link,
+    text::escaped,
 };
 
 /// When to use colours.
@@ -147,6 +158,7 @@ impl Global {
             .with_writer(std::io::stderr);
         match self.log_format {
             LogFormat::Text => log
+                .fmt_fields(format::debug_fn(write_field).delimited(" "))
                 .with_ansi(self.colors(std::io::stderr().is_terminal()))
                 .init(),
             // A span's own fields are in the object `span`.
@@ -180,5 +192,17 @@ impl Global {
     pub(crate) fn out(&self) -> Output {
         let color = self.colors(std::io::stdout().is_terminal());
         Output::new(self.output, color, self.quiet)
+    }
+}
+
+/// Writes a field of the log in text. A value with a line break stays on the line of its event.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let text = escaped(&format!("{value:?}"));
+    match field.name() {
+        "message" => writer.write_str(&text),
+        name if writer.has_ansi_escapes() => {
+            write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{text}")
+        }
+        name => write!(writer, "{name}={text}"),
     }
 }

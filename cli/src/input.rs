@@ -93,7 +93,7 @@ pub(crate) fn next_line(
 pub(crate) fn text(line: Vec<u8>) -> Result<String, Invalid> {
     String::from_utf8(line).map_err(|e| {
         let at = e.utf8_error().valid_up_to() + 1;
-        Invalid::new("the line", format!("is not UTF-8 text at byte {at}"))
+        Invalid::new("text", format!("is not UTF-8 at byte {at}"))
     })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn next_bytes(
         // The rest of it is not another line.
         from.skip_until(end)?;
         let reason = format!("is longer than {MAX_LINE} bytes");
-        return Ok(Some(Err(Invalid::new("the line", reason))));
+        return Ok(Some(Err(Invalid::new("text", reason))));
     }
     if end != b'\n' {
         bytes.pop_if(|last| *last == end);

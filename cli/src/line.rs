@@ -1,11 +1,11 @@
 //! [`TaskLine`]: a task as one line of JSON.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, IgnoredAny},
+    de::{Error as _, IgnoredAny, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use windlass::{Invalid, Json, Labels, NewTask, Retry};
 
@@ -32,8 +32,40 @@ pub(crate) struct TaskLine {
     /// Its labels.
     #[serde(default)]
     pub(crate) labels: Labels,
-    /// What follows a failed attempt.
+    /// What follows a failed attempt: a policy, or as `--retry` takes it.
+    #[serde(default, deserialize_with = "retry")]
     pub(crate) retry: Option<Retry>,
+}
+
+fn retry<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
+    from.deserialize_any(Policy)
+}
+
+/// Reads a policy: an object, a name or a number of attempts.
+struct Policy;
+
+impl<'de> Visitor<'de> for Policy {
+    type Value = Option<Retry>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a number of attempts, the name of a policy or an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        exec::read_retry(text).map(Some).map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, attempts: u64) -> Result<Self::Value, E> {
+        self.visit_str(&attempts.to_string())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Retry::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
 }
 
 fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
@@ -59,6 +91,9 @@ fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error>
 /// The form of a line.
 const EXAMPLE: &str = r#"write it like {"id":"a","kind":"exec","props":{…}}"#;
 
+/// The form of a line with a command.
+const COMMAND: &str = r#"write it like {"kind":"exec","props":{"command":"ls"}}"#;
+
 impl TaskLine {
     /// The names of the fields.
     pub(crate) const FIELDS: [&str; 7] = [
@@ -82,7 +117,7 @@ impl TaskLine {
             && let Some(name) = fields.keys().find(|name| exec::FIELDS.contains(name))
         {
             let reason =
-                format!("'{name}' is a field of a command, and stands in 'props'; {EXAMPLE}");
+                format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}");
             return Err(Invalid::new("task", reason));
         }
         plain::from_str(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
@@ -146,8 +181,19 @@ mod tests {
             ),
             (
                 r#"{"kind":"exec","command":"true"}"#,
-                "task: 'command' is a field of a command, and stands in 'props'",
+                "'command' is a field of a command, and stands in 'props'; \
+                 write it like {\"kind\":\"exec\",\"props\":{\"command\":\"ls\"}}",
             ),
+            (
+                r#"{"kind":"a","in":"2h"}"#,
+                "'in' is no field; write 'start_at' with a time",
+            ),
+            (r#"{"kind":"a","retry":"often"}"#, "retry: 'often' is not"),
+            (
+                r#"{"kind":"a","retry":[]}"#,
+                "retry: is an array, not a number",
+            ),
+            (r#"{"kind":"a","retry":0}"#, "retry.attempts: 0 attempts"),
             (
                 r#"{"kind":"a","start_at":"soon"}"#,
                 "task: start_at: 'soon'",
@@ -172,6 +218,20 @@ mod tests {
             let error = TaskLine::parse(&text).err().map(|e| e.to_string());
             let unknown = error.is_some_and(|e| e.contains("is no field"));
             assert!(!unknown, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_line_names_a_policy_as_the_option_does() {
+        for (text, policy) in [
+            (r#""never""#, Some(Retry::Never)),
+            (r#""3""#, Some(exec::read_retry("3").unwrap())),
+            ("3", Some(exec::read_retry("3").unwrap())),
+            (r#"{"policy":"strikes"}"#, Some(Retry::strikes())),
+            ("null", None),
+        ] {
+            let line = TaskLine::parse(&format!("{{\"kind\":\"a\",\"retry\":{text}}}"));
+            assert_eq!(line.unwrap().retry, policy, "{text}");
         }
     }
 

@@ -1,6 +1,11 @@
 //! Parsers of durations, sizes, times, priorities and labels.
 
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    ops::{Bound, RangeBounds},
+    str::FromStr,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
@@ -18,6 +23,62 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| like())?;
     Duration::try_from(signed).map_err(|_| like())
 }
+
+/// Reads a whole number of this range.
+pub(crate) fn number<T>(text: &str, range: impl RangeBounds<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ if text.parse::<i128>().is_err() => Err(format!("'{text}' is not a number")),
+        _ => Err(match (range.start_bound(), range.end_bound()) {
+            (Bound::Included(least), Bound::Included(most)) => {
+                format!("{text} is not from {least} to {most}")
+            }
+            (Bound::Included(least), _) => format!("{text} is not a number of {least} or more"),
+            _ => format!("{text} is not a number from 0 on"),
+        }),
+    }
+}
+
+/// Reads how many commands run at once.
+pub(crate) fn slots(text: &str) -> Result<u32, String> {
+    number(text, 1..=MOST_SLOTS)
+}
+
+/// The most commands that a node runs at once.
+const MOST_SLOTS: u32 = 1_000_000;
+
+/// Reads a number from 1 on.
+pub(crate) fn from_one<T>(text: &str) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display + From<u8>,
+{
+    number(text, T::from(1)..)
+}
+
+/// Reads a number from 0 on.
+pub(crate) fn from_zero<T>(text: &str) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    number(text, ..)
+}
+
+/// Reads the time to live of a lease.
+pub(crate) fn lease_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = duration(text)?;
+    match (LEAST_LEASE..=LONGEST_LEASE).contains(&ttl) {
+        true => Ok(ttl),
+        false => Err(format!(
+            "{text} is not from 200ms to 1h; 15s is the default"
+        )),
+    }
+}
+
+const LEAST_LEASE: Duration = Duration::from_millis(200);
+const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
 /// Reads a number of bytes such as `65536`, `64KiB`, `10M` or `1GiB`; units are powers of 1024.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
@@ -80,6 +141,23 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_name_the_valid_ones() {
+        assert_eq!(slots("3"), Ok(3));
+        assert_eq!(from_zero::<u64>("0"), Ok(0));
+        for (text, says) in [
+            ("many", "'many' is not a number"),
+            ("", "'' is not a number"),
+            ("0", "0 is not from 1 to 1000000"),
+            ("-1", "-1 is not from 1 to 1000000"),
+            ("99999999999999999999", "is not from 1 to 1000000"),
+        ] {
+            assert!(slots(text).unwrap_err().contains(says), "{text}");
+        }
+        let zero = from_one::<u32>("0").unwrap_err();
+        assert_eq!(zero, "0 is not a number of 1 or more");
     }
 
     #[test]

@@ -34,7 +34,12 @@ pub(crate) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if !error.is_data() {
         // What reads a line of a file names the line; serde counts within the text.
-        return text.replace(" at line 1 column ", " at character ");
+        let text = text.replace(" at line 1 column ", " at character ");
+        return match text.strip_prefix("expected ident") {
+            // Its word for a bare word, of which JSON has three.
+            Some(at) => format!("is not JSON: neither true, false, null nor text in quotes{at}"),
+            None => format!("is not JSON: {text}"),
+        };
     }
     let text = text
         .rsplit_once(" at line ")
@@ -62,6 +67,12 @@ pub(crate) fn words(error: &serde_json::Error) -> String {
 /// The error for a field that does not exist: names the nearest one that does.
 pub(crate) fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
+    // The option of this name has a field for a time, not for a duration.
+    if name == "in" && known.contains(&"start_at") {
+        return "'in' is no field; write 'start_at' with a time such as \
+                \"2030-01-02T03:04:05Z\""
+            .to_owned();
+    }
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("'{name}' is no field; write '{near}', if that is the one"),
         None => format!("'{name}' is no field; the fields are {}", known.join(", ")),
@@ -194,8 +205,15 @@ mod tests {
                 r#"{"colour":"blue"}"#,
                 "colour: 'blue' is none of red, green",
             ),
-            ("{", "EOF while parsing an object at character 1"),
-            ("{} x", "trailing characters at character 4"),
+            (
+                "{",
+                "is not JSON: EOF while parsing an object at character 1",
+            ),
+            ("{} x", "is not JSON: trailing characters at character 4"),
+            (
+                "noise",
+                "is not JSON: neither true, false, null nor text in quotes at character 2",
+            ),
         ] {
             let error = from_str::<Sample>(text).unwrap_err();
             assert_eq!(error, says, "{text}");

@@ -169,9 +169,6 @@ impl SelectArgs {
         wanted: fn(&TaskRecord) -> bool,
     ) -> Result<Choice, Failure> {
         let now = client.store().clock().now();
-        if !self.dry_run && !self.yes && !can_ask() {
-            return Err(unasked());
-        }
         let mut ids = Vec::new();
         let mut page = LARGEST;
         loop {
@@ -190,6 +187,9 @@ impl SelectArgs {
                 "{verb}: {count} selected; nothing was changed (dry run)"
             ));
             return Ok(Choice::Done(Exit::Ok));
+        }
+        if !self.yes && !can_ask() {
+            return Err(unasked(verb, &count));
         }
         if ids.is_empty() {
             if out.is_json() {
@@ -220,13 +220,11 @@ pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// The error without a terminal.
-pub(crate) fn unasked() -> Failure {
-    Failure::Usage(
-        "this would touch every task that the filters mean, and there is no terminal to ask on; \
-         give --yes to go on, or --dry-run to see them"
-            .into(),
-    )
+/// The error without a terminal, where this many tasks match.
+pub(crate) fn unasked(verb: &str, count: &str) -> Failure {
+    Failure::Usage(format!(
+        "this would {verb} {count}; without a terminal give --yes, or --dry-run to list them"
+    ))
 }
 
 /// Asks on the terminal.

@@ -14,9 +14,26 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// The text with its control characters escaped: `\n` for a line break.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_break_is_escaped() {
+        assert_eq!(escaped("a\nb\x1b[2Jcé"), "a\\nb\\u{1b}[2Jcé");
+    }
 
     #[test]
     fn nothing_reaches_a_terminal_that_it_would_obey() {

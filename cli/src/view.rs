@@ -242,7 +242,7 @@ pub(crate) fn change_text(change: &Change, with_id: bool) -> String {
             format!("{from} → {to} by {message} (fence {fence}{by})")
         }
         ChangeKind::Checkpointed { fence } => format!("checkpoint (fence {fence})"),
-        ChangeKind::Dropped { fence } => format!("released without a change (fence {fence})"),
+        ChangeKind::Dropped { fence } => format!("claim released (fence {fence})"),
         ChangeKind::Lost { fence } => format!("claim lost (fence {fence})"),
         ChangeKind::Commanded { command } => format!("command {command} sent"),
         ChangeKind::Retried => "retried".into(),

@@ -97,12 +97,12 @@ where
 }
 
 /// Notes which of these kinds no live node handles. Prints nothing where the nodes cannot be read:
-/// the action itself succeeded.
+/// the action itself succeeded. The note says what waits, and what follows.
 pub(crate) async fn note_unhandled(
     client: &Client,
     out: &Output,
     kinds: &BTreeSet<Kind>,
-    then: &str,
+    (what, then): (&str, &str),
 ) {
     let Some(nodes) = nodes_for_a_note(client).await else {
         return;
@@ -114,7 +114,7 @@ pub(crate) async fn note_unhandled(
         });
         if !handled {
             out.note(format!(
-                "queued: no live node handles kind '{kind}'; {then} when one does"
+                "{what}: no live node handles kind '{kind}'; {then} when one starts"
             ));
         }
     }

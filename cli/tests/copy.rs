@@ -44,7 +44,7 @@ fn a_copy_is_the_same_and_can_be_made_again() {
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
     let said = ok(&place, &[&copy[..], &["--dry-run"]].concat(), 0);
     assert!(said.contains("5 tasks: 5 to copy"), "{said}");
-    assert!(listed(&place, "sqlite:t.db").is_empty());
+    assert!(!place.path("t.db").exists(), "a dry run makes no file");
     let said = ok(&place, &copy, 0);
     assert!(
         said.contains("5 tasks: 5 copied; 5 compared and the same"),

@@ -73,12 +73,14 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    no others.
 ///    Cases: `ends::deleting_one_leaves_its_neighbours`, `ends::deleting_ends_the_claim`,
 ///    `ends::a_deleted_id_is_free`, `ends::purge_deletes_only_matching_tasks`.
-/// 9. **Retries.** A retry starts an ended task, or one whose record cannot be read, in a new
-///    incarnation, and no live one. A quarantined task whose record can be read again goes on in its
-///    incarnation. Every retry writes the next version.
+/// 9. **Retries.** A retry starts an ended task, or one whose state cannot be read, in a new
+///    incarnation, and no live or claimed one. It never replaces an envelope that cannot be read. A
+///    quarantined task whose record can be read again goes on in its incarnation. Every retry writes the
+///    next version.
 ///    Cases: `ends::a_retry_starts_again`, `ends::a_retry_forgets_the_result`,
 ///    `ends::a_live_task_is_not_retried`, `quarantine::a_retry_starts_it_from_its_props`,
-///    `quarantine::a_retry_starts_one_with_an_unreadable_envelope`,
+///    `quarantine::a_retry_of_an_unreadable_envelope_is_refused`,
+///    `quarantine::a_claimed_task_is_not_retried`,
 ///    `quarantine::a_retry_goes_on_counting`, `quarantine::one_that_can_be_read_again_goes_on`,
 ///    `quarantine::it_can_be_deleted`.
 /// 10. **Nodes.** Live nodes are listed with what they reported last. A command for a node that does

@@ -1,18 +1,40 @@
 //! Hides passwords in the URLs of stores, which are printed and logged.
 
-/// Returns whether the URL of a store may hold a password: user and password before the host. No store
-/// reads them there, but a user may write them there by mistake.
+/// Returns whether the URL of a store may hold a password: user and password before the host, or a
+/// parameter after `?` whose name says so. No store reads them there, but a user may write them there
+/// by mistake.
 pub fn has_password(url: &str) -> bool {
-    split(url).is_some()
+    without_password(url) != url
 }
 
-/// Returns the URL without user and password.
+/// Returns the URL without user and password, and without the values of secret parameters.
 pub fn without_password(url: &str) -> String {
-    match split(url) {
+    let shown = match split(url) {
         Some((scheme, rest)) => format!("{scheme}://***@{rest}"),
         None => url.to_owned(),
+    };
+    match shown.split_once('?') {
+        // A '?' may be a part of the name of a file.
+        Some((before, query)) if !before.starts_with("sqlite:") => {
+            let parameters: Vec<String> = query.split('&').map(without_value).collect();
+            format!("{before}?{}", parameters.join("&"))
+        }
+        _ => shown,
     }
 }
+
+/// Returns a parameter, without its value if its name is that of a secret.
+fn without_value(parameter: &str) -> String {
+    let (name, _) = parameter.split_once('=').unwrap_or((parameter, ""));
+    let lower = name.to_lowercase();
+    match SECRETS.iter().any(|part| lower.contains(part)) {
+        true => format!("{name}=***"),
+        false => parameter.to_owned(),
+    }
+}
+
+/// The parts of the names of parameters that are secrets.
+const SECRETS: [&str; 5] = ["pass", "pwd", "pw", "secret", "token"];
 
 /// Returns the scheme, and the part after user and password.
 fn split(url: &str) -> Option<(&str, &str)> {
@@ -34,6 +56,11 @@ mod tests {
             ("etcd://u:se/cr@et@h:1/ns", "etcd://***@h:1/ns"),
             ("redis://u:secret@h", "redis://***@h"),
             ("etcd:/u:secret@h", "etcd://***@h"),
+            (
+                "etcd://h:1/ns?user=a&password=secret&compact-after=1h",
+                "etcd://h:1/ns?user=a&password=***&compact-after=1h",
+            ),
+            ("etcd://h/ns?PW=secret", "etcd://h/ns?PW=***"),
         ] {
             assert!(has_password(url), "{url}");
             assert_eq!(without_password(url), shown);
@@ -41,6 +68,8 @@ mod tests {
         for url in [
             "etcd://h:1/ns",
             "sqlite:a@b.db",
+            "sqlite:a?pw=b.db",
+            "etcd://h:1/ns?compact-after=1h",
             "sqlite://a@b.db",
             "memory:",
             "",

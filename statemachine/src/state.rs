@@ -181,7 +181,8 @@ pub struct TaskState {
     pub attempts_left: Option<u32>,
     /// How often the task has been claimed.
     pub claims: u64,
-    /// How often a retry has started the task again.
+    /// How often a retry has started the task again. After a retry of a state that cannot be read it is the
+    /// number of the version, which is greater than every earlier incarnation.
     pub incarnation: u32,
     /// The number of writes so far, which distinguishes one write from the next.
     pub version: u64,

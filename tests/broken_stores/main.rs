@@ -130,7 +130,7 @@ planted! {
     cursors_beyond_the_end_that_are_accepted: CursorsBeyondTheEndAreAccepted is found by changes::a_cursor_beyond_the_end_is_refused;
     identities_that_are_not_durable: IdentitiesAreNotDurable is found by registry::the_identity_is_durable;
     unreadable_tasks_that_are_omitted: UnreadableTasksAreOmitted is found by quarantine::an_unreadable_envelope_is_quarantined;
-    unreadable_tasks_that_are_not_retried: UnreadableTasksAreNotRetried is found by quarantine::a_retry_starts_one_with_an_unreadable_envelope;
+    unreadable_tasks_that_are_not_retried: UnreadableTasksAreNotRetried is found by quarantine::a_retry_starts_it_from_its_props;
     unreadable_tasks_that_are_live: UnreadableTasksAreLive is found by quarantine::an_ended_task_stays_ended;
     unreadable_tasks_that_are_the_same: UnreadableTasksAreTheSame is found by quarantine::the_same_submit_reports_it;
     retries_that_count_from_nothing: RetriesCountFromNothing is found by quarantine::a_retry_goes_on_counting;

@@ -13,6 +13,7 @@ use crate::{
     exit::{Exit, Failure},
     flags::Words,
     global::Global,
+    logs,
     view::text,
 };
 
@@ -43,6 +44,9 @@ const VARIABLES: [(&str, bool); 9] = [
 
 /// What stands for a value that is a secret.
 const HIDDEN: &str = "(not printed: it holds a password)";
+
+/// What stands for the URL of a store that is empty.
+const EMPTY_STORE: &str = "(empty, which is no store: unset it, or name one)";
 
 /// A setting in effect.
 #[derive(Debug, Serialize)]
@@ -105,11 +109,20 @@ fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> 
         parsed.map_err(|e| Failure::Usage(format!("config: {e}")))
     };
     let path = config::path(global.config.as_deref()).filter(|_| file.is_some());
-    let reader = Reader { file, path };
+    let default_store = match global.store {
+        None => global.store_url().ok(),
+        Some(_) => None,
+    };
+    let reader = Reader {
+        file,
+        path,
+        default_store,
+    };
     let typed = parse(words)?;
     // Global options may stand behind the name of the command.
     let typed = typed.subcommand().map_or(&typed, |(_, typed)| typed);
-    let mut settings = reader.settings(None, &with_file, typed);
+    let mut settings = vec![reader.used(typed)];
+    settings.extend(reader.settings(None, &with_file, typed));
     for table in config::TABLES {
         let matches = parse(vec!["windlass".into(), table.into()])?;
         let of = with_file.find_subcommand(table);
@@ -140,9 +153,39 @@ fn settings(command: Command, global: &Global) -> Result<Vec<Setting>, Failure> 
 struct Reader {
     file: Option<Config>,
     path: Option<PathBuf>,
+    /// The URL of the store, if no setting names one.
+    default_store: Option<String>,
 }
 
 impl Reader {
+    /// The file in use.
+    fn used(&self, matches: &ArgMatches) -> Setting {
+        let (source, from) = match matches.value_source("config") {
+            Some(ValueSource::CommandLine) => ("flag", None),
+            Some(ValueSource::EnvVariable) => ("environment", Some("WINDLASS_CONFIG".to_owned())),
+            _ => ("default", None),
+        };
+        Setting {
+            table: None,
+            setting: "config".to_owned(),
+            values: (self.path.iter())
+                .map(|path| path.display().to_string())
+                .collect(),
+            source,
+            from,
+        }
+    }
+
+    /// The value of an option without a value: what the commands do then.
+    fn unset(&self, table: Option<&str>, id: &str) -> Option<String> {
+        match (table, id) {
+            (None, "store") => self.default_store.clone(),
+            (Some("run"), "retry") => Some("abandoned".to_owned()),
+            (Some(_), "log_limit") => Some(format!("{}MiB", logs::LIMIT >> 20)),
+            _ => None,
+        }
+    }
+
     /// The settings of a command.
     fn settings(
         &self,
@@ -168,15 +211,31 @@ impl Reader {
                 _ => ("default", None),
             };
             let values = matches.try_get_raw(id).ok().flatten();
+            let values = values.into_iter().flatten();
+            let mut values: Vec<String> = match id {
+                "store" => values.map(shown_store).collect(),
+                _ => values.map(shown).collect(),
+            };
+            if source == "default" && values.is_empty() {
+                values.extend(self.unset(table, id));
+            }
             Some(Setting {
                 table,
                 setting: arg.get_long()?.to_owned(),
-                values: values.into_iter().flatten().map(shown).collect(),
+                values,
                 source,
                 from,
             })
         })
         .collect()
+    }
+}
+
+/// The URL of a store. Every command that opens a store rejects an empty one.
+fn shown_store(url: &OsStr) -> String {
+    match url.is_empty() {
+        true => EMPTY_STORE.to_owned(),
+        false => shown(url),
     }
 }
 

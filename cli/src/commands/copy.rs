@@ -69,10 +69,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 .into(),
         ));
     }
-    if let Some(path) = args.from.strip_prefix("sqlite:")
-        && !path.is_empty()
-        && !SqliteStore::exists(path).map_err(|e| Failure::from(e).about("from"))?
-    {
+    if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
         return Err(Failure::Usage(format!(
             "from: there is no file '{path}'; look at its name"
         )));
@@ -88,7 +85,12 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     // Problems of the source are reported before a target is created.
     let nowhere = Store::open("memory:").await?;
     until_free(&Copier::new(&from, &nowhere), args.wait).await?;
-    let to = opening::open(&args.to).await.map_err(|e| e.about("to"))?;
+    let absent = absent_file(&args.to).map_err(|e| e.about("to"))?;
+    let to = match args.dry_run && absent.is_some() {
+        // Opening the file would create it.
+        true => nowhere,
+        false => opening::open(&args.to).await.map_err(|e| e.about("to"))?,
+    };
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
         .dry_run(args.dry_run);
@@ -118,6 +120,15 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         report.is_whole()
     };
     Ok(if done { Exit::Ok } else { Exit::No })
+}
+
+/// Returns the path of the file that the URL of a store names, if there is no such file.
+fn absent_file(url: &str) -> Result<Option<&str>, Failure> {
+    let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
+    Ok(match path {
+        Some(path) if !SqliteStore::exists(path)? => Some(path),
+        _ => None,
+    })
 }
 
 /// Waits until no node has a claim in either store.

@@ -11,6 +11,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    parse,
     text::one_line,
     view::{View, age, change_text, due, progress_text, text},
 };
@@ -28,7 +29,8 @@ pub(crate) struct Args {
     id: TaskId,
 
     /// Show its last N changes too
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100")]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "100",
+        value_parser = parse::from_zero::<u32>)]
     history: Option<u32>,
 }
 
@@ -104,8 +106,10 @@ fn show(
         .attempts_left
         .map_or(String::new(), |n| format!(" ({n} left)"));
     let failed = format!(
-        "{} failed in a row{left}, {} claims",
-        view.attempts, view.claims
+        "{} failed in a row{left}, {} claim{}",
+        view.attempts,
+        view.claims,
+        if view.claims == 1 { "" } else { "s" }
     );
     some("attempts", Some(failed));
     some(

@@ -12,6 +12,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     output::Output,
+    parse,
     select::FilterArgs,
     view,
 };
@@ -29,11 +30,11 @@ pub(crate) struct Args {
     filter: FilterArgs,
 
     /// Show at most N tasks: 1 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse::from_zero::<u32>)]
     limit: u32,
 
     /// Only tasks submitted after the task with this order; the end of a page names the next
-    #[arg(long, value_name = "ORDER", default_value_t = 0)]
+    #[arg(long, value_name = "ORDER", default_value_t = 0, value_parser = parse::from_zero::<u64>)]
     after: u64,
 
     /// Keep running, and show tasks again when they change

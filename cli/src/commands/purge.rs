@@ -52,9 +52,6 @@ const STEP: u32 = 10_000;
 
 /// Deletes them.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    if !args.dry_run && !args.yes && !can_ask() {
-        return Err(unasked());
-    }
     let client = global.existing().await?;
     let out = global.out();
     let now = client.store().clock().now();
@@ -85,6 +82,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             count(selected)
         ));
         return Ok(Exit::Ok);
+    }
+    if !args.yes && !can_ask() {
+        return Err(unasked("purge", &count(selected)));
     }
     if !args.yes && selected == 0 {
         out.note("purge: no task matches");

@@ -154,7 +154,7 @@ pub(crate) async fn execute(
         }
     })
     .await;
-    note_waiting(&client, &out, &report.tasks).await;
+    note_waiting(&client, &out, &report).await;
     if args.wait.wait {
         settle(&client, &out, &mut report.tasks, args.wait.timeout, action).await;
     }
@@ -162,7 +162,8 @@ pub(crate) async fn execute(
 }
 
 /// Notes the kinds for which no live node applies commands.
-async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) {
+async fn note_waiting(client: &Client, out: &Output, report: &Report) {
+    let (action, tasks) = (report.action, &report.tasks);
     let Some(nodes) = nodes_for_a_note(client).await else {
         return;
     };
@@ -178,7 +179,8 @@ async fn note_waiting(client: &Client, out: &Output, tasks: &[Item]) {
             kinds.insert(record.task.kind);
         }
     }
-    note_unhandled(client, out, &kinds, "it is applied").await;
+    let waits = format!("the {action} waits");
+    note_unhandled(client, out, &kinds, (&waits, "it takes effect")).await;
 }
 
 /// Waits for the outcomes.

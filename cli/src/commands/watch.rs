@@ -11,7 +11,7 @@ use windlass::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    parse::duration,
+    parse::{self, duration},
     text::one_line,
     view::change_text,
     waiting::Deadline,
@@ -30,11 +30,11 @@ pub(crate) struct Args {
     id: Option<TaskId>,
 
     /// Begin after the change with this number, instead of now
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = parse::from_zero::<u64>)]
     after: Option<u64>,
 
     /// End after N changes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse::from_one::<u64>)]
     limit: Option<u64>,
 
     /// End when the task has ended: exit code 0 if it completed, 1 if not
@@ -60,12 +60,17 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
     let mut after = args.after;
     let mut left = args.limit;
     let mut changes = client.changes(after).await?;
+    // The number of the change that ended the task, where its history is printed up to there.
+    let mut ended_by = 0;
     if let Some(id) = &args.id {
         // The stream has begun already, so the end is seen here or there.
         let record = client.get(id).await?;
         let code = record.state.as_ref().map(windlass::TaskState::code);
         if args.until_ended && code.as_ref().map_or(true, |c| c.is_terminal()) {
-            return Ok(ended(code.ok()));
+            ended_by = last_end(client, id).await?;
+            if after.is_none_or(|after| after >= ended_by) {
+                return Ok(ended(code.ok()));
+            }
         }
     }
     loop {
@@ -84,7 +89,8 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
                         out.line(format!("{}{error}", change_text(change, true)))?;
                     }
                     left = left.map(|n| n - 1);
-                    if let Some(exit) = end(change).filter(|_| args.until_ended) {
+                    let may_end = args.until_ended && change.seq >= ended_by;
+                    if let Some(exit) = end(change).filter(|_| may_end) {
                         return Ok(exit);
                     }
                     if left == Some(0) {
@@ -100,6 +106,16 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
         }
     }
 }
+
+/// The number of the last change that ended a task; 0 when its history does not have it.
+async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
+    let history = client.history(id, HISTORY).await?;
+    let last = history.iter().rev().find(|change| end(change).is_some());
+    Ok(last.map_or(0, |change| change.seq))
+}
+
+/// Few changes follow the end of a task: commands that are rejected.
+const HISTORY: u32 = 64;
 
 /// The error text of a failed attempt: the change itself holds only states.
 async fn error_of(client: &Client, change: &Change) -> Option<String> {

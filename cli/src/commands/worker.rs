@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::info;
 use windlass::{
-    Client, KindConfig, Retry, Runner, StateKind,
+    Client, KindConfig, NodeName, Retry, Runner, StateKind,
     runner::{self, StartError},
     store::Filter,
 };
@@ -48,10 +48,11 @@ pub(crate) struct Args {
     /// The node's name; waits until the lease of a live node with that name ends [default: a unique
     /// name]
     #[arg(long)]
-    name: Option<String>,
+    name: Option<NodeName>,
 
     /// How many commands run at once [default: one per core]
-    #[arg(short = 'j', long, value_name = "N", default_value_t = default_slots(), hide_default_value = true)]
+    #[arg(short = 'j', long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
+        value_parser = parse::slots)]
     slots: u32,
 
     /// A task that sleeps longer than this is released until it wakes
@@ -63,10 +64,12 @@ pub(crate) struct Args {
     retention: Retention,
 
     /// What follows a failed attempt of a task that carries no policy: a number of attempts,
+    /// 'exponential' (8 attempts; random waits of up to 1s, 2s, 4s … 5m; a number has the same waits),
     /// 'strikes' (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' or JSON
-    /// [default: exponential: 8 attempts; random waits of up to 1s, 2s, 4s … 5m]
-    #[arg(long, value_name = "POLICY", value_parser = exec::read_retry)]
-    retry: Option<Retry>,
+    /// [default: exponential]
+    #[arg(long, value_name = "POLICY", default_value = "exponential", hide_default_value = true,
+        value_parser = exec::read_retry)]
+    retry: Retry,
 
     /// Claim only tasks with this label; with several, only tasks that have them all
     #[arg(long, value_name = "LABEL=VALUE", value_parser = parse::label)]
@@ -81,7 +84,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct NodeArgs {
     /// After this long without a renewal other nodes take over this process's tasks
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "15s", value_parser = parse::lease_ttl)]
     pub(crate) lease_ttl: Duration,
 
     /// The longest time that a command gets to end after SIGTERM, also when its task has a longer grace
@@ -185,7 +188,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let folders = folders(global, &client, args.node.grace).await?;
     let limit = args.node.log_limit().unwrap_or(Limit::Bytes(logs::LIMIT));
     let logs = folders.logs().clone().limit(limit);
-    let policy = args.retry.unwrap_or_default();
+    let policy = args.retry;
     let mut builder = args
         .node
         .builder(global, &client, &folders, logs.clone(), policy)
@@ -193,7 +196,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         .park_after(args.park_after)
         .retention(args.retention.0);
     if let Some(name) = args.name {
-        builder = builder.node(name);
+        builder = builder.node(name.as_str());
     }
     for (name, value) in &args.select {
         builder = builder.select(name, value);

@@ -91,7 +91,7 @@ impl Props {
     /// [`Invalid`] naming the field and what would be right.
     pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
         let written: Written =
-            plain::from_str(json.as_str()).map_err(|e| Invalid::new("props", e))?;
+            plain::from_str(json.as_str()).map_err(|e| Invalid::new("props", hinted(json, e)))?;
         check_variables(&written)?;
         let is_shell = written.shell.is_some();
         let (program, args) = program(written.command, written.shell, written.args)?;
@@ -134,6 +134,14 @@ impl Props {
             capture,
             ok_exit_codes,
         })
+    }
+}
+
+/// The error of props, with an example where they are no object.
+fn hinted(json: &Json, error: String) -> String {
+    match json.as_str().trim_start().starts_with('{') {
+        true => error,
+        false => format!(r#"{error}; write them like {{"command":"ls"}}"#),
     }
 }
 
@@ -240,7 +248,10 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, says) in [
             ("{}", "props.command: is missing"),
-            ("null", "props: is null, not an object"),
+            (
+                "null",
+                r#"props: is null, not an object; write them like {"command":"ls"}"#,
+            ),
             ("[]", "props: is an array, not an object"),
             (r#"{"command":""}"#, "props.command: is empty"),
             (

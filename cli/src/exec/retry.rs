@@ -1,13 +1,8 @@
 //! Reading a retry policy from the command line.
 
-use std::time::Duration;
-
 use windlass::Retry;
 
 use crate::plain;
-
-/// The longest wait when only a number of attempts is given.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Reads a policy as it is typed: a number of attempts, a name, or the JSON of one.
 ///
@@ -20,7 +15,10 @@ pub(crate) fn read(text: &str) -> Result<Retry, String> {
         ("strikes", _) => Retry::strikes(),
         ("exponential", _) => Retry::default(),
         ("abandoned", _) => Retry::Abandoned,
-        (_, Ok(attempts)) => Retry::exponential(attempts, LONGEST_WAIT),
+        // The default policy, with its own waits.
+        (_, Ok(attempts)) => plain::from_str(&format!(
+            r#"{{"policy":"exponential","attempts":{attempts}}}"#
+        ))?,
         _ => plain::from_str(text).map_err(|e| {
             // Of what is no JSON object, its errors say nothing.
             let e = match text.trim_start().starts_with('{') {
@@ -42,6 +40,8 @@ pub(crate) fn read(text: &str) -> Result<Retry, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -50,7 +50,10 @@ mod tests {
         assert_eq!(read("abandoned"), Ok(Retry::Abandoned));
         assert_eq!(read("strikes"), Ok(Retry::strikes()));
         assert_eq!(read("exponential"), Ok(Retry::default()));
-        assert_eq!(read("3"), Ok(Retry::exponential(3, LONGEST_WAIT)));
+        // The same waits as those of the default.
+        let longest = Duration::from_secs(300);
+        assert_eq!(read("3"), Ok(Retry::exponential(3, longest)));
+        assert_eq!(read("8"), Ok(Retry::default()));
         assert_eq!(read(r#"{"policy":"strikes"}"#), Ok(Retry::strikes()));
         for (text, says) in [
             ("0", "retry.attempts: 0"),

@@ -109,7 +109,7 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
             "line 2: due: 'soon'",
         ),
         (r#"{"op":"delete","task":"b","now":true}"#, "line 2: now: "),
-        ("{", "line 2: the line: "),
+        ("{", "line 2: text: is not JSON: "),
     ] {
         let text = format!("{{\"op\":\"delete\",\"task\":\"a\"}}\n{wrong}\n");
         let file = env.write("changes.jsonl", &text);

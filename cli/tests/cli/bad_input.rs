@@ -109,13 +109,13 @@ fn wrong_input_names_the_field() {
         ("watch --after 999999", "after: "),
         (
             "worker --lease-ttl 0s",
-            "--lease-ttl: 0s is not from 200ms to 1h; 15s is the default",
+            "'--lease-ttl <DURATION>': 0s is not from 200ms to 1h; 15s is the default",
         ),
         (
             "worker --retention never",
             "'--retention <DURATION>': 'never' is not a duration; write it like 90s, 15m, 1h30m or 7d, or 'forever'",
         ),
-        ("worker -j 0", "--slots: 0 is not from 1 to 1000000"),
+        ("worker -j 0", "'--slots <N>': 0 is not from 1 to 1000000"),
         (
             "worker --grace -1s",
             "'--grace <DURATION>': '-1s' is negative",
@@ -129,6 +129,15 @@ fn wrong_input_names_the_field() {
             "'--timeout <DURATION>': '0s' is no time; give a longer one, or leave it out",
         ),
         ("list -o xml", "--output"),
+        ("worker --slots many", "'many' is not a number"),
+        ("watch --after x", "'x' is not a number"),
+        ("watch --limit 0", "0 is not a number of 1 or more"),
+        ("logs a --attempt 0", "0 is not a number of 1 or more"),
+        ("list --limit x", "'x' is not a number"),
+        (
+            "kill --state runnable",
+            "this would kill 1 task; without a terminal give --yes",
+        ),
         (
             "--store postgres://x list",
             "store: 'postgres://x' is none of",

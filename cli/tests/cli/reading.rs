@@ -156,7 +156,13 @@ async fn watch_prints_changes() {
         text.contains("a  runnable → completed by complete"),
         "{text}"
     );
-    env.run(&["watch", "a", "--until-ended"]).ok();
+    let ended = env.run(&["watch", "a", "--until-ended"]).ok();
+    assert_eq!(ended.out, "");
+    let after = ["watch", "a", "--until-ended", "--after"];
+    let ended = env.run(&[&after[..], &["0"]].concat()).ok();
+    assert_eq!(ended.out.lines().count(), 3, "{ended:?}");
+    let ended = env.run(&[&after[..], &["3"]].concat()).ok();
+    assert_eq!(ended.out, "", "the end is before the number");
     env.run(&["watch", "--timeout", "100ms"])
         .fails(5, &["the watch ended after 100ms"]);
     env.run(&["watch", "nope"]).code(3);

@@ -12,7 +12,7 @@ fn a_command_waits_without_a_node_and_a_warning_says_so() {
     assert_eq!(ran.out, "a: pause sent\n");
     assert!(
         ran.err
-            .contains("queued: no live node handles kind 'stay'; it is applied when one does"),
+            .contains("waits: no live node handles kind 'stay'; it takes effect when one starts"),
         "{ran:?}"
     );
     env.run(&["kill", "a", "--wait", "--timeout", "100ms"])

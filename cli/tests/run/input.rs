@@ -11,7 +11,7 @@ fn malformed_lines_are_reported_by_number_and_nothing_is_run() {
                  {\"command\":\"x\",\"labels\":{\"batch\":\"y\"}}\n";
     place.write("tasks", lines);
     let wrong = [
-        "line 3: task: is not JSON (EOF while parsing a value at column 11",
+        "line 3: task: is not JSON: EOF while parsing a value at character 11",
         "line 4: task: 'kommand' is no field; write 'command'",
         "line 5: id: 'a/b' contains '/'",
         "line 6: props.timeout: 'soon' is not a duration",
@@ -49,7 +49,7 @@ fn a_name_that_is_not_utf8_is_reported_by_line() {
     let (code, _, err) = place.run_with(&["run", "--each", "ls"], b"good\nb\xffd\n");
     assert_eq!(code, 2);
     assert!(
-        err.contains("standard input: line 2: the line: is not UTF-8 text at byte 2"),
+        err.contains("standard input: line 2: text: is not UTF-8 at byte 2"),
         "{err}"
     );
 }

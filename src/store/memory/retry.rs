@@ -19,7 +19,9 @@ impl World {
             id,
             state: row.saved.read(),
             envelope: None,
+            start_at: row.task.start_at,
             is_quarantined: row.quarantine.is_some(),
+            is_claimed: row.owner.is_some(),
             last: Counted {
                 version: row.version,
                 fence: row.fence,

@@ -1,7 +1,7 @@
 //! The state that a retry starts a task with.
 
 use jiff::Timestamp;
-use windlass_statemachine::{Fence, TaskId, TaskState, errors::MAX_KEPT};
+use windlass_statemachine::{Fence, Invalid, TaskId, TaskState, TaskStatus, errors::MAX_KEPT};
 
 use crate::store::Error;
 
@@ -14,8 +14,12 @@ pub(crate) struct Record<'a> {
     pub(crate) state: Result<TaskState, String>,
     /// Why its envelope cannot be read; `None` when it can.
     pub(crate) envelope: Option<String>,
+    /// The start of the task, if its envelope has one.
+    pub(crate) start_at: Option<Timestamp>,
     /// Whether the task is quarantined.
     pub(crate) is_quarantined: bool,
+    /// Whether a live lease has claimed the task.
+    pub(crate) is_claimed: bool,
     /// The counters after the last write.
     pub(crate) last: Counted,
 }
@@ -32,36 +36,48 @@ pub(crate) struct Counted {
 /// Returns the state that a retry stores. Every retry writes the next version.
 ///
 /// - An ended task starts a new incarnation.
-/// - So does one whose record cannot be read. Its error log keeps the reason; what can be read stays.
-///   Without a state, it starts from its props, in the incarnation 1.
+/// - So does one whose state cannot be read, from its props. Its error log keeps the reason. Its
+///   incarnation is the number of the version: every retry writes a version, so no earlier incarnation was
+///   greater. It waits for its start, as a new task does.
 /// - A quarantined task whose record can be read again goes on in its incarnation.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] (field `state`) for a live task that can be read.
+/// - [`Error::Invalid`] (field `state`) for a live task that can be read, and for one that cannot be read
+///   while a node has claimed it: that node does not know of the retry.
+/// - [`Error::Corrupt`] when the envelope cannot be read: a retry would replace what can be repaired.
 pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Error> {
     let Record {
         id,
         state,
         envelope,
+        start_at,
         is_quarantined,
+        is_claimed,
         last,
     } = record;
-    let (mut state, unreadable) = match state {
-        Ok(state) => (state, envelope),
+    if let Some(reason) = envelope {
+        let advice = "; repair the record and retry the task, or delete it";
+        return Err(Error::corrupt_task(id, reason + advice));
+    }
+    let mut state = match state {
+        Ok(state) => state,
+        Err(reason) if is_claimed => return Err(claimed(id, &reason).into()),
         Err(reason) => {
-            let state = TaskState {
+            let last = TaskState {
                 version: last.version,
+                incarnation: u32::try_from(last.version).unwrap_or(u32::MAX),
                 fence: last.fence,
                 ..TaskState::new(now)
             };
-            (state, Some(reason))
+            let mut state = last.retried(now);
+            if let Some(until) = start_at.filter(|start| *start > now) {
+                state.status = TaskStatus::Sleeping { until };
+            }
+            state.errors.push(now, restarted(id, &reason), MAX_KEPT);
+            return Ok(state);
         }
     };
-    if let Some(reason) = unreadable {
-        state.errors.push(now, restarted(id, &reason), MAX_KEPT);
-        return Ok(state.retried(now));
-    }
     if state.code().is_terminal() {
         return Ok(state.retried(now));
     }
@@ -70,6 +86,15 @@ pub(crate) fn state(record: Record<'_>, now: Timestamp) -> Result<TaskState, Err
     }
     state.version = state.version.saturating_add(1);
     Ok(state)
+}
+
+/// Why a task is not retried while a node has it.
+fn claimed(id: &TaskId, reason: &str) -> Invalid {
+    let text = format!(
+        "of task '{id}' cannot be read ({reason}), and a live node has claimed the task: the next write of \
+         that node repairs the record or ends the claim; retry the task when no node has it"
+    );
+    Invalid::new("state", text)
 }
 
 /// The line in the error log of a task whose record could not be read.
@@ -106,7 +131,9 @@ mod tests {
             id: &"a".parse().unwrap(),
             state: state.map_err(str::to_owned),
             envelope: envelope.map(str::to_owned),
+            start_at: None,
             is_quarantined,
+            is_claimed: false,
             last: Counted {
                 version: 9,
                 fence: Fence(50),
@@ -135,7 +162,7 @@ mod tests {
         for quarantined in [false, true] {
             let state = retried(Err("no JSON"), None, quarantined).unwrap();
             assert_eq!(state.code(), StateKind::Runnable);
-            assert_eq!((state.incarnation, state.version), (1, 10));
+            assert_eq!((state.incarnation, state.version), (10, 10));
             assert_eq!((state.fence, state.data.clone()), (Fence(50), None));
             assert_eq!(
                 last_error(&state),
@@ -145,14 +172,36 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_that_cannot_be_read_leaves_the_state_its_data() {
-        for status in [TaskStatus::Paused, TaskStatus::Failed] {
-            let state = retried(Ok(stored(status)), Some("kind: is empty"), true).unwrap();
-            assert_eq!(state.code(), StateKind::Runnable);
-            assert_eq!((state.incarnation, state.version), (3, 8));
-            assert!(state.data.is_some());
-            assert!(last_error(&state).contains("kind: is empty"));
+    fn a_task_whose_envelope_cannot_be_read_is_not_retried() {
+        for state in [Ok(stored(TaskStatus::Failed)), Err("no JSON")] {
+            let refused = retried(state, Some("kind: is empty"), true).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "the record of task 'a' cannot be read: kind: is empty; repair the record and retry the \
+                 task, or delete it"
+            );
         }
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_waits_for_its_start_and_for_its_owner() {
+        let id = "a".parse().unwrap();
+        let record = |start_at, is_claimed| Record {
+            id: &id,
+            state: Err("no JSON".to_owned()),
+            envelope: None,
+            start_at,
+            is_quarantined: false,
+            is_claimed,
+            last: Counted::default(),
+        };
+        let (early, late) = (NOW, NOW + jiff::SignedDuration::from_hours(1));
+        let started = super::state(record(Some(early), false), NOW).unwrap();
+        assert_eq!(started.status, TaskStatus::Runnable);
+        let waits = super::state(record(Some(late), false), NOW).unwrap();
+        assert_eq!(waits.status, TaskStatus::Sleeping { until: late });
+        let refused = super::state(record(None, true), NOW).unwrap_err();
+        assert!(matches!(refused, Error::Invalid(_)), "{refused}");
     }
 
     #[test]

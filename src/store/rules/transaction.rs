@@ -333,11 +333,17 @@ fn retried<'a>(
         let is = state.code();
         return Err(Reason::State { is, required }.into());
     }
+    if present.is_claimed {
+        return Err(Reason::Claimed.into());
+    }
+    let start_at = present.task.as_ref().ok().and_then(|task| task.start_at);
     let record = Record {
         id: task,
         state: present.state.clone(),
         envelope: present.task.as_ref().err().cloned(),
+        start_at,
         is_quarantined: present.quarantine.is_some(),
+        is_claimed: present.is_claimed,
         last: present.last,
     };
     let state = retry::state(record, bounds.now)?;

@@ -6,7 +6,7 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     errors::Stop,
-    rows, submit,
+    rows,
     texts::to_json,
 };
 use crate::store::{
@@ -31,15 +31,19 @@ pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str)
 pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let found = batch.first(
         "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version
+                s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version,
+                s.owner IS NOT NULL
          FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
         |row| {
+            let (task, wrong) = rows::task(row, 0)?.unzip();
             let record = Record {
                 id,
                 state: rows::state(row, 8)?,
-                envelope: rows::task(row, 0)?.and_then(|(_, wrong)| wrong),
+                envelope: wrong.flatten(),
+                start_at: task.and_then(|task| task.start_at),
                 is_quarantined: row.get(9)?,
+                is_claimed: row.get(13)?,
                 last: Counted {
                     version: row.get::<_, i64>(12)? as u64,
                     fence: Fence(row.get::<_, i64>(11)? as u64),
@@ -49,22 +53,16 @@ pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
         },
     )?;
     let (n, last, record) = found.ok_or_else(|| Error::no_task(id))?;
-    let is_whole = record.envelope.is_none();
     let state = rules::retry::state(record, batch.now)?;
-    write(batch, (n, last), &state, is_whole)
+    write(batch, (n, last), &state)
 }
 
-/// Gives task `n`, whose newest change is `last`, the state of a retry. `is_whole` is whether its envelope
-/// can be read.
+/// Gives task `n`, whose newest change is `last`, the state of a retry.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     (n, last): (i64, i64),
     state: &TaskState,
-    is_whole: bool,
 ) -> Result<(), Stop> {
-    if !is_whole {
-        repair(batch, n)?;
-    }
     let seq = batch.change(n, last, Log::retried())?;
     batch.run(
         "UPDATE states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
@@ -80,32 +78,6 @@ pub(super) fn write(
             state.version as i64,
             to_json(state)?,
             state.data_version,
-        ),
-    )?;
-    Ok(())
-}
-
-/// Replaces unreadable fields of a task with their defaults. Its error log has the reason.
-fn repair(batch: &Batch<'_>, n: i64) -> Result<(), Stop> {
-    let read = batch.first(
-        "SELECT id, kind, priority, labels, start_at, retry, props FROM tasks WHERE n = ?1",
-        [n],
-        |row| rows::task(row, 0),
-    )?;
-    let Some((task, _)) = read.flatten() else {
-        return Ok(());
-    };
-    let optional = submit::optional(&task)?;
-    batch.run(
-        "UPDATE tasks SET kind = ?2, labels = ?3, start_at = ?4, retry = ?5, props = ?6
-         WHERE n = ?1",
-        (
-            n,
-            task.kind.as_str(),
-            optional.labels,
-            optional.start_at,
-            optional.retry,
-            task.props.as_str(),
         ),
     )?;
     Ok(())

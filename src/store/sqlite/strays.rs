@@ -113,7 +113,7 @@ impl Stray {
             ),
             Finding::none_of(
                 "claims",
-                error("tasks that are claimed by nodes that do not exist"),
+                error("claims of nodes that do not exist"),
                 &self.claims,
                 repaired.claims,
                 repair,

@@ -47,8 +47,6 @@ struct Place {
     /// The task's newest change.
     last: i64,
     fence: i64,
-    /// Whether its envelope can be read.
-    is_whole: bool,
 }
 
 type Places = HashMap<TaskId, Place>;
@@ -141,7 +139,6 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
         n: row.get(7)?,
         last: row.get(10)?,
         fence,
-        is_whole: task.is_ok(),
     };
     let present = Present {
         task,
@@ -189,7 +186,7 @@ fn carry_out(
         }
         Step::Retry { task, state } => {
             let place = place(task)?;
-            retry::write(batch, (place.n, place.last), &state, place.is_whole)?;
+            retry::write(batch, (place.n, place.last), &state)?;
             Done::Retried
         }
         Step::Reschedule {

@@ -280,7 +280,8 @@ macro_rules! conformance_tests {
                 each_quarantine_is_in_the_history needs CorruptState,
                 it_can_be_deleted needs CorruptState,
                 an_unreadable_envelope_is_quarantined needs CorruptEnvelope,
-                a_retry_starts_one_with_an_unreadable_envelope needs CorruptEnvelope,
+                a_retry_of_an_unreadable_envelope_is_refused needs CorruptEnvelope,
+                a_claimed_task_is_not_retried needs CorruptState,
             }
             examine {
                 a_store_in_order_has_nothing_wrong needs Examine,

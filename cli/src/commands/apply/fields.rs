@@ -30,7 +30,7 @@ impl Fields {
         let fields = plain::from_str(text);
         fields
             .map(Self)
-            .map_err(|reason| Invalid::new("the line", format!("{reason}; {EXAMPLE}")))
+            .map_err(|reason| Invalid::new("text", format!("{reason}; {EXAMPLE}")))
     }
 
     /// Reads a field; `None` when the line has it not.

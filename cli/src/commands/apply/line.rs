@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn wrong_lines_name_the_field() {
         for (text, says) in [
-            ("{", "the line: "),
+            ("{", "text: is not JSON: "),
             ("7", "op: is missing"),
             (r#"{"task":"a"}"#, "op: is missing"),
             (

@@ -25,6 +25,7 @@ use crate::{
     global::Global,
     logs::{Logs, Stream},
     output::Output,
+    parse,
 };
 
 const EXAMPLES: &str = "\
@@ -54,12 +55,12 @@ pub(crate) struct Args {
     follow: bool,
 
     /// The attempt to print, from 1 [default: the last one with output]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse::from_one::<u32>)]
     attempt: Option<u32>,
 
     /// The incarnation to print: how often `retry` had restarted the task, from 0 [default: the
     /// last]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse::from_zero::<u32>)]
     incarnation: Option<u32>,
 
     /// Print only this stream

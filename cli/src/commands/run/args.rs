@@ -53,16 +53,6 @@ the commands.";
 /// What follows a failed attempt of a command unless the options or its line say otherwise.
 pub(super) const DEFAULT_RETRY: Retry = Retry::Abandoned;
 
-/// The most commands that a node runs at once.
-const MOST_JOBS: u32 = 1_000_000;
-
-fn jobs(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
-        _ => Err(format!("{text} is not from 1 to {MOST_JOBS}")),
-    }
-}
-
 /// The options of `run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -85,7 +75,7 @@ pub(crate) struct Args {
 
     /// How many commands run at once, from 1 [default: one per core]
     #[arg(short, long, value_name = "N", default_value_t = default_slots(), hide_default_value = true,
-        value_parser = jobs)]
+        value_parser = parse::slots)]
     pub(super) jobs: u32,
 
     /// The name of the batch: a later run with this name continues it; also the tasks' label
@@ -93,7 +83,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(super) batch: Option<String>,
 
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes',
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts;
+    /// random waits of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes',
     /// 'never', 'abandoned' or JSON. It is submitted with the tasks, for a worker that runs them
     /// too [default: abandoned: a command that fails has failed; one whose worker died is run
     /// again]

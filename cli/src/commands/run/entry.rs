@@ -249,7 +249,7 @@ impl Maker {
         let not_json = |e: serde_json::Error| {
             Invalid::new(
                 "task",
-                format!("is not JSON ({e}); for plain lines give --each COMMAND"),
+                format!("{}; for plain lines give --each COMMAND", plain::words(&e)),
             )
         };
         let mut fields: Map<String, Value> = match serde_json::from_str(line).map_err(not_json)? {

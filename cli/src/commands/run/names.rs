@@ -34,7 +34,9 @@ pub(super) fn default_batch(args: &Args, cwd: &str) -> String {
         .unwrap_or_else(|_| args.file.clone());
     let file = file.to_string_lossy();
     let each = args.each.as_deref().unwrap_or_default();
-    let how = format!("{} {}", args.shell, args.null);
+    // In the configuration file the option stands without an --each on the command line.
+    let shell = args.shell && args.each.is_some();
+    let how = format!("{shell} {}", args.null);
     let parts = [cwd, &file, each, &how].map(str::as_bytes);
     let readable = match &args.each {
         Some(each) => each.split_whitespace().next().unwrap_or("each").to_owned(),

@@ -140,8 +140,9 @@ impl Source {
         match wrong {
             0 => Ok(Checked { lines: Some(lines) }),
             wrong => Err(Failure::Usage(format!(
-                "{name}: {wrong} of {} lines are wrong and nothing was run; --keep-going leaves them out",
-                lines + wrong
+                "{name}: {wrong} of {} lines {} wrong and nothing was run; --keep-going skips invalid lines",
+                lines + wrong,
+                if wrong == 1 { "is" } else { "are" },
             ))),
         }
     }

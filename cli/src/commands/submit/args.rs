@@ -63,7 +63,8 @@ pub(crate) struct Args {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub(super) labels: Vec<(String, String)>,
 
-    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts), 'strikes'
+    /// What follows a failed attempt: a number of attempts, 'exponential' (8 attempts; random waits
+    /// of up to 1s, 2s, 4s … 5m; a number has the same waits), 'strikes'
     /// (8 failures within 4h fail it; 10m between two), 'never', 'abandoned' (only an attempt whose
     /// worker died is followed by another) or JSON, such as
     /// {"policy":"exponential","attempts":5,"cap":"10m"}

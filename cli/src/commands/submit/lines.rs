@@ -135,7 +135,7 @@ pub(crate) async fn execute(
     if stopped {
         out.note("nothing after that line was submitted; --keep-going goes on");
     }
-    note_unhandled(&client, &out, &report.kinds, "they run").await;
+    note_unhandled(&client, &out, &report.kinds, ("queued", "they run")).await;
     if args.wait.wait {
         wait(
             &client,

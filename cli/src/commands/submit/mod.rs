@@ -44,7 +44,13 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     let is_over = answer.existing().is_some_and(StateKind::is_terminal);
     if !is_over {
-        note_unhandled(&client, &out, &BTreeSet::from([kind]), "it runs").await;
+        note_unhandled(
+            &client,
+            &out,
+            &BTreeSet::from([kind]),
+            ("queued", "it runs"),
+        )
+        .await;
     }
     let done = if args.wait.wait {
         let report = |waiting: Waiting| {

@@ -197,7 +197,11 @@ fn leader(members: &[Member]) -> Finding {
         let found = format!("the members do not agree on a leader {}", errors.join("; "));
         return Finding::new("leader", Verdict::Error, found, advice);
     }
-    Finding::ok("leader", format!("{} members follow one", members.len()))
+    let all = members.len();
+    Finding::ok(
+        "leader",
+        format!("{all} of {all} members follow the leader"),
+    )
 }
 
 #[cfg(test)]

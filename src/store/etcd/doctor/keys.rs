@@ -270,7 +270,7 @@ impl KeyCheck {
             ),
             Finding::none_of(
                 "claims",
-                error("tasks that are claimed without a lease, by nodes that do not exist"),
+                error("claims without a lease or a live node"),
                 &of(&ghosts),
                 repaired[3],
                 "these claims never expire: windlass doctor --repair deletes them",

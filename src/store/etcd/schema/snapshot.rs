@@ -78,16 +78,6 @@ impl Snapshot {
         Ok((envelope, order))
     }
 
-    /// Returns whether a live task has props that are no JSON.
-    pub(crate) fn has_unreadable_props(&self) -> bool {
-        let props = self.props.as_ref().filter(|_| self.task.is_some());
-        let is_json = |kv| {
-            let text = text_of(kv);
-            text.is_ok_and(|text| Json::parse("props", text).is_ok())
-        };
-        props.is_some_and(|kv| !is_json(kv))
-    }
-
     pub(crate) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
         let (mut envelope, _) = self.envelope()?;
         let props = match (&self.props, envelope.props.take()) {

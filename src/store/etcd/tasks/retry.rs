@@ -64,11 +64,14 @@ impl Retries {
             Ok(_) => Counted::default(),
             Err(_) => self.counted(id).await?,
         };
+        let whole = found.whole_task(id);
         let record = Record {
             id,
             state,
-            envelope: found.whole_task(id).err(),
+            start_at: whole.as_ref().ok().and_then(|task| task.start_at),
+            envelope: whole.err(),
             is_quarantined: found.quarantined().is_some(),
+            is_claimed: found.owner.is_some(),
             last,
         };
         rules::retry::state(record, now)
@@ -101,24 +104,17 @@ impl Retries {
         now: Timestamp,
     ) -> Result<(), Error> {
         let read = found.envelope();
-        let is_repaired = read.is_err();
-        let (mut envelope, order) = match read {
-            Ok(read) => read,
-            Err(reason) => found.replaced_envelope(id, reason)?,
-        };
+        let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
         let mut edit = Edit::new(self.access.keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
-        if found.task.is_none() || is_repaired || has_other_data {
+        if found.task.is_none() || has_other_data {
             let props = envelope.props.take();
             edit.delete(Of::Finished);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = props {
                 edit.put_props(&props);
             }
-        }
-        if found.has_unreadable_props() {
-            edit.delete(Of::Props);
         }
         if found.owner.is_some() {
             edit.delete(Of::Owner);
