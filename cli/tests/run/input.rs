@@ -239,3 +239,25 @@ fn a_line_that_was_changed_does_not_run_the_task_that_had_its_id() {
     assert_eq!(place.read("ran"), "");
     assert_eq!(place.get("a")["state"], "runnable");
 }
+
+/// A path is kept for a second: one that is gone is no error while another folder has the program.
+#[test]
+fn a_program_that_is_removed_is_found_in_a_later_folder_of_path() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    for (folder, also) in [("a", "rm \"$0\""), ("b", "")] {
+        let text = format!("#!/bin/sh\necho {folder} $1 >> ran\n{also}\n");
+        let tool = place.write(&format!("{folder}/tool"), &text);
+        fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    place.write("lines", "1\n2\n3\n");
+    let folders = [place.path("a"), place.path("b")];
+    let rest = std::env::var_os("PATH").unwrap();
+    let all = folders.into_iter().chain(std::env::split_paths(&rest));
+    let mut run = place.windlass(&["run", "-j", "1", "--each", "tool {}", "lines"]);
+    run.env("PATH", std::env::join_paths(all).unwrap());
+    let output = run.output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(place.read("ran"), "a 1\nb 2\nb 3\n");
+}
