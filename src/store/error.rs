@@ -237,6 +237,7 @@ impl Error {
     }
 
     /// The store could not do `operation` now, because of this error.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn unavailable_by(
         operation: &'static str,
         cause: impl std::error::Error + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use windlass::{
     TaskId,
-    store::{ChangeKind, Coordinator, Error, Registry},
+    store::{ChangeKind, Coordinator, Doctor, Error, Registry, examine::Examination},
 };
 
 use crate::{
@@ -62,4 +62,8 @@ async fn nodes_that_find_a_damaged_record_at_once_quarantine_it_once() {
     };
     in_time("the feed reports the last submit", read).await;
     assert_eq!(quarantined, TASKS);
+    // The record and its mark are one finding of the doctor.
+    let findings = one.examine(&Examination::default()).await.unwrap();
+    let found = findings.iter().find(|f| f.check == "quarantined").unwrap();
+    assert!(found.found.starts_with("60 records"), "{found:?}");
 }

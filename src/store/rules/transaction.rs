@@ -333,7 +333,7 @@ fn retried<'a>(
         let is = state.code();
         return Err(Reason::State { is, required }.into());
     }
-    if present.is_claimed {
+    if present.is_claimed && present.readable().is_err() {
         return Err(Reason::Claimed.into());
     }
     let start_at = present.task.as_ref().ok().and_then(|task| task.start_at);

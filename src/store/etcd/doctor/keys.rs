@@ -29,8 +29,8 @@ pub(crate) struct Namespace {
     ended: HashSet<TaskId>,
     pub(crate) owners: Vec<KeyValue>,
     pub(crate) registrations: Vec<KeyValue>,
-    quarantined: Strays,
-    /// Tasks whose state cannot be read, or that are quarantined, with the reason.
+    /// Tasks whose envelope or state cannot be read, or that are quarantined, with the reason. A task may
+    /// occur more than once.
     unreadable: Vec<(TaskId, String)>,
     malformed: Strays,
     /// Namespaces inside the keys of this one, and how many keys each has.
@@ -108,7 +108,7 @@ impl KeyCheck {
             ("tasks", Some(id)) => return self.sort_task(to, id, kv),
             ("finished", Some(id)) if more.is_empty() => {
                 if let Err(reason) = Envelope::read(&kv) {
-                    to.quarantined.add(format!("{id} ({reason})"));
+                    to.unreadable.push((id.clone(), reason));
                 }
                 to.ended.insert(id);
                 true
@@ -163,7 +163,7 @@ impl KeyCheck {
         match self.reader.keys.split(&key).map(|(_, part)| part) {
             Some(Part::Task) => {
                 if let Err(reason) = Envelope::read(&kv) {
-                    to.quarantined.add(format!("{id} ({reason})"));
+                    to.unreadable.push((id.clone(), reason));
                 }
                 to.live.insert(id);
             }
@@ -193,14 +193,14 @@ impl KeyCheck {
         let states = namespace.states.iter().filter(|id| !exists(id, false));
         let states: Strays = states.map(ToString::to_string).collect();
         // A state without a task is reported as such.
-        let mut quarantined = namespace.quarantined.clone();
-        for (id, reason) in namespace
-            .unreadable
+        let unreadable = namespace.unreadable.iter();
+        let unreadable = unreadable.filter(|(id, _)| exists(id, false));
+        // A task counts once, though its state and its mark both report it.
+        let by_task: BTreeMap<_, _> = unreadable.map(|(id, reason)| (id, reason)).collect();
+        let quarantined = by_task
             .iter()
-            .filter(|(id, _)| exists(id, false))
-        {
-            quarantined.add(format!("{id} ({reason})"));
-        }
+            .map(|(id, reason)| format!("{id} ({reason})"));
+        let quarantined: Strays = quarantined.collect();
         let (orphans, ghosts) = self.claims_of_no_task(namespace);
         let mut repaired = [0; 4];
         if repair {
