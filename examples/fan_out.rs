@@ -1,5 +1,5 @@
-//! Varies `countdown`: a task that submits others in the write that completes it. Either all of them
-//! exist and the task has completed, or none exists and the task runs again.
+//! Varies `countdown`: a task that submits others and waits for them in one write, and collects their results in
+//! its next run. Either all of them exist and the task waits, or none exists and the task runs again.
 //!
 //! ```sh
 //! cargo run --example fan_out
@@ -7,19 +7,23 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use windlass::{
-    BoxError, Client, Message, NewTask, Runner, TaskContext,
-    store::{Filter, Store},
-};
+use windlass::{BoxError, Client, Message, NewTask, Runner, TaskContext, store::Store};
 
-async fn split(task: TaskContext) -> Result<Message, BoxError> {
+/// The first run submits the parts; the second one joins them.
+async fn speech(task: TaskContext, client: Client) -> Result<Message, BoxError> {
+    if !task.waited().is_empty() {
+        let mut words = Vec::new();
+        for part in task.waited() {
+            println!("{} {}", part.task, part.outcome);
+            words.push(client.wait(&part.task).await?.result::<String>()?);
+        }
+        return Ok(Message::complete_with(&words.join(" ")));
+    }
     let words: Vec<String> = task.props()?;
-    let mut message = Message::complete();
+    let id = |n: usize| format!("{}-{n}", task.id());
+    let mut message = Message::wait_for_ok((0..words.len()).map(id));
     for (n, word) in words.iter().enumerate() {
-        let part = NewTask::new("shout")
-            .id(format!("{}-{n}", task.id()))
-            .props(word);
-        message = message.and_submit(part);
+        message = message.and_submit(NewTask::new("shout").id(id(n)).props(word));
     }
     Ok(message)
 }
@@ -33,22 +37,19 @@ async fn shout(task: TaskContext) -> Result<Message, BoxError> {
 async fn main() -> Result<(), BoxError> {
     let store = Store::open("memory:").await?;
     let client = Client::new(&store);
+    let reads = client.clone();
     let runner = Runner::builder(&store)
-        .handler("split", split)
+        .handler("speech", move |task| speech(task, reads.clone()))
         .handler("shout", shout)
         .start()
         .await?;
 
     let words = ["every", "part", "or", "none"];
     client
-        .submit(NewTask::new("split").id("speech").props(&words))
+        .submit(NewTask::new("speech").id("speech").props(&words))
         .await?;
-    client.wait("speech").await?;
-    client.wait_idle(&Filter::default()).await?;
-    for n in 0..words.len() {
-        let part = client.wait(format!("speech-{n}")).await?;
-        println!("{} {}", part.task.id, part.result::<String>()?);
-    }
+    let speech = client.wait("speech").await?;
+    println!("{}", speech.result::<String>()?);
     runner.shutdown().await;
     Ok(())
 }

@@ -69,6 +69,7 @@
 //! | [`job`] | typed kinds: one type is the props, and names kind, data and output |
 //! | [`handler`] | untyped handlers, and the context of a task |
 //! | [`runner`] | a node: claims, runs, releases |
+//! | [`schedule`] | tasks that submit others at times |
 //! | [`client`] | submit, list, command, wait, retry, history |
 //! | [`task`] | putting a task together |
 //! | [`balancer`] | which node takes a task, and which it releases |
@@ -99,6 +100,7 @@ pub mod handler;
 pub mod job;
 mod machine_fault;
 pub mod runner;
+pub mod schedule;
 pub mod store;
 pub mod task;
 #[cfg(feature = "conformance")]
@@ -106,7 +108,9 @@ pub mod testing;
 
 pub use async_trait::async_trait;
 pub use client::Client;
-pub use handler::{BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext};
+pub use handler::{
+    AnswerError, BoxError, CheckpointError, IntoMessage, StatefulHandler, Stop, TaskContext,
+};
 pub use jiff;
 pub use job::{Job, JobContext, JobHandler, JobMessage};
 pub use machine_fault::MachineFault;
@@ -115,16 +119,37 @@ pub use store::Store;
 pub use task::NewTask;
 
 pub use windlass_statemachine::{
-    self as statemachine, Action, ActionKind, Command, CommandId, Decision, Effects, ErrorEntry,
-    ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Message, NodeName, Outcome,
-    Progress, QueuedCommand, Retry, RetryPolicy, StateKind, StopReason, SubmitTask, Task, TaskId,
-    TaskState, TaskStatus, TransactionId, Wake, task::Labels,
+    self as statemachine, Action, ActionKind, Bound, Command, CommandId, Decision, Effects,
+    ErrorEntry, ErrorLog, FailedAttempt, Failure, Fence, Invalid, Json, Kind, Limit, Message,
+    NodeName, Outcome, Progress, QueuedCommand, Retry, RetryPolicy, Signal, StateKind, StopReason,
+    SubmitTask, Task, TaskId, TaskState, TaskStatus, TransactionId, Unique, WaitOutcome, Waited,
+    Waits, Wake, task::Labels,
 };
 
 /// Compiles the code of the page about data versions.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../docs/data-versions.md")]
 pub struct DataVersionsPage;
+
+/// Compiles the code of the page about waiting for other tasks.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/waiting.md")]
+pub struct WaitingPage;
+
+/// Compiles the code of the page about limits.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/limits.md")]
+pub struct LimitsPage;
+
+/// Compiles the code of the page about deadlines.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/deadlines.md")]
+pub struct DeadlinesPage;
+
+/// Compiles the code of the page about unique keys.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/unique.md")]
+pub struct UniquePage;
 
 /// Compiles the code of the page about transactions.
 #[cfg(all(doctest, feature = "testing"))]

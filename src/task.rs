@@ -1,11 +1,14 @@
 //! [`NewTask`]: how a task is put together before it is submitted.
 
+mod after;
+mod terms;
+
 use std::{fmt, marker::PhantomData, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_statemachine::{
-    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Wake, task::Labels,
+    Invalid, Json, Kind, Retry, SubmitTask, Task, TaskId, Waits, Wake, task::Labels,
 };
 
 use crate::{
@@ -40,6 +43,9 @@ pub struct NewTask<J = Untyped> {
     priority: i32,
     labels: Labels,
     retry: Option<Retry>,
+    waits: Option<Result<Waits, Invalid>>,
+    deadline: Option<Timestamp>,
+    terms: terms::NewTerms,
     if_exists: IfExists,
     job: PhantomData<fn() -> J>,
 }
@@ -58,6 +64,9 @@ impl<J> Clone for NewTask<J> {
             priority: self.priority,
             labels: self.labels.clone(),
             retry: self.retry.clone(),
+            waits: self.waits.clone(),
+            deadline: self.deadline,
+            terms: self.terms.clone(),
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -89,6 +98,9 @@ impl<J: Job> NewTask<J> {
             priority: self.priority,
             labels: self.labels,
             retry: self.retry,
+            waits: self.waits,
+            deadline: self.deadline,
+            terms: self.terms,
             if_exists: self.if_exists,
             job: PhantomData,
         }
@@ -131,6 +143,9 @@ impl<J> NewTask<J> {
             priority: 0,
             labels: Labels::new(),
             retry: None,
+            waits: None,
+            deadline: None,
+            terms: terms::NewTerms::default(),
             if_exists: IfExists::Refuse,
             job: PhantomData,
         }
@@ -234,6 +249,8 @@ impl<J> NewTask<J> {
         task.priority = self.priority;
         task.labels = self.labels;
         task.retry = self.retry;
+        task.waits = after::waits(self.waits, self.deadline)?;
+        self.terms.put(&mut task, now)?;
         task.check(usize::MAX)?;
         Ok(Submit {
             task,
@@ -259,14 +276,18 @@ impl<J> TryFrom<NewTask<J>> for SubmitTask {
         if start_in.is_some() {
             new.start = None;
         }
-        let task = new.try_into()?;
-        Ok(Self { task, start_in })
+        let submit = new.build()?;
+        Ok(Self {
+            start_in,
+            ..submit.into()
+        })
     }
 }
 
 impl From<Task> for NewTask {
     fn from(task: Task) -> Self {
         Self {
+            terms: terms::NewTerms::of(&task),
             kind: Ok(task.kind),
             id: Some(Ok(task.id)),
             props: Ok(task.props),
@@ -274,6 +295,8 @@ impl From<Task> for NewTask {
             priority: task.priority,
             labels: task.labels,
             retry: task.retry,
+            deadline: task.waits.as_ref().and_then(|waits| waits.deadline),
+            waits: task.waits.map(|waits| Ok(*waits)),
             if_exists: IfExists::Refuse,
             job: PhantomData,
         }

@@ -166,7 +166,7 @@ mod sqlite_file {
         }
     }
 
-    const WHICH: &str = "n = (SELECT n FROM tasks WHERE id = ?1)";
+    const WHICH: &str = "n = (SELECT n FROM windlass_tasks WHERE id = ?1)";
 
     async fn open(path: &str) -> Store {
         Store::open(&format!("sqlite:{path}")).await.unwrap()
@@ -195,11 +195,11 @@ mod sqlite_file {
 
         async fn corrupt_state(&self, _: &Store, task: &TaskId) -> bool {
             let file = Connection::open(self.path()).unwrap();
-            let read = format!("SELECT state FROM states WHERE {WHICH}");
+            let read = format!("SELECT state FROM windlass_states WHERE {WHICH}");
             let read = file.query_row(&read, [task.as_str()], |row| row.get(0));
             *self.sound.lock().unwrap() = read.unwrap();
             self.write(
-                &format!("UPDATE states SET state = '{{' WHERE {WHICH}"),
+                &format!("UPDATE windlass_states SET state = '{{' WHERE {WHICH}"),
                 task,
             );
             true
@@ -207,13 +207,13 @@ mod sqlite_file {
 
         async fn repair_state(&self, _: &Store, task: &TaskId) -> bool {
             let sound = self.sound.lock().unwrap().replace('\'', "''");
-            let sql = format!("UPDATE states SET state = '{sound}' WHERE {WHICH}");
+            let sql = format!("UPDATE windlass_states SET state = '{sound}' WHERE {WHICH}");
             self.write(&sql, task);
             true
         }
 
         async fn corrupt_envelope(&self, _: &Store, task: &TaskId) -> bool {
-            self.write("UPDATE tasks SET props = '{' WHERE id = ?1", task);
+            self.write("UPDATE windlass_tasks SET props = '{' WHERE id = ?1", task);
             true
         }
     }
@@ -232,7 +232,10 @@ mod sqlite_file {
         }
 
         async fn corrupt(&self, _: &Arc<dyn StateStore>, task: &TaskId) -> bool {
-            self.write("UPDATE states_alone SET state = '{' WHERE task = ?1", task);
+            self.write(
+                "UPDATE windlass_states_alone SET state = '{' WHERE task = ?1",
+                task,
+            );
             true
         }
     }

@@ -87,7 +87,9 @@ fn duties() -> Vec<Duty> {
 
 /// The cases that the lists of the suite name, as `topic::case`.
 fn suite() -> BTreeSet<String> {
-    let lists = read("src/testing/conformance/list.rs");
+    let lists = ["list", "list_states"];
+    let lists = lists.map(|name| read(&format!("src/testing/conformance/{name}.rs")));
+    let lists = lists.concat();
     let (mut topic, mut cases) = (None, BTreeSet::new());
     for line in lists.lines().map(str::trim) {
         let is_word = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');

@@ -107,6 +107,12 @@ impl Drop for Example {
     }
 }
 
+#[test]
+fn inbox_submits_a_task_with_an_order() {
+    let output = Example::start("inbox", &[]).succeeds();
+    assert_eq!(output, ["invoice for o-17"]);
+}
+
 /// It is killed after a step, and goes on there.
 #[test]
 fn countdown_goes_on_after_a_kill() {
@@ -122,15 +128,26 @@ fn countdown_goes_on_after_a_kill() {
 }
 
 #[test]
-fn fan_out_completes_every_part() {
+fn fan_out_joins_every_part() {
     let output = Example::start("fan_out", &[]).succeeds();
-    let parts = [
-        "speech-0 EVERY",
-        "speech-1 PART",
-        "speech-2 OR",
-        "speech-3 NONE",
+    let joined = [
+        "speech-0 completed",
+        "speech-1 completed",
+        "speech-2 completed",
+        "speech-3 completed",
+        "EVERY PART OR NONE",
     ];
-    assert_eq!(output, parts);
+    assert_eq!(output, joined);
+}
+
+#[test]
+fn schedule_submits_three_runs() {
+    let output = Example::start("schedule", &[]).succeeds();
+    assert!(output[0].starts_with("the next is at "), "{output:?}");
+    let runs = |line: &&String| line.starts_with("the report of ");
+    // The last run may be stopped by the end of the program.
+    assert!(output.iter().filter(runs).count() >= 2, "{output:?}");
+    assert!(output.iter().any(|line| line == "all three are submitted"));
 }
 
 #[test]
@@ -166,6 +183,30 @@ fn own_state_store_keeps_the_states_in_its_folder() {
     let name: String = b"apollo".iter().map(|b| format!("{b:02x}")).collect();
     assert!(last.starts_with("lift-off, kept in "), "{last}");
     assert!(last.ends_with(&format!("{name}.json")), "{last}");
+}
+
+#[test]
+fn approval_replies_to_each_approver() {
+    let output = Example::start("approval", &[]).succeeds();
+    let expected = [
+        "bob: refused: only ann may approve",
+        "ann: released",
+        "approved by ann",
+    ];
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn poller_interval_takes_the_new_interval() {
+    // The poller may print before the client does.
+    let mut output = Example::start("poller_interval", &[]).succeeds();
+    output.sort_unstable();
+    let expected = [
+        "polled after 20 ms",
+        "the interval is 20 ms",
+        "the interval was 60000 ms",
+    ];
+    assert_eq!(output, expected);
 }
 
 #[cfg(feature = "etcd")]

@@ -8,8 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
-use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
+use windlass::{Client, NewTask, Runner, store::Store};
 
 use crate::{
     raw::Raw,
@@ -34,7 +33,8 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
         &format!("raw inserts of {PROPS} B"),
         "submits, one by one by 256 callers",
         "submits, 1,000 a call",
-        "tasks claimed, run and completed",
+        "tasks claimed, run and completed, 1,000 slots",
+        "tasks claimed, run and completed, 64 slots",
     ]
     .map(|what| (what.to_owned(), Vec::new()))
     .into();
@@ -48,8 +48,10 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
             rates[1].1.push(one_by_one(&store, time).await);
             let store = support::open(&file("many")).await;
             rates[2].1.push(many(&store, time).await);
-            let store = support::open(&file("claims")).await;
-            rates[3].1.push(claims(&store, tasks).await);
+            for (at, slots, name) in [(3, 1000, "many-slots"), (4, 64, "few-slots")] {
+                let store = support::open(&file(name)).await;
+                rates[at].1.push(claims(&store, tasks, slots).await);
+            }
         });
     }
     tell_rates(report, &rates, |_| None);
@@ -105,21 +107,12 @@ async fn many(store: &Store, time: Duration) -> Rate {
 }
 
 /// From the start of a node to the end of the last task that it found.
-async fn claims(store: &Store, tasks: usize) -> Rate {
+async fn claims(store: &Store, tasks: usize, slots: u32) -> Rate {
     support::fill(store, tasks, task).await;
-    let (left, last) = (Arc::new(AtomicUsize::new(tasks)), Arc::new(Notify::new()));
-    let handler = {
-        let (left, last) = (left.clone(), last.clone());
-        move |_: TaskContext| {
-            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
-                last.notify_one();
-            }
-            async { Message::complete() }
-        }
-    };
+    let (handler, last) = support::completes(tasks);
     let meter = Meter::start();
     let runner = Runner::builder(store)
-        .slots(1000)
+        .slots(slots)
         .handler("work", handler)
         .start()
         .await

@@ -5,11 +5,17 @@
 //!
 //! | module | what it measures |
 //! |---|---|
+//! | [`attended`] | nothing: it removes what an interrupted run leaves behind |
 //! | [`transitions`] | durable transitions beside the raw rate of SQLite |
 //! | [`flow`] | submits, claims and ends beside raw inserts |
 //! | [`commands`] | from a command to its outcome, and from a submit to the handler |
+//! | [`transactions`] | ten submits as one transaction, and the inbox |
 //! | `cluster` | the same and more on etcd (feature `etcd`) |
 //! | [`parked`] | memory, start-up, lateness and idle time with many parked tasks |
+//! | [`kills`] | tasks that run twice after their node was killed |
+//! | [`graph`] | tasks that wait for each other |
+//! | [`limits`] | tasks behind limits |
+//! | [`schedules`] | many schedules due in the same second |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,14 +25,20 @@
     reason = "a measurement that cannot be made ends the program; the table is its output"
 )]
 
+mod attended;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod commands;
 mod flow;
+mod graph;
+mod kills;
+mod limits;
 mod parked;
 mod raw;
 mod report;
+mod schedules;
 mod support;
+mod transactions;
 mod transitions;
 
 use std::{path::Path, process::ExitCode};
@@ -34,44 +46,27 @@ use std::{path::Path, process::ExitCode};
 use report::Report;
 use support::Setting;
 
-const HELP: &str = "\
-Measures windlass and prints a table.
-
-  cargo xtask bench [--quick] [--json] [--dir PATH] [TOPIC...]
-
-Topics (a part of a name is enough; all by default):
-  transitions   durable transitions a second, against the raw group-commit rate of SQLite
-  flow          submits, claims and ends a second, against raw inserts
-  commands      round trips of commands, and wake-ups across processes
-  lateness      from due to running with 100,000 parked tasks
-  idle          processor time of an idle node with 100,000 parked tasks
-  memory        memory and start-up with 1,000,000 parked tasks
-
-On an etcd that is started for it (ETCD_BIN, or etcd of the PATH; feature `etcd`):
-  etcd-rates    durable transitions a second, against the same etcd without windlass
-  etcd-attempts claims attempted for each free task by eight idle nodes
-  etcd-idle     what an idle node with 100,000 parked tasks asks
-  etcd-memory   memory and start-up with 1,000,000 parked tasks
-  etcd-due      from due to running with 100,000 parked tasks while a node is killed
-  etcd-failover until others run the 10,000 tasks of a node that is killed
-  etcd-shutdown until others run the 10,000 tasks of a node that is shut down
-
-  --quick       less of everything: to see that it works, not for figures
-  --json        the rows as JSON
-  --dir PATH    where the files are made (and removed): a folder on a real disk
-";
+const HELP: &str = include_str!("help.txt");
 
 type Topic = (&'static str, fn(&Setting, &mut Report));
 
 const TOPICS: &[Topic] = &[
     ("transitions", transitions::run),
+    ("few", transitions::few),
     ("flow", flow::run),
     ("commands", commands::run),
+    ("transactions", transactions::run),
     ("lateness", parked::lateness),
     ("idle", parked::idle),
     ("memory", parked::memory),
+    ("kills", kills::run),
+    ("graph", graph::run),
+    ("limits", limits::run),
+    ("schedules", schedules::due_at_once),
     #[cfg(feature = "etcd")]
     ("etcd-rates", cluster::rates),
+    #[cfg(feature = "etcd")]
+    ("etcd-few", cluster::few),
     #[cfg(feature = "etcd")]
     ("etcd-attempts", cluster::attempts),
     #[cfg(feature = "etcd")]
@@ -84,6 +79,10 @@ const TOPICS: &[Topic] = &[
     ("etcd-failover", cluster::failover),
     #[cfg(feature = "etcd")]
     ("etcd-shutdown", cluster::shutdown),
+    #[cfg(feature = "etcd")]
+    ("etcd-graph", graph::on_etcd),
+    #[cfg(feature = "etcd")]
+    ("etcd-limits", limits::on_etcd),
 ];
 
 /// Does the part of a process that a measurement started.
@@ -92,6 +91,7 @@ fn play(role: &str, file: &Path) {
         match role {
             "obeys" => commands::obeys(file).await,
             "holds" => parked::holds(file).await,
+            "noops" => kills::noops(file).await,
             #[cfg(feature = "etcd")]
             "works" => cluster::works(file).await,
             other => panic!("there is no role '{other}'"),
@@ -129,7 +129,10 @@ fn main() -> ExitCode {
         println!("not measured: run it with `cargo xtask bench`");
         return ExitCode::SUCCESS;
     }
-    setting.warn_of_memory_disk();
+    if !attended::is_attended() {
+        setting.warn_of_memory_disk();
+        return attended::run(&setting);
+    }
     let mut report = Report::default();
     for (topic, run) in TOPICS {
         // The name of a topic alone means that one and no other that holds it.

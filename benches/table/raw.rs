@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::support::{self, Meter, Rate};
 
 /// How many updates or inserts a transaction has.
-const GROUP: usize = 1000;
+pub(crate) const GROUP: usize = 1000;
 
 /// One table with a text in each row.
 pub(crate) struct Raw {
@@ -50,18 +50,18 @@ impl Raw {
             }
         }
         raw.conn.execute_batch("COMMIT").unwrap();
-        raw.updates(Duration::from_millis(200));
+        raw.updates(Duration::from_millis(200), GROUP);
         raw
     }
 
-    /// Updates rows for a while; answers how many a second.
-    pub(crate) fn updates(&mut self, time: Duration) -> Rate {
+    /// Updates rows for a while, `group` in a transaction; returns how many a second.
+    pub(crate) fn updates(&mut self, time: Duration, group: usize) -> Rate {
         let sql = "UPDATE raw SET text = ?2 WHERE n = ?1";
         let mut update = self.conn.prepare_cached(sql).unwrap();
         let (meter, mut done) = (Meter::start(), 0);
         while meter.elapsed() < time {
             self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
-            for _ in 0..GROUP {
+            for _ in 0..group {
                 self.next += 1;
                 // Another text each time: what stays the same is not written.
                 stamp(&mut self.text, self.next);
@@ -69,7 +69,7 @@ impl Raw {
                 update.execute((n, &self.text)).unwrap();
             }
             self.conn.execute_batch("COMMIT").unwrap();
-            done += GROUP;
+            done += group;
         }
         meter.rate(done as u64)
     }

@@ -4,15 +4,32 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use hdrhistogram::Histogram;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use windlass::{NewTask, store::Store};
+use tokio::{runtime::Runtime, sync::Notify};
+use windlass::{Message, NewTask, StatefulHandler, TaskContext, store::Store};
 
 use crate::report::{Goal, Report};
+
+/// Returns a handler that completes at once, and what it notifies when it has completed this many tasks.
+pub(crate) fn completes(tasks: usize) -> (impl StatefulHandler, Arc<Notify>) {
+    let (left, last) = (AtomicUsize::new(tasks), Arc::new(Notify::new()));
+    let notified = last.clone();
+    let handler = move |_: TaskContext| {
+        if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            notified.notify_one();
+        }
+        async { Message::complete() }
+    };
+    (handler, last)
+}
 
 /// How it is measured.
 #[derive(Debug, Default)]
@@ -27,7 +44,7 @@ impl Setting {
         if self.quick { quick } else { full }
     }
 
-    fn place(&self) -> PathBuf {
+    pub(crate) fn place(&self) -> PathBuf {
         let target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         self.dir.clone().unwrap_or_else(target)
     }
@@ -259,7 +276,6 @@ impl Other {
     }
 
     /// Ends it without a word.
-    #[cfg(feature = "etcd")]
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -6,6 +6,7 @@
 //! has as many rows, and the same ones of them are updated.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
@@ -22,12 +23,14 @@ use windlass::{
 };
 
 use crate::{
-    raw::Raw,
+    raw::{GROUP, Raw},
     report::{Goal, Report},
     support::{self, Meter, Rate, Setting, tell_rates},
 };
 
 pub(crate) const IN_FLIGHT: usize = 1000;
+/// How many tasks are in flight, when they are few.
+pub(crate) const FEW: [usize; 3] = [1, 10, 100];
 /// Bytes of the data that a checkpoint brings.
 const DATA: usize = 300;
 
@@ -47,24 +50,11 @@ fn population(setting: &Setting, report: &mut Report, among: usize) {
     let (folder, rounds) = (setting.folder(), setting.pick(5, 2));
     let time = setting.pick(Duration::from_secs(3), Duration::from_millis(700));
     let file = folder.path().join("runner.db");
-    let mut node = runtime.block_on(Node::start(&file, among));
-    let mut held = runtime.block_on(Held::new(&folder.path().join("held.db"), among));
+    let mut node = runtime.block_on(Node::start(&file, among, IN_FLIGHT));
+    let mut held = runtime.block_on(Held::new(&folder.path().join("held.db"), among, IN_FLIGHT));
     runtime.block_on(node.rate(time, CHECKPOINT));
-    let size = Connection::open(&file)
-        .unwrap()
-        .query_row(
-            "SELECT CAST(avg(length(s.state)) AS INTEGER)
-             FROM states s JOIN tasks t USING (n) WHERE t.kind = 'hot'",
-            (),
-            |row| row.get::<_, i64>(0),
-        )
-        .unwrap();
-    let mut raw = Raw::new(
-        &folder.path().join("raw.db"),
-        among,
-        IN_FLIGHT,
-        size as usize,
-    );
+    let size = stored(&file);
+    let mut raw = Raw::new(&folder.path().join("raw.db"), among, IN_FLIGHT, size);
 
     let count = match among {
         IN_FLIGHT => "alone",
@@ -80,11 +70,8 @@ fn population(setting: &Setting, report: &mut Report, among: usize) {
     .map(|what| (format!("{what}, 1,000 {count}"), Vec::new()))
     .into();
     for _ in 0..rounds {
-        rates[0].1.push(raw.updates(time));
-        for mode in [CHECKPOINT, RUN, WITHIN] {
-            let rate = runtime.block_on(node.rate(time, mode));
-            rates[1 + usize::from(mode)].1.push(rate);
-        }
+        rates[0].1.push(raw.updates(time, GROUP));
+        node.turn(&runtime, time, &mut rates);
         rates[4].1.push(held.rate(&runtime, time));
     }
     runtime.block_on(node.runner.shutdown());
@@ -92,8 +79,41 @@ fn population(setting: &Setting, report: &mut Report, among: usize) {
     tell_rates(report, &rates, goal);
 }
 
-async fn fill(store: &Store, among: usize) {
-    let every = among / IN_FLIGHT;
+/// The average size of the stored states.
+fn stored(file: &Path) -> usize {
+    let conn = Connection::open(file).unwrap();
+    let sql = "SELECT CAST(avg(length(s.state)) AS INTEGER)
+             FROM windlass_states s JOIN windlass_tasks t USING (n) WHERE t.kind = 'hot'";
+    let size: i64 = conn.query_row(sql, (), |row| row.get(0)).unwrap();
+    size as usize
+}
+
+/// As [`run`], with few tasks in flight, alone in their file: beside transactions of as many updates, one
+/// transaction after the other.
+pub(crate) fn few(setting: &Setting, report: &mut Report) {
+    let runtime = support::runtime();
+    let (folder, rounds) = (setting.folder(), setting.pick(5, 2));
+    let time = setting.pick(Duration::from_secs(2), Duration::from_millis(500));
+    for in_flight in FEW {
+        let file = |name| folder.path().join(format!("{name}-{in_flight}.db"));
+        let runner = file("runner");
+        let mut node = runtime.block_on(Node::start(&runner, in_flight, in_flight));
+        let mut held = runtime.block_on(Held::new(&file("held"), in_flight, in_flight));
+        runtime.block_on(node.rate(time, CHECKPOINT));
+        let mut raw = Raw::new(&file("raw"), in_flight, in_flight, stored(&runner));
+        let mut rates = node.rows(&format!("raw, transactions of {in_flight} updates"));
+        for _ in 0..rounds {
+            rates[0].1.push(raw.updates(time, in_flight));
+            node.turn(&runtime, time, &mut rates);
+            rates[4].1.push(held.rate(&runtime, time));
+        }
+        runtime.block_on(node.runner.shutdown());
+        tell_rates(report, &rates, |_| None);
+    }
+}
+
+async fn fill(store: &Store, among: usize, in_flight: usize) {
+    let every = among / in_flight;
     support::fill(store, among, |n| {
         let kind = if n.is_multiple_of(every) {
             "hot"
@@ -125,12 +145,13 @@ pub(crate) struct Node {
     pub(crate) runner: Runner,
     shared: Arc<Shared>,
     gate: watch::Sender<()>,
+    in_flight: usize,
 }
 
 impl Node {
-    pub(crate) async fn start(file: &std::path::Path, among: usize) -> Self {
+    pub(crate) async fn start(file: &Path, among: usize, in_flight: usize) -> Self {
         let store = support::open(file).await;
-        fill(&store, among).await;
+        fill(&store, among, in_flight).await;
         let shared = Arc::new(Shared {
             open: AtomicBool::new(false),
             mode: AtomicU8::new(CHECKPOINT),
@@ -143,7 +164,7 @@ impl Node {
             move |task: TaskContext| move_on(task, shared.clone(), opened.clone())
         };
         let runner = Runner::builder(&store)
-            .slots(IN_FLIGHT as u32)
+            .slots(in_flight as u32)
             .handler("hot", handler)
             .start()
             .await
@@ -152,13 +173,40 @@ impl Node {
             runner,
             shared,
             gate,
+            in_flight,
         };
         node.rest().await;
         node
     }
 
+    /// The rows of the rates, without figures: raw first.
+    pub(crate) fn rows(&self, raw: &str) -> Vec<(String, Vec<Rate>)> {
+        let what = [
+            raw,
+            "handlers return Checkpoint",
+            "handlers return Run",
+            "checkpoint() in a handler",
+            "coordinator.commit alone",
+        ];
+        let row = |what: &str| (format!("{what}, {} in flight", self.in_flight), Vec::new());
+        what.map(row).into()
+    }
+
+    /// Measures each way in which handlers move on.
+    pub(crate) fn turn(
+        &mut self,
+        runtime: &Runtime,
+        time: Duration,
+        rates: &mut [(String, Vec<Rate>)],
+    ) {
+        for mode in [CHECKPOINT, RUN, WITHIN] {
+            let rate = runtime.block_on(self.rate(time, mode));
+            rates[1 + usize::from(mode)].1.push(rate);
+        }
+    }
+
     async fn rest(&self) {
-        while self.shared.waiting.load(Ordering::SeqCst) < IN_FLIGHT as u64 {
+        while self.shared.waiting.load(Ordering::SeqCst) < self.in_flight as u64 {
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -195,7 +243,8 @@ async fn move_on(task: TaskContext, shared: Arc<Shared>, mut gate: watch::Receiv
         let n = shared.done.fetch_add(1, Ordering::Relaxed);
         match shared.mode.load(Ordering::Relaxed) {
             CHECKPOINT => return Message::checkpoint().with_data(&data(n)),
-            RUN => return Message::run(),
+            // With another number each time: a handler that changes nothing is slowed down.
+            RUN => return Message::run().with_data(&n),
             _ => {
                 if task.checkpoint(&data(n)).await.is_err() {
                     return task.stop_requested().await.message();
@@ -213,9 +262,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) async fn new(file: &std::path::Path, among: usize) -> Self {
+    pub(crate) async fn new(file: &Path, among: usize, in_flight: usize) -> Self {
         let store = support::open(file).await;
-        fill(&store, among).await;
+        fill(&store, among, in_flight).await;
         let mut spec = NodeSpec::new("held".parse().unwrap());
         spec.slots = 1;
         let coordinator = store.coordinator();
@@ -223,8 +272,8 @@ impl Held {
             .join(&spec, Duration::from_secs(3600))
             .await
             .unwrap();
-        let every = among / IN_FLIGHT;
-        let ids = (0..IN_FLIGHT).map(|n| support::id(n * every).parse().unwrap());
+        let every = among / in_flight;
+        let ids = (0..in_flight).map(|n| support::id(n * every).parse().unwrap());
         let claimed = coordinator.claim(&lease, ids.collect()).await;
         let claims = claimed
             .into_iter()

@@ -40,13 +40,15 @@ pub(crate) enum Command {
     /// Run submitted commands until stopped
     Worker(commands::worker::Args),
     /// Submit one task, or many
-    Submit(commands::submit::Args),
+    Submit(Box<commands::submit::Args>),
     /// Apply many changes in one transaction: all of them, or none
     Apply(commands::apply::Args),
     /// List tasks
     List(commands::list::Args),
     /// Show all details of one task
     Get(commands::get::Args),
+    /// Draw the tasks that wait for a task, and those that it waits for
+    Graph(commands::graph::Args),
     /// Print the output of a task
     Logs(commands::logs::Args),
     /// Print changes of tasks as they happen
@@ -72,8 +74,12 @@ pub(crate) enum Command {
     /// End tasks in the state killed
     #[command(after_help = steer::KILL)]
     Kill(steer::Args),
+    /// Send a value to a task, and wait for the reply of its handler
+    Signal(commands::signal::Args),
     /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),
+    /// Submit tasks at times: cron expressions, intervals, calendars
+    Schedule(Box<commands::schedule::Args>),
     /// Delete tasks with their state and history; running ones are stopped
     Delete(commands::delete::Args),
     /// Delete tasks that ended long ago
@@ -82,7 +88,7 @@ pub(crate) enum Command {
     Copy(commands::copy::Args),
     /// Check the store's health
     Doctor(commands::doctor::Args),
-    /// Count tasks by kind and state
+    /// Count tasks by kind and state, and show the limits in use
     Stats(commands::stats::Args),
     /// List live nodes
     Nodes(commands::nodes::Args),
@@ -149,10 +155,11 @@ impl Command {
     /// The failure that ended the command.
     pub(crate) async fn execute(self, global: &Global) -> Result<Exit, Failure> {
         match self {
-            Self::Submit(args) => commands::submit::execute(args, global).await,
+            Self::Submit(args) => commands::submit::execute(*args, global).await,
             Self::Apply(args) => commands::apply::execute(args, global).await,
             Self::List(args) => commands::list::execute(args, global).await,
             Self::Get(args) => commands::get::execute(args, global).await,
+            Self::Graph(args) => commands::graph::execute(args, global).await,
             Self::Logs(args) => commands::logs::execute(args, global).await,
             Self::Watch(args) => commands::watch::execute(args, global).await,
             Self::Pause(args) => steer::execute(TaskCommand::Pause, args, global).await,
@@ -162,7 +169,9 @@ impl Command {
             Self::Kill(args) => steer::execute(TaskCommand::Kill, args, global).await,
             Self::Sleep(args) => steer::sleep(args, global).await,
             Self::Complete(args) => steer::complete(args, global).await,
+            Self::Signal(args) => commands::signal::execute(args, global).await,
             Self::Retry(args) => commands::retry::execute(args, global).await,
+            Self::Schedule(args) => commands::schedule::execute(*args, global).await,
             Self::Delete(args) => commands::delete::execute(args, global).await,
             Self::Purge(args) => commands::purge::execute(args, global).await,
             Self::Copy(args) => commands::copy::execute(args, global).await,

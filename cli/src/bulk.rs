@@ -59,7 +59,7 @@ impl Item {
 
     /// Records the outcome of the task's command.
     pub(crate) fn settle(&mut self, outcome: Outcome) {
-        if !outcome.is_applied() {
+        if !outcome.is_applied() && !matches!(outcome, Outcome::Answered { .. }) {
             self.exit = Exit::No;
         }
         self.outcome = Some(outcome);
@@ -78,6 +78,16 @@ pub(crate) struct Report {
 }
 
 impl Report {
+    /// Reports an action on one task.
+    pub(crate) fn one(action: &'static str, item: Item) -> Self {
+        Self {
+            action,
+            done: 0,
+            failed: 0,
+            tasks: vec![item],
+        }
+    }
+
     /// Applies the action to the tasks in batches, with a progress bar.
     pub(crate) async fn run<F, Fut>(
         action: &'static str,

@@ -12,7 +12,9 @@ use clap::{
 };
 use toml::de::{DeTable, DeValue};
 
-use crate::{exit::Failure, plain};
+use windlass::statemachine::plain;
+
+use crate::{exit::Failure, input::text_of};
 
 /// The commands that may have a table.
 pub(crate) const TABLES: [&str; 2] = ["worker", "run"];
@@ -54,7 +56,7 @@ pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Con
     let Some(path) = path(given) else {
         return Ok(None);
     };
-    match std::fs::read_to_string(&path) {
+    match text_of(&path, MAX_BYTES) {
         Ok(text) => Source {
             path: &path,
             text: &text,
@@ -68,6 +70,9 @@ pub(crate) fn load(given: Option<&Path>, command: &Command) -> Result<Option<Con
         )),
     }
 }
+
+/// The largest configuration file.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Whether there is no file for this user: none at all, or one in the home of another user, which this
 /// user may not look into (after `sudo -u`, say).

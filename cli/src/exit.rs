@@ -176,6 +176,8 @@ impl From<store::Error> for Failure {
             }
             store::Error::AlreadyExists { .. }
             | store::Error::AlreadyFinished(_)
+            | store::Error::ScheduleEnded(_)
+            | store::Error::NotUnique { .. }
             | store::Error::Refused(_) => Self::No(text),
             store::Error::Corrupt { .. } => {
                 text.push_str("; `windlass retry` reads it again or starts it again, and what it cannot read either \
@@ -225,6 +227,7 @@ mod tests {
         for (error, code) in [
             (store::Error::no_task(&id), 3),
             (store::Error::AlreadyFinished(id.clone()), 1),
+            (store::Error::ScheduleEnded(id.clone()), 1),
             (Invalid::new("x", "y").into(), 2),
             (store::Error::unavailable("list", "busy"), 4),
             (store::Error::Unusable("not ours".into()), 4),

@@ -52,7 +52,8 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store: sqlite:PATH for a file, etcd://HOST:PORT,HOST:PORT/NAMESPACE for a cluster (etcds://
+    /// The store: sqlite:PATH for a file (sqlite:PATH?synchronous=normal: faster, and a power failure may
+    /// lose the latest writes), etcd://HOST:PORT,HOST:PORT/NAMESPACE for a cluster (etcds://
     /// for TLS; needs a build with the feature etcd), or memory: (gone when the program ends)
     /// [default: the file windlass.db in your data directory]
     #[arg(

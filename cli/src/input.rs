@@ -1,6 +1,9 @@
 //! Reading what is given as an argument, a file (`@FILE`) or standard input (`-`).
 
-use std::io::{BufRead, BufReader, Read};
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+};
 
 use windlass::{Invalid, Json};
 
@@ -9,7 +12,7 @@ use crate::exit::Failure;
 /// Reads the JSON document of an option: the text itself, `@FILE`, or `-` for standard input.
 pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
     let read = match text.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path)
+        Some(path) => text_of(Path::new(path), MAX_LINE)
             .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?,
         None if text == "-" => {
             let mut read = String::new();
@@ -24,13 +27,38 @@ pub(crate) fn json(field: &'static str, text: &str) -> Result<Json, Failure> {
     Ok(Json::parse(field, text)?)
 }
 
+/// Reads the text of a file of at most `most` bytes.
+///
+/// # Errors
+///
+/// Those of the file; and for a folder, a longer file, and one without an end (`/dev/zero`).
+pub(crate) fn text_of(path: &Path, most: u64) -> std::io::Result<String> {
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(std::io::Error::other("is a folder; name a file"));
+    }
+    let mut text = Vec::new();
+    file.take(most + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        let reason = format!("has more than {most} bytes; name another file");
+        return Err(std::io::Error::other(reason));
+    }
+    String::from_utf8(text).map_err(|e| {
+        let at = e.utf8_error().valid_up_to() + 1;
+        std::io::Error::other(format!("is not UTF-8 at byte {at}"))
+    })
+}
+
 /// Opens a file, or standard input for `-`, to be read line by line.
 pub(crate) fn lines(field: &str, path: &str) -> Result<Box<dyn BufRead>, Failure> {
     if path == "-" {
         return Ok(Box::new(SkipMark::new(std::io::stdin())));
     }
-    let file = std::fs::File::open(path)
-        .map_err(|e| Failure::file(&format!("{field}: the file {path}"), &e))?;
+    let failed = |e| Failure::file(&format!("{field}: the file {path}"), &e);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(failed(std::io::Error::other("is a folder; name a file")));
+    }
     Ok(Box::new(SkipMark::new(file)))
 }
 

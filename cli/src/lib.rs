@@ -16,7 +16,6 @@
 //! | `view` | the forms of a task: stable JSON, and rows of tables |
 //! | `commands` | a file per command |
 //! | `logs` | the whole output of commands, in files of this machine |
-//! | `plain` | errors of serde in the words of JSON |
 //! | `place` | where this machine keeps the files of a store |
 //! | `task_folder` | the folder names of tasks, and whether their tasks still need them |
 //! | `exec` | the kind `exec`: tasks that are commands of the operating system |
@@ -40,10 +39,10 @@ mod layout;
 mod line;
 mod logs;
 mod opening;
+mod order;
 mod output;
 mod parse;
 mod place;
-mod plain;
 mod select;
 mod supervisor;
 mod task_folder;

@@ -7,9 +7,9 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error as _, IgnoredAny, MapAccess, Visitor, value::MapAccessDeserializer},
 };
-use windlass::{Invalid, Json, Labels, NewTask, Retry};
+use windlass::{Invalid, Json, Labels, Limit, NewTask, Retry, Unique, statemachine::plain};
 
-use crate::{exec, plain};
+use crate::exec;
 
 /// A task as one line of JSON: the fields of a task, where the id may be missing, and the kind too
 /// when a default is given.
@@ -35,6 +35,27 @@ pub(crate) struct TaskLine {
     /// What follows a failed attempt: a policy, or as `--retry` takes it.
     #[serde(default, deserialize_with = "retry")]
     pub(crate) retry: Option<Retry>,
+    /// Not before these tasks have ended.
+    #[serde(default)]
+    pub(crate) after: Vec<String>,
+    /// The same; each of them has to complete.
+    #[serde(default)]
+    pub(crate) after_ok: Vec<String>,
+    /// When it goes on at the latest, though they have not ended.
+    #[serde(default, deserialize_with = "after_deadline")]
+    pub(crate) after_deadline: Option<Timestamp>,
+    /// By when a run has to begin.
+    #[serde(default, deserialize_with = "start_by")]
+    pub(crate) start_by: Option<Timestamp>,
+    /// By when it has to end.
+    #[serde(default, deserialize_with = "end_by")]
+    pub(crate) end_by: Option<Timestamp>,
+    /// No other task with this key for a time.
+    #[serde(default)]
+    pub(crate) unique: Option<Unique>,
+    /// How many tasks with the same keys run at once, or start within a period.
+    #[serde(default)]
+    pub(crate) limits: Vec<Limit>,
 }
 
 fn retry<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Retry>, D::Error> {
@@ -69,8 +90,27 @@ impl<'de> Visitor<'de> for Policy {
 }
 
 fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    time(from, "start_at")
+}
+
+fn start_by<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    time(from, "start_by")
+}
+
+fn end_by<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    time(from, "end_by")
+}
+
+fn after_deadline<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    time(from, "after_deadline")
+}
+
+fn time<'de, D: Deserializer<'de>>(
+    from: D,
+    field: &'static str,
+) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    text.map(|t| windlass::statemachine::time::parse("start_at", &t))
+    text.map(|t| windlass::statemachine::time::parse(field, &t))
         .transpose()
         .map_err(D::Error::custom)
 }
@@ -96,8 +136,21 @@ const COMMAND: &str = r#"write it like {"kind":"exec","props":{"command":"ls"}}"
 
 impl TaskLine {
     /// The names of the fields.
-    pub(crate) const FIELDS: [&str; 7] = [
-        "id", "kind", "props", "start_at", "priority", "labels", "retry",
+    pub(crate) const FIELDS: [&str; 14] = [
+        "id",
+        "kind",
+        "props",
+        "start_at",
+        "priority",
+        "labels",
+        "retry",
+        "after",
+        "after_ok",
+        "after_deadline",
+        "start_by",
+        "end_by",
+        "unique",
+        "limits",
     ];
 
     /// Reads a line.
@@ -120,7 +173,7 @@ impl TaskLine {
                 format!("'{name}' is a field of a command, and stands in 'props'; {COMMAND}");
             return Err(Invalid::new("task", reason));
         }
-        plain::from_str(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
+        plain::object(text).map_err(|reason| Invalid::new("task", format!("{reason}; {EXAMPLE}")))
     }
 
     /// The task; what the line does not say is as in `default`.
@@ -147,6 +200,26 @@ impl TaskLine {
         if let Some(at) = self.start_at.or(default.start_at) {
             task = task.start_at(at);
         }
+        task = waiting(task, [&self.after, &self.after_ok], default)?;
+        if let Some(at) = self.after_deadline.or(default.after_deadline) {
+            task = task.after_deadline(at);
+        }
+        if let Some(at) = self.start_by.or(default.start_by) {
+            task = task.start_by(at);
+        }
+        if let Some(at) = self.end_by.or(default.end_by) {
+            task = task.end_by(at);
+        }
+        if let Some(unique) = self.unique.as_ref().or(default.unique.as_ref()) {
+            task = task.unique(unique.key(), unique.within());
+        }
+        let limits = match self.limits.is_empty() {
+            true => &default.limits,
+            false => &self.limits,
+        };
+        for limit in limits {
+            task = task.limit(limit.clone());
+        }
         if let Some(retry) = self.retry.or_else(|| default.retry.clone()) {
             task = task.retry(retry);
         }
@@ -154,6 +227,26 @@ impl TaskLine {
             task = task.label(name, value);
         }
         Ok(task)
+    }
+}
+
+/// Adds the tasks that a task waits for: those of its line, or else the default ones.
+fn waiting(
+    task: NewTask,
+    [after, after_ok]: [&Vec<String>; 2],
+    default: &TaskLine,
+) -> Result<NewTask, Invalid> {
+    let (after, after_ok) = match after.is_empty() && after_ok.is_empty() {
+        true => (&default.after, &default.after_ok),
+        false => (after, after_ok),
+    };
+    match (after.is_empty(), after_ok.is_empty()) {
+        (false, false) => {
+            let reason = "is there beside `after_ok`; put every task into one of them";
+            Err(Invalid::new("after", reason))
+        }
+        (_, true) => Ok(task.after(after)),
+        (true, false) => Ok(task.after_ok(after_ok)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening the store that the options name: to change it, to read it, for a node.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +14,7 @@ use windlass::{
     runner::REPORTS,
     store::{
         self, Store,
-        sqlite::{self, SqliteStore},
+        sqlite::{self, Location, SqliteStore},
     },
 };
 
@@ -43,7 +44,7 @@ fn not_opened(url: &str, error: store::Error) -> Failure {
     }
 }
 
-async fn open_to_read(path: &str) -> Result<Client, store::Error> {
+async fn open_to_read(path: &Path) -> Result<Client, store::Error> {
     let clock = SystemClock::shared();
     let opened = SqliteStore::open_to_read(path, clock.clone()).await?;
     let opened = Arc::new(opened);
@@ -55,7 +56,7 @@ async fn open_to_read(path: &str) -> Result<Client, store::Error> {
 }
 
 /// Creates the folder, which only its owner can enter, and its parents where they do not exist.
-fn private_folder(path: &std::path::Path) -> std::io::Result<()> {
+fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -87,7 +88,7 @@ impl Global {
             return Ok(());
         }
         let url = self.store_url()?;
-        let path = std::path::Path::new(url.trim_start_matches("sqlite:"));
+        let path = Path::new(url.trim_start_matches("sqlite:"));
         let Some(dir) = path.parent() else {
             return Ok(());
         };
@@ -129,9 +130,16 @@ impl Global {
     pub(crate) async fn reading(&self) -> Result<Client, Failure> {
         self.exists()?;
         let url = self.store_url()?;
-        let Some(path) = url.strip_prefix("sqlite:").filter(|path| !path.is_empty()) else {
+        let Some(path) = Location::of(&url).map(|file| file.path()) else {
             return self.client().await;
         };
+        let shown = path.display();
+        if let Some((have, newest)) = SqliteStore::outdated(path) {
+            return Err(Failure::Store(format!(
+                "store: '{shown}' has schema {have}, and this program reads {newest}; a command that reads changes \
+                 no file: stop the programs of the earlier version that use it, then run `windlass doctor --migrate`"
+            )));
+        }
         if !SqliteStore::is_writable(path) {
             return Ok(open_to_read(path).await?);
         }
@@ -145,14 +153,21 @@ impl Global {
         }
     }
 
-    /// Whether the file is there, if the store is one.
+    /// Whether the file is there and holds tables of windlass, if the store is one.
     fn exists(&self) -> Result<(), Failure> {
-        if let Some(path) = self.store_url()?.strip_prefix("sqlite:")
-            && !path.is_empty()
-            && !SqliteStore::exists(path)?
-        {
+        let url = self.store_url()?;
+        let Some(path) = Location::of(&url).map(|file| file.path()) else {
+            return Ok(());
+        };
+        let shown = path.display();
+        if !SqliteStore::exists(path)? {
             return Err(Failure::Store(format!(
-                "store: there is no file {path}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
+                "store: there is no file {shown}; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` make a new store)"
+            )));
+        }
+        if SqliteStore::is_foreign(path) {
+            return Err(Failure::Store(format!(
+                "store: '{shown}' is a database of another program, without tables of windlass; look at --store or WINDLASS_STORE (`windlass submit` and `windlass worker` add the tables)"
             )));
         }
         Ok(())
@@ -209,16 +224,15 @@ impl Global {
     /// Opens the store for a node. On SQLite its leases are the supervisor's too: the tasks of a worker
     /// that was killed are free when the supervisor has ended their commands.
     async fn open_for_node(&self, url: &str) -> Result<Store, store::Error> {
-        let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-        let (Some(path), Some(_)) = (path, self.link.supervisor()) else {
+        let (Some(file), Some(_)) = (Location::of(url), self.link.supervisor()) else {
             return Store::open(url).await;
         };
         let options = sqlite::Options {
             supervisor: self.link.supervisor(),
-            ..sqlite::Options::default()
+            ..file.options()?
         };
         let clock = SystemClock::shared();
-        let opened = SqliteStore::open(path, options, clock.clone()).await?;
+        let opened = SqliteStore::open(file.path(), options, clock.clone()).await?;
         let opened = Arc::new(opened);
         Ok(Store::from_parts(opened.clone(), opened, clock))
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use windlass::{Limit, Unique};
 
 /// Reads a duration such as `90s`, `15m`, `1h30m` or `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -120,6 +121,58 @@ pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// A time, or how long it is until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    At(Timestamp),
+    In(Duration),
+}
+
+/// Reads a time or a duration.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(wait) = duration(text) {
+        return Ok(Moment::In(wait));
+    }
+    time(text).map(Moment::At).map_err(|_| {
+        format!(
+            "'{text}' is neither a time nor a duration; write it like 2030-01-02T03:04:05Z or 15m"
+        )
+    })
+}
+
+/// Reads `key=duration`.
+pub(crate) fn unique(text: &str) -> Result<Unique, String> {
+    let Some((key, within)) = text.rsplit_once('=') else {
+        return Err(format!(
+            "'{text}' is not a key with a period; write it like mail-ann=1h"
+        ));
+    };
+    Unique::new(key, duration(within)?).map_err(|e| e.to_string())
+}
+
+/// Reads `key=number`.
+pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
+    let parts = text.rsplit_once('=');
+    let Some((key, Ok(most))) = parts.map(|(key, most)| (key, most.parse())) else {
+        return Err(format!(
+            "'{text}' is not a key with a number; write it like customer=acme=3"
+        ));
+    };
+    Limit::at_once(key, most).map_err(|e| e.to_string())
+}
+
+/// Reads `key=number/duration`.
+pub(crate) fn rate(text: &str) -> Result<Limit, String> {
+    let parts = text.rsplit_once('=');
+    let parts = parts.and_then(|(key, rate)| Some((key, rate.split_once('/')?)));
+    let Some((key, (Ok(most), within))) = parts.map(|(k, (n, d))| (k, (n.parse(), d))) else {
+        return Err(format!(
+            "'{text}' is not a key with a number and a period; write it like api=100/1m"
+        ));
+    };
+    Limit::starts(key, most, duration(within)?).map_err(|e| e.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +226,63 @@ mod tests {
         }
         for text in ["", "MiB", "-1", "1.5M", "10 M", "7x", "99999999999T"] {
             assert!(bytes(text).unwrap_err().contains("write it like"), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(at_once("a=b=3"), Ok(Limit::at_once("a=b", 3).unwrap()));
+        assert_eq!(
+            rate("a=b=9/1m"),
+            Ok(Limit::starts("a=b", 9, minute).unwrap())
+        );
+        for (text, says) in [
+            ("a", "is not a key with a number"),
+            ("a=x", "is not a key with a number"),
+            ("a=0", "limits.at_once: 0 is not from 1 to 10000"),
+            ("a/b=1", "limits.key: "),
+        ] {
+            let error = at_once(text).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        for (text, says) in [
+            ("a=1", "is not a key with a number and a period"),
+            ("a=0/1m", "limits.starts: 0 is not from 1 to 10000"),
+            ("a=1/0s", "limits.within: "),
+        ] {
+            let error = rate(text).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_and_durations() {
+        assert_eq!(moment("15m"), Ok(Moment::In(Duration::from_secs(900))));
+        let at = time("2030-01-02T03:04:05Z").map(Moment::At);
+        assert_eq!(moment("2030-01-02T03:04:05Z"), at);
+        assert!(
+            moment("soon")
+                .unwrap_err()
+                .contains("neither a time nor a duration")
+        );
+    }
+
+    #[test]
+    fn unique_keys() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(
+            unique("a=b=1h"),
+            Unique::new("a=b", hour).map_err(|e| e.to_string())
+        );
+        for (text, says) in [
+            ("a", "write it like mail-ann=1h"),
+            ("a=soon", "'soon' is not a duration"),
+            ("=1h", "unique.key: "),
+            ("a=0s", "unique.within: 0ns is not from 1 ms to 366 days"),
+        ] {
+            let error = unique(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use tracing::warn;
+use windlass::store::sqlite::Location;
 
 /// A folder of a store.
 #[derive(Debug, Clone)]
@@ -27,15 +28,15 @@ impl Place {
     ///
     /// When the file of the store, or the data directory, cannot be found.
     pub(crate) fn of(url: &str, identity: &str, ending: &str) -> io::Result<Option<Self>> {
+        if let Some(file) = Location::of(url) {
+            let above = beside(&canonical(file.path())?, ending);
+            return Ok(Some(Self {
+                // Earlier versions read the name as that of a task, unless it has a '='.
+                root: above.join(format!("store={identity}")),
+                above: Some(above),
+            }));
+        }
         Ok(match url.split_once(':') {
-            Some(("sqlite", path)) => {
-                let above = beside(&canonical(Path::new(path))?, ending);
-                Some(Self {
-                    // Earlier versions read the name as that of a task, unless it has a '='.
-                    root: above.join(format!("store={identity}")),
-                    above: Some(above),
-                })
-            }
             Some(("etcd" | "etcds", _)) => Some(Self {
                 root: data_dir()?.join(format!("{identity}.{ending}")),
                 above: None,

@@ -6,11 +6,11 @@ use comfy_table::{Cell, Color};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass::{
-    Client, ErrorEntry, Fence, Json, Kind, Labels, NodeName, Progress, Retry, StateKind, TaskId,
-    TaskStatus,
+    Client, ErrorEntry, Fence, Json, Kind, Labels, Limit, NodeName, Progress, Retry, StateKind,
+    TaskId, TaskStatus, Unique, Waits,
     client::WaitReason,
     statemachine::state::LastCommand,
-    store::{Change, ChangeKind, NodeRecord, TaskRecord},
+    store::{Change, ChangeKind, LimitedBy, NodeRecord, TaskRecord},
 };
 
 use crate::{exit::Failure, output::Output};
@@ -37,6 +37,11 @@ pub(crate) struct View<'a> {
     pub(crate) labels: &'a Labels,
     pub(crate) start_at: Option<Timestamp>,
     pub(crate) retry: Option<&'a Retry>,
+    pub(crate) start_by: Option<Timestamp>,
+    pub(crate) end_by: Option<Timestamp>,
+    pub(crate) unique: Option<&'a Unique>,
+    pub(crate) limits: &'a [Limit],
+    pub(crate) limited_by: Option<&'a LimitedBy>,
     pub(crate) props: &'a Json,
     pub(crate) data: Option<&'a Json>,
     pub(crate) data_version: Option<u32>,
@@ -44,6 +49,8 @@ pub(crate) struct View<'a> {
     pub(crate) errors: &'a [ErrorEntry],
     pub(crate) errors_total: u64,
     pub(crate) last_command: Option<&'a LastCommand>,
+    /// The tasks that it waits for, or has waited for.
+    pub(crate) waits_for: Option<&'a Waits>,
     /// Why the record cannot be read, for one that is quarantined.
     pub(crate) quarantined: Option<String>,
     pub(crate) order: u64,
@@ -84,6 +91,11 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             labels: &task.labels,
             start_at: task.start_at,
             retry: task.retry.as_ref(),
+            start_by: task.start_by,
+            end_by: task.end_by,
+            unique: task.unique.as_ref(),
+            limits: &task.limits,
+            limited_by: record.limited_by.as_ref(),
             props: &task.props,
             data: state.and_then(|s| s.data.as_ref()),
             data_version: state.and_then(|s| s.data.as_ref().map(|_| s.data_version)),
@@ -94,6 +106,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             errors: state.map_or(&[], |s| s.errors.entries()),
             errors_total: state.map_or(0, |s| s.errors.total()),
             last_command: state.and_then(|s| s.last_command.as_ref()),
+            waits_for: state.and_then(|s| s.waits.as_deref()),
             quarantined: record.state.as_ref().err().map(ToString::to_string),
             order: record.order,
             submitted_at: record.submitted_at,
@@ -139,7 +152,8 @@ fn table(
     let rows = records.iter().map(|record| {
         let state = record.state.as_ref().ok();
         let due = match state.map(|s| &s.status) {
-            Some(TaskStatus::Sleeping { until }) => due(*until, now),
+            // A wait for other tasks without a deadline has no time.
+            Some(TaskStatus::Sleeping { until }) if *until < Timestamp::MAX => due(*until, now),
             _ => "-".into(),
         };
         vec![

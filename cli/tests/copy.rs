@@ -231,7 +231,7 @@ fn what_is_typed_wrong_makes_no_file() {
 fn what_cannot_be_read_is_left_out_by_name() {
     let place = filled();
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
-    let spoil = "UPDATE states SET state = '{' WHERE n = (SELECT n FROM tasks WHERE id = 'b')";
+    let spoil = "UPDATE windlass_states SET state = '{' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'b')";
     assert_eq!(file.execute(spoil, ()).unwrap(), 1);
     drop(file);
     let copy = ["copy", "--from", "sqlite:s.db", "--to", "sqlite:t.db"];
@@ -255,8 +255,7 @@ fn the_doctor_says_what_is_wrong_by_its_exit_code() {
         "{said}"
     );
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
-    let plant =
-        "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (9000, 'c', 9001, 0, '{}')";
+    let plant = "INSERT INTO windlass_commands (ord, id, n, sent_at, command) VALUES (9000, 'c', 9001, 0, '{}')";
     file.execute(plant, ()).unwrap();
     drop(file);
     let said = ok(&place, &["doctor", "-o", "json"], 1);

@@ -173,7 +173,7 @@ fn a_worker_in_a_pid_namespace_with_the_proc_of_the_machine_lives() {
     assert_eq!(place.read("nodes").lines().count(), 1, "{err}");
     assert_eq!(place.get("t")["attempts"], 0, "{err}");
     let file = rusqlite::Connection::open(place.path("s.db")).unwrap();
-    let noted = file.query_row("SELECT process FROM leases", (), |row| {
+    let noted = file.query_row("SELECT process FROM windlass_leases", (), |row| {
         row.get::<_, Option<String>>(0)
     });
     assert_eq!(noted.unwrap(), None, "the start of another process");

@@ -23,9 +23,11 @@ pub(super) fn task() -> TaskView {
         priority: 0,
         order: 1,
         due: None,
+        deadline: None,
         sleeping: false,
         claimed_by: None,
         commanded: false,
+        fair_key: None,
     }
 }
 

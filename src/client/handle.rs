@@ -63,10 +63,10 @@ impl<J> Handle<J> {
         self.submitted == Some(Submitted::New)
     }
 
-    /// The state in which the submit found the same task; `None` when it made a new one.
+    /// The state in which the submit found the task that was there; `None` when it made a new one.
     pub fn existing(&self) -> Option<StateKind> {
         match self.submitted {
-            Some(Submitted::Existing(code)) => Some(code),
+            Some(Submitted::Existing(code) | Submitted::Other { state: code, .. }) => Some(code),
             Some(Submitted::New) | None => None,
         }
     }
@@ -106,7 +106,7 @@ impl<J: Job> Handle<J> {
 
 impl<J> Clone for Handle<J> {
     fn clone(&self) -> Self {
-        Self::new(self.client.clone(), self.id.clone(), self.submitted)
+        Self::new(self.client.clone(), self.id.clone(), self.submitted.clone())
     }
 }
 

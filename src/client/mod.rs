@@ -3,6 +3,7 @@
 mod bulk;
 mod handle;
 mod record;
+mod signal;
 mod transaction;
 mod wait;
 mod waiting;
@@ -15,6 +16,7 @@ use windlass_statemachine::{Command, CommandId, Invalid, Kind, NodeName, Outcome
 pub use bulk::Bulk;
 pub use handle::{Handle, TaskFailed, WaitError};
 pub use record::Done;
+pub use signal::SignalError;
 pub use transaction::TransactionBuilder;
 pub use waiting::Waiting;
 pub use waits::WaitReason;
@@ -23,7 +25,7 @@ use crate::{
     job::Job,
     store::{
         Change, ChangeStream, CommandRecord, Error, Filter, NodeCommand, NodeCommandId, NodeRecord,
-        Page, SendCommand, Store, TaskCount, TaskRecord, rules,
+        Page, SendCommand, Store, Submitted, TaskCount, TaskRecord, rules,
     },
     task::NewTask,
 };
@@ -81,12 +83,13 @@ impl Client {
 
     /// Submits a task. When this returns, it will be run, whatever crashes.
     ///
-    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]).
+    /// Takes a [`NewTask`], or a value of a typed kind ([`Job`]). The handle is that of the task that is there,
+    /// when the submit finds it: by its id, or by its unique key ([`NewTask::unique`]).
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] naming the field, [`Error::TooLarge`], [`Error::AlreadyExists`],
-    /// [`Error::AlreadyFinished`], [`Error::Unavailable`].
+    /// [`Error::AlreadyFinished`], [`Error::NotUnique`], [`Error::Unavailable`].
     pub async fn submit<J>(&self, task: impl Into<NewTask<J>>) -> Result<Handle<J>, Error> {
         only(self.submit_many([task]).await)
     }
@@ -117,6 +120,10 @@ impl Client {
         };
         let handle = |id| {
             let submitted = stored.next().unwrap_or_else(|| only(Vec::new()))?;
+            let id = match &submitted {
+                Submitted::Other { task, .. } => task.clone(),
+                Submitted::New | Submitted::Existing(_) => id,
+            };
             Ok(Handle::new(self.clone(), id, Some(submitted)))
         };
         let mut handle = handle;
@@ -148,7 +155,12 @@ impl Client {
         command: Command,
     ) -> Result<CommandId, Error> {
         let id = CommandId::new(uuid::Uuid::now_v7().to_string())?;
-        self.command_with_id(task, &id, command).await?;
+        let send = SendCommand {
+            task: name(task)?,
+            id: id.clone(),
+            command,
+        };
+        only(self.store.registry().send(vec![send]).await)?;
         Ok(id)
     }
 
@@ -157,21 +169,21 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`command`](Self::command).
+    /// As [`command`](Self::command); [`Error::Invalid`] (field `name`, `payload` or `command`) for a signal
+    /// whose id was given to another command of the task.
     pub async fn command_with_id(
         &self,
         task: impl TryInto<TaskId, Error: Into<Invalid>>,
         id: impl TryInto<CommandId, Error: Into<Invalid>>,
         command: Command,
     ) -> Result<(), Error> {
-        // The store checks the command if it does not know the id: what was taken once is not held
-        // against the clock again.
+        // The store checks a command whose id is new: one that was taken is not held against the clock.
         let send = SendCommand {
             task: name(task)?,
             id: name(id)?,
             command,
         };
-        only(self.store.registry().send(vec![send]).await).map(drop)
+        self.send_again(send).await
     }
 
     /// Sends a task to sleep for this long from now, by the store's clock, as

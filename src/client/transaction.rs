@@ -1,20 +1,13 @@
 //! [`TransactionBuilder`]: several changes in one atomic step.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 use windlass_statemachine::{Command, CommandId, Invalid, TaskId, TransactionId};
 
 use super::{Client, name, only};
 use crate::{
     store::{
-        Applied, Error, Operation, Require, Reschedule, SendCommand, TaskRecord, Transaction,
-        rules::{
-            self,
-            plan::Bounds,
-            retry::Counted,
-            transaction::{Facts, Present},
-        },
+        Applied, Error, Operation, Part, Refusals, Require, Reschedule, SendCommand, Transaction,
+        rules,
     },
     task::NewTask,
 };
@@ -158,41 +151,27 @@ impl TransactionBuilder {
         only(self.client.store.registry().apply(vec![transaction]).await)
     }
 
-    /// Checks whether [`commit`](Self::commit) would apply the transaction now, and changes nothing. It reads
-    /// one task after the other, so tasks may change meanwhile: only `commit` decides.
+    /// Checks whether [`commit`](Self::commit) would apply the transaction now, and changes nothing: the store
+    /// decides it together with a guard that never holds. Tasks may change before the commit.
     ///
     /// # Errors
     ///
     /// As [`commit`](Self::commit).
     pub async fn check(&self) -> Result<(), Error> {
-        let transaction = self.checked()?;
+        let transaction = self.checked()?.never();
+        let never = Part::Guard(transaction.guards().len().saturating_sub(1));
         let registry = self.client.store.registry();
-        let mut facts = Facts::default();
-        for id in transaction.tasks() {
-            match registry.get(id).await {
-                Ok(record) => drop(facts.tasks.insert(id.clone(), present(record))),
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        for operation in transaction.operations() {
-            let Operation::Send(send) = operation else {
-                continue;
-            };
-            match registry.command(&send.id).await {
-                Ok(known) => {
-                    let place = (known.task, known.order);
-                    facts.commands.insert(send.id.clone(), place);
-                }
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let bounds = Bounds {
-            max_bytes: registry.limits().max_bytes,
-            now: self.client.store.clock().now(),
+        let refusals = match only(registry.apply(vec![transaction]).await) {
+            // It was applied before: a commit has no further effect.
+            Ok(_) => return Ok(()),
+            Err(Error::Refused(refusals)) => refusals,
+            Err(error) => return Err(error),
         };
-        rules::transaction::decide(&transaction, &facts, bounds).map(drop)
+        let others = refusals.iter().filter(|one| one.part != never);
+        match Refusals::error(others.cloned().collect()) {
+            None => Ok(()),
+            Some(refused) => Err(refused),
+        }
     }
 
     /// Returns the id of the transaction; `None` when the input before was wrong.
@@ -223,29 +202,12 @@ impl TransactionBuilder {
     }
 }
 
-fn present(record: TaskRecord) -> Present {
-    let state = record.state.map_err(|error| error.to_string());
-    let version = state.as_ref().map_or(0, |state| state.version);
-    Present {
-        has_ended: state.as_ref().is_ok_and(|s| s.code().is_terminal()),
-        quarantine: state.as_ref().err().cloned(),
-        is_claimed: record.node.is_some(),
-        last: Counted {
-            version,
-            fence: record.fence,
-        },
-        props: record.task.props.len(),
-        task: Ok(Arc::new(record.task)),
-        state,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use windlass_statemachine::StateKind;
 
     use super::*;
-    use crate::store::{Part, Reason, Store};
+    use crate::store::{Reason, Store};
 
     async fn client() -> Client {
         Client::new(&Store::open("memory:").await.unwrap())
@@ -306,6 +268,41 @@ mod tests {
         assert_eq!(client.get("a").await.unwrap().commands, 0);
         assert!(client.get("b").await.is_err());
         transaction.commit().await.unwrap();
-        transaction.check().await.unwrap_err();
+        let again = client.transaction().submit(NewTask::new("k").id("b"));
+        again.check().await.unwrap_err();
+    }
+    #[tokio::test]
+    async fn a_check_knows_the_ids_of_transactions_and_unique_keys() {
+        let client = client().await;
+        let hour = std::time::Duration::from_secs(3600);
+        let unique = |id: &str| NewTask::new("k").id(id).unique("one", hour);
+        let first = client.transaction().id("t").submit(unique("a"));
+        first.check().await.unwrap();
+        first.commit().await.unwrap();
+        // A repeat has no effect, and is no error.
+        first.check().await.unwrap();
+        let other = client.transaction().id("t").submit(NewTask::new("k"));
+        let error = other.check().await.unwrap_err().to_string();
+        let says = "transaction id: 't' was applied with other operations or guards";
+        assert!(error.starts_with(says), "{error}");
+        let second = client.transaction().submit(unique("b")).delete("nil");
+        let Err(Error::Refused(refusals)) = second.check().await else {
+            panic!("the key is taken");
+        };
+        let parts: Vec<_> = refusals.iter().map(|one| one.part).collect();
+        assert_eq!(parts, [Part::Operation(0), Part::Operation(1)]);
+        let committed = second.commit().await.unwrap_err();
+        assert_eq!(committed.to_string(), Error::Refused(refusals).to_string());
+    }
+
+    #[tokio::test]
+    async fn the_largest_transaction_can_be_checked() {
+        let client = client().await;
+        let most = client.store.registry().limits().max_operations;
+        let tasks = (0..most).map(|n| NewTask::new("k").id(n.to_string()));
+        let transaction = tasks.fold(client.transaction(), TransactionBuilder::submit);
+        transaction.check().await.unwrap();
+        let more = transaction.submit(NewTask::new("k"));
+        assert!(more.check().await.is_err());
     }
 }

@@ -3,9 +3,35 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use windlass_statemachine::{NodeName, TaskState};
+use windlass_statemachine::{Bound, NodeName, TaskId, TaskState};
 
-use crate::store::{NodeRecord, TaskRecord};
+use super::Client;
+use crate::store::{Error, LimitUse, LimitedBy, NodeRecord, TaskRecord};
+
+impl Client {
+    /// Returns the limits that tasks use at present, by key: how many claims have a slot, how many tasks wait in
+    /// line, and when the next slot of a limit on starts is free.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`]; [`Error::Unusable`] from a custom store that does not report them.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, Limit, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("call").limit(Limit::at_once("api", 3)?)).await?;
+    /// // No node has claimed the task: it has no slot, and waits for none.
+    /// assert!(client.limits_in_use().await?.is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        self.store.registry().limits_in_use().await
+    }
+}
 
 /// Why a task that could be claimed now is not held by a node. Its text says what to do.
 ///
@@ -37,15 +63,26 @@ pub enum WaitReason {
     Labels(Vec<NodeName>),
     /// Those that may take it are frozen or draining.
     Standing(Vec<NodeName>),
+    /// Those that may take it cannot run its kind at present, for a fault of their machines.
+    Fault {
+        /// The nodes.
+        nodes: Vec<NodeName>,
+        /// What the machine of the first node lacks.
+        reason: String,
+    },
     /// Those that may take it run as many handlers as they have slots for.
     Full(Vec<NodeName>),
+    /// It waits for these tasks.
+    Tasks(Vec<TaskId>),
+    /// A limit that it shares with other tasks is full.
+    Limit(LimitedBy),
     /// The node that has claimed it does not live any more: others go on with it once its lease has
     /// ended.
     Lost(NodeName),
 }
 
 impl WaitReason {
-    /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps, is
+    /// Why this task waits, given the live nodes; `None` when it is not its turn (it sleeps until a time, is
     /// paused, has ended), when a live node holds it, or when one with room will claim it.
     pub fn of(record: &TaskRecord, nodes: &[NodeRecord], now: Timestamp) -> Option<Self> {
         let state = record.state.as_ref().ok()?;
@@ -57,9 +94,12 @@ impl WaitReason {
             return (!lives).then(|| Self::Lost(owner.clone()));
         }
         if !state.is_due(now) && record.commands == 0 {
-            return None;
+            let waits = state.waits.as_deref().filter(|_| state.is_waiting());
+            return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
-        Self::for_room(record, state, nodes).err()
+        let room = Self::for_room(record, state, nodes);
+        let limit = record.limited_by.clone().map(Self::Limit);
+        room.err().or(limit)
     }
 
     /// Returns `Ok` when a node may take the task and has room for it.
@@ -77,6 +117,12 @@ impl WaitReason {
             wanted.iter().all(|(k, v)| task.labels.get(k) == Some(v))
         };
         let works = |n: &NodeRecord| !n.status.frozen && !n.status.draining;
+        let fault_of = |n: &NodeRecord| {
+            let mut faults = n.status.faults.iter();
+            let fault = faults.find(|fault| fault.kind == task.kind);
+            fault.map(|fault| fault.reason.clone())
+        };
+        let faulty = |reason| move |nodes| Self::Fault { nodes, reason };
         let has_room = |n: &NodeRecord| n.status.running < n.spec.slots;
 
         let left = nodes.iter().collect();
@@ -84,6 +130,8 @@ impl WaitReason {
         let left = narrowed(left, reads).map_err(older)?;
         let left = narrowed(left, labelled).map_err(Self::Labels)?;
         let left = narrowed(left, works).map_err(Self::Standing)?;
+        let reason = left.iter().find_map(|n| fault_of(n)).unwrap_or_default();
+        let left = narrowed(left, |n| fault_of(n).is_none()).map_err(faulty(reason))?;
         narrowed(left, has_room).map_err(Self::Full)?;
         Ok(())
     }
@@ -125,10 +173,31 @@ impl fmt::Display for WaitReason {
                 let nodes = names(nodes);
                 write!(f, "the nodes of its kind are frozen or draining: {nodes}")
             }
+            Self::Fault { nodes, reason } => {
+                let nodes = names(nodes);
+                write!(
+                    f,
+                    "a fault of their machines stops the nodes of its kind ({nodes}): {reason}; they try again"
+                )
+            }
             Self::Full(nodes) => {
                 let nodes = names(nodes);
                 write!(f, "the nodes of its kind have no free slot: {nodes}")
             }
+            Self::Tasks(tasks) => {
+                let first: Vec<&str> = tasks.iter().take(5).map(|id| id.as_str()).collect();
+                let more = if tasks.len() > first.len() {
+                    ", …"
+                } else {
+                    ""
+                };
+                let tasks = match tasks.len() {
+                    1 => "1 task".to_owned(),
+                    more => format!("{more} tasks"),
+                };
+                write!(f, "it waits for {tasks}: {}{more}", first.join(", "))
+            }
+            Self::Limit(limited) => limit_text(limited, f),
             Self::Lost(node) => {
                 write!(
                     f,
@@ -139,12 +208,25 @@ impl fmt::Display for WaitReason {
     }
 }
 
+fn limit_text(LimitedBy { limit, until }: &LimitedBy, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let key = limit.key();
+    write!(f, "it waits for the limit '{key}' ")?;
+    match limit.bound() {
+        Bound::AtOnce(most) => write!(f, "({most} at once)")?,
+        Bound::Starts { most, within } => write!(f, "({most} starts in {within:?})")?,
+    }
+    match until {
+        Some(until) => write!(f, ", next at {until}"),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use windlass_statemachine::{Fence, Task, TaskStatus};
 
     use super::*;
-    use crate::store::{NodeSpec, NodeStatus};
+    use crate::store::{NodeFault, NodeSpec, NodeStatus};
 
     fn node(name: &str) -> NodeRecord {
         let mut spec = NodeSpec::new(name.parse().unwrap());
@@ -171,6 +253,7 @@ mod tests {
             node: None,
             fence: Fence::default(),
             commands: 0,
+            limited_by: None,
         }
     }
 
@@ -210,6 +293,22 @@ mod tests {
         let nodes = [nodes[1].clone(), frozen];
         assert_eq!(why(&task, &nodes), Some(WaitReason::Standing(named("f"))));
 
+        let mut faulty = node("d");
+        faulty.status.faults.push(NodeFault {
+            kind: "k".parse().unwrap(),
+            reason: "the disk is full".into(),
+            since: Timestamp::UNIX_EPOCH,
+            next_try: Timestamp::UNIX_EPOCH,
+        });
+        let reason = why(&task, &[nodes[1].clone(), faulty.clone()]).unwrap();
+        assert_eq!(
+            reason.to_string(),
+            "a fault of their machines stops the nodes of its kind (d): the disk is full; they try again"
+        );
+        assert_eq!(why(&task, &[faulty.clone(), node("well")]), None);
+        faulty.status.faults[0].kind = "other".parse().unwrap();
+        assert_eq!(why(&task, &[faulty]), None, "the fault is of another kind");
+
         let mut full = node("full");
         full.status.running = 2;
         let nodes = [nodes[1].clone(), full];
@@ -235,6 +334,29 @@ mod tests {
         assert_eq!(why(&task, &[]), None);
         task.commands = 1;
         assert_eq!(why(&task, &[]), Some(WaitReason::NoNode));
+    }
+
+    #[test]
+    fn a_full_limit_is_named() {
+        use windlass_statemachine::Limit;
+
+        let mut task = record();
+        let mut text = |limit, until| {
+            task.limited_by = Some(LimitedBy { limit, until });
+            why(&task, &[node("n")]).unwrap().to_string()
+        };
+        let limit = Limit::at_once("customer=acme", 3).unwrap();
+        let at_once = "it waits for the limit 'customer=acme' (3 at once)";
+        assert_eq!(text(limit, None), at_once);
+        let limit = Limit::starts("api", 100, std::time::Duration::from_secs(60)).unwrap();
+        let starts =
+            "it waits for the limit 'api' (100 starts in 60s), next at 1970-01-01T00:00:00Z";
+        assert_eq!(text(limit, Some(Timestamp::UNIX_EPOCH)), starts);
+        assert_eq!(
+            why(&task, &[]),
+            Some(WaitReason::NoNode),
+            "the first reason"
+        );
     }
 
     #[test]

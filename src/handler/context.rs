@@ -12,11 +12,12 @@ use tokio::{
 };
 use windlass_statemachine::{
     Action, ActionKind, ErrorEntry, Fence, Invalid, Json, Kind, Message, Progress, Task, TaskId,
-    TaskState, task::Labels,
+    TaskState, Waited, Waits, task::Labels,
 };
 
 use super::{
     BoxError,
+    asks::{Ask, AskRunner, Asked},
     signals::{Commands, Received, Stop},
 };
 
@@ -30,22 +31,6 @@ pub enum CheckpointError {
     /// It was refused; the text says why (too large, the claim is gone, the handler is stopped).
     #[error("the checkpoint was not made: {0}")]
     Refused(String),
-}
-
-/// A request of a running handler to its runner.
-#[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) data: Json,
-    pub(crate) answer: oneshot::Sender<Result<(), String>>,
-}
-
-/// Takes a request to the runner; false when the runner is gone.
-pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Ask) -> bool + Send + Sync>);
-
-impl std::fmt::Debug for AskRunner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AskRunner")
-    }
 }
 
 /// One attempt at a task, as its runner starts it.
@@ -79,6 +64,7 @@ pub(crate) struct ContextParts {
     /// The version of the data that the handler writes.
     pub(crate) writes_version: u32,
     pub(crate) last_error: Option<ErrorEntry>,
+    pub(crate) waited: Vec<Waited>,
     pub(crate) fence: Fence,
     pub(crate) received: Received,
     pub(crate) asks: AskRunner,
@@ -109,6 +95,7 @@ impl ContextParts {
             })),
             writes_version: attempt.data_version,
             last_error: state.errors.last().cloned(),
+            waited: state.waits.as_deref().map_or_else(Vec::new, Waits::waited),
             fence: attempt.fence,
             received,
             asks,
@@ -139,7 +126,7 @@ impl ContextParts {
 /// A task, as its running handler sees it. Clones are the same task.
 #[derive(Debug, Clone)]
 pub struct TaskContext {
-    parts: Arc<ContextParts>,
+    pub(super) parts: Arc<ContextParts>,
 }
 
 impl TaskContext {
@@ -191,9 +178,13 @@ impl TaskContext {
         unreadable.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes an error that reports unreadable props one that is not retried. Handlers have error types
+    /// Makes an error that reports unreadable props one that is not retried, and a wait for the task itself
+    /// an error. Handlers have error types
     /// of their own, and panic: the text is the one thing that all of them pass on.
     pub(crate) fn judged(&self, message: Message) -> Message {
+        if let Some(error) = self.waits_for_itself(&message) {
+            return Message::fail(error);
+        }
         let Action::Error { error, .. } = message.action() else {
             return message;
         };
@@ -292,24 +283,26 @@ impl TaskContext {
     /// gone.
     pub async fn checkpoint<T: Serialize + ?Sized>(&self, data: &T) -> Result<(), CheckpointError> {
         let data = Json::new("data", data)?;
-        let gone = || CheckpointError::Refused("the claim on this task is gone".to_owned());
+        let asked = Asked::Checkpoint(data.clone());
+        self.ask(asked).await.map_err(CheckpointError::Refused)?;
+        self.has_stored(data);
+        Ok(())
+    }
+
+    /// Asks the runner for a write. Returns why it was not made, if so.
+    pub(super) async fn ask(&self, what: Asked) -> Result<(), String> {
+        let gone = || "the claim on this task is gone".to_owned();
         let (answer, answered) = oneshot::channel();
-        let ask = Ask {
-            data: data.clone(),
-            answer,
-        };
-        if !(self.parts.asks.0)(ask) {
+        if !(self.parts.asks.0)(Ask { what, answer }) {
             return Err(gone());
         }
-        answered
-            .await
-            .map_err(|_| gone())?
-            .map_err(CheckpointError::Refused)?;
-        *self.stored() = Some(Data {
-            json: data,
-            version: self.parts.writes_version,
-        });
-        Ok(())
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Keeps data that the store has.
+    pub(super) fn has_stored(&self, json: Json) {
+        let version = self.parts.writes_version;
+        *self.stored() = Some(Data { json, version });
     }
 
     /// Resolves when the handler should stop, and says why. It stays resolved.
@@ -322,7 +315,8 @@ impl TaskContext {
         self.parts.received.stop().is_some()
     }
 
-    /// Returns the commands that are sent to the task while the handler runs, as a stream.
+    /// Returns the commands that are sent to the task while the handler runs, and the signals that wait for
+    /// it, as a stream.
     pub fn commands(&self) -> Commands {
         Commands::new(self.parts.received.clone())
     }

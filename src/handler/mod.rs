@@ -64,15 +64,22 @@
 //! # is_handler(crunch);
 //! ```
 
+mod answer;
+mod asks;
 mod context;
 mod signals;
+mod waited;
 
 use std::future::Future;
 
 use async_trait::async_trait;
 use windlass_statemachine::{Message, state::FIRST_DATA_VERSION};
 
-pub(crate) use context::{Ask, AskRunner, Attempt, ContextParts};
+pub use answer::AnswerError;
+#[cfg(feature = "testing")]
+pub(crate) use asks::Asked;
+pub(crate) use asks::{Ask, AskRunner};
+pub(crate) use context::{Attempt, ContextParts};
 pub use context::{CheckpointError, TaskContext};
 pub(crate) use signals::Signals;
 pub use signals::{Commands, Stop};
@@ -138,6 +145,12 @@ pub trait StatefulHandler: Send + Sync + 'static {
     /// of a newer version. [`KindConfig::data_version`](crate::KindConfig::data_version) overrides it.
     fn data_version(&self) -> u32 {
         FIRST_DATA_VERSION
+    }
+
+    /// Returns whether the handler takes signals: true by default. Otherwise each signal to such a task is
+    /// rejected, and wakes nothing.
+    fn takes_signals(&self) -> bool {
+        true
     }
 }
 

@@ -36,7 +36,8 @@ impl Stop {
 
 #[derive(Debug, Default)]
 struct Delivered {
-    commands: Vec<Command>,
+    /// With the order of each.
+    commands: Vec<(u64, Command)>,
     stop: Option<Stop>,
 }
 
@@ -58,11 +59,11 @@ impl Signals {
 
     pub(crate) fn deliver(&self, signal: Signal) {
         self.0.send_modify(|reported| match signal {
-            Signal::Command(command) => {
+            Signal::Command { order, command } => {
                 if command.aborts() && reported.stop.is_none() {
                     reported.stop = Some(Stop::Command(command.clone()));
                 }
-                reported.commands.push(command);
+                reported.commands.push((order, command));
             }
             // A lost claim replaces every earlier stop.
             Signal::Stop(reason) if reported.stop.is_none() || reason == StopReason::LeaseLost => {
@@ -101,6 +102,15 @@ impl Received {
         self.rx.borrow().stop.clone()
     }
 
+    /// Returns the order of the last command that the handler has taken; 0 for none.
+    pub(crate) fn took(&self) -> u64 {
+        let seen = self.seen.load(Ordering::Acquire);
+        let last = seen.checked_sub(1);
+        let reported = self.rx.borrow();
+        let last = last.and_then(|last| reported.commands.get(last));
+        last.map_or(0, |(order, _)| *order)
+    }
+
     async fn next(&self) -> Option<Command> {
         let mut rx = self.rx.clone();
         loop {
@@ -109,7 +119,7 @@ impl Received {
                 .wait_for(|reported| reported.commands.len() > place)
                 .await
             {
-                Ok(reported) => reported.commands.get(place).cloned(),
+                Ok(reported) => reported.commands.get(place).map(|(_, c)| c.clone()),
                 Err(_) => return None,
             };
             let next =

@@ -2,10 +2,11 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use windlass_statemachine::{Invalid, Json};
+use serde::Serialize;
+use windlass_statemachine::{Invalid, Json, Signal};
 
 use super::Job;
-use crate::{CheckpointError, TaskContext};
+use crate::{AnswerError, CheckpointError, TaskContext};
 
 /// A task of a typed kind, as its running handler sees it. Clones are the same task.
 ///
@@ -58,6 +59,20 @@ impl<J: Job> JobContext<J> {
     /// [`CheckpointError`]; nothing was persisted then.
     pub async fn checkpoint(&self, data: &J::Data) -> Result<(), CheckpointError> {
         self.task.checkpoint(data).await
+    }
+
+    /// Replies to a signal and persists data in the same write, as [`TaskContext::answer_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`]; nothing was stored then.
+    pub async fn answer_with<T: Serialize + ?Sized + Sync>(
+        &self,
+        signal: &Signal,
+        reply: &T,
+        data: &J::Data,
+    ) -> Result<(), AnswerError> {
+        self.task.answer_with(signal, reply, data).await
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{fmt, marker::PhantomData, time::Duration};
 
 use jiff::Timestamp;
-use windlass_statemachine::{Command, CommandId, Invalid, Message, SubmitTask, TaskId};
+use serde::Serialize;
+use windlass_statemachine::{
+    Command, CommandId, Invalid, Message, Require, Reschedule, Signal, SubmitTask, TaskId,
+};
 
 use super::Job;
 use crate::Stop;
@@ -109,6 +112,51 @@ impl<J> JobMessage<J> {
         I::Error: Into<Invalid>,
     {
         Self::of(self.message.and_send(task, id, command))
+    }
+
+    /// Adds an effect: deletes another task in the same write, or not at all, as [`Message::and_delete`].
+    #[must_use]
+    pub fn and_delete(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        Self::of(self.message.and_delete(task))
+    }
+
+    /// Adds an effect: starts an ended task again in the same write, or not at all, as
+    /// [`Message::and_retry`].
+    #[must_use]
+    pub fn and_retry(self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        Self::of(self.message.and_retry(task))
+    }
+
+    /// Adds an effect: gives an unclaimed task another due time or priority in the same write, or not at
+    /// all, as [`Message::and_reschedule`].
+    #[must_use]
+    pub fn and_reschedule(self, change: Reschedule) -> Self {
+        Self::of(self.message.and_reschedule(change))
+    }
+
+    /// Requires something of another task: otherwise the message is refused with all its effects, as
+    /// [`Message::and_require`].
+    #[must_use]
+    pub fn and_require(
+        self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        require: Require,
+    ) -> Self {
+        Self::of(self.message.and_require(task, require))
+    }
+}
+
+impl<J> JobMessage<J> {
+    /// Replies to a signal in the same write, as [`Message::answer`].
+    #[must_use]
+    pub fn answer<T: Serialize + ?Sized>(self, signal: &Signal, reply: &T) -> Self {
+        Self::of(self.message.answer(signal, reply))
+    }
+
+    /// Keeps signals without a reply in the queue, as [`Message::keep_signals`].
+    #[must_use]
+    pub fn keep_signals(self) -> Self {
+        Self::of(self.message.keep_signals())
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
     balancer::{Balancer, Greedy},
     handler::StatefulHandler,
     job::{Job, JobHandler, Typed},
+    schedule::{KIND, Scheduler},
     store::{
         Coordinator, Error, NodeSpec, NodeStatus, Store, model::data_versions::check_data_version,
     },
@@ -60,6 +61,7 @@ pub struct Builder {
     config: NodeConfig,
     kinds: Vec<(String, KindEntry)>,
     default: Option<KindEntry>,
+    schedules: bool,
     selector: Labels,
     balancer: Arc<dyn Balancer>,
 }
@@ -81,6 +83,7 @@ impl Runner {
             config: NodeConfig::default(),
             kinds: Vec::new(),
             default: None,
+            schedules: true,
             selector: Labels::new(),
             balancer: Arc::new(Greedy),
         }
@@ -137,6 +140,13 @@ impl Builder {
     /// A handler for every kind that has none of its own: this node then claims every kind.
     pub fn default_handler(mut self, config: KindConfig, handler: impl StatefulHandler) -> Self {
         self.default = Some(KindEntry::new(config, handler));
+        self
+    }
+
+    /// Leaves [schedules](crate::schedule) to other nodes. By default a node runs them, unless it has a
+    /// handler of its own for the kind `schedule`. A default handler would then take them.
+    pub fn without_schedules(mut self) -> Self {
+        self.schedules = false;
         self
     }
 
@@ -207,6 +217,7 @@ impl Builder {
             config,
             kinds,
             default,
+            schedules,
             selector,
             balancer,
         } = self;
@@ -231,6 +242,11 @@ impl Builder {
         if table.is_empty() && default.is_none() {
             let reason = "there is none; a node without a handler has nothing to run";
             return Err(Invalid::new("handler", reason).into());
+        }
+        if schedules {
+            let config = Scheduler::config();
+            let scheduler = || Arc::new(KindEntry::new(config, Scheduler::new(&store)));
+            table.entry(Kind::new(KIND)?).or_insert_with(scheduler);
         }
         let coordinator = store.coordinator().clone();
         let kinds = Kinds {

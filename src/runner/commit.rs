@@ -8,7 +8,7 @@ use windlass_statemachine::{
 };
 
 use super::input::SlotId;
-use crate::store::{Commit, Error};
+use crate::store::{Commit, Error, Reason};
 
 /// The first pause before writes are sent again, which doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -24,9 +24,21 @@ pub(crate) fn input_of(task: &TaskId, answer: Result<(), Error>) -> Input {
             Input::Fenced(StopReason::Deleted)
         }
         Err(e) => Input::Refused {
-            retryable: !matches!(e, Error::TooLarge { .. }),
+            retryable: !is_too_large(&e),
             reason: e.to_string(),
         },
+    }
+}
+
+/// Whether a write, or one of its effects, is larger than the store takes.
+fn is_too_large(error: &Error) -> bool {
+    match error {
+        Error::TooLarge { .. } => true,
+        Error::Refused(refusals) => {
+            let mut reasons = refusals.iter().map(|one| &one.reason);
+            reasons.any(|reason| matches!(reason, Reason::TooLarge { .. }))
+        }
+        _ => false,
     }
 }
 

@@ -25,10 +25,13 @@ use crate::{StatefulHandler, store::Limits};
 #[derive(Debug, Clone)]
 pub struct KindConfig {
     pub(super) slots: Option<u32>,
+    /// Whether its tasks do not count against the slots of the node.
+    pub(super) is_apart: bool,
     pub(super) stop_grace: Duration,
     pub(super) retry: Arc<dyn RetryPolicy>,
     /// `None`: that of the handler.
     data_version: Option<u32>,
+    takes_signals: bool,
 }
 
 impl Default for KindConfig {
@@ -36,9 +39,11 @@ impl Default for KindConfig {
     fn default() -> Self {
         Self {
             slots: None,
+            is_apart: false,
             stop_grace: Duration::from_secs(30),
             retry: Arc::new(Retry::default()),
             data_version: None,
+            takes_signals: true,
         }
     }
 }
@@ -48,6 +53,13 @@ impl KindConfig {
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = Some(slots);
+        self
+    }
+
+    /// Lets the tasks of the kind run beside those that fill the slots of the node, and releases the claim
+    /// for each sleep, however short: for handlers that return at once, and whose tasks clients change.
+    pub(crate) fn apart(mut self) -> Self {
+        self.is_apart = true;
         self
     }
 
@@ -76,10 +88,12 @@ impl KindConfig {
         self
     }
 
-    /// The settings with the data version of the handler, unless they have one.
+    /// The settings with what the handler says: whether it takes signals, and its data version unless they
+    /// have one.
     pub(crate) fn of_handler(mut self, handler: &impl StatefulHandler) -> Self {
         self.data_version
             .get_or_insert_with(|| handler.data_version());
+        self.takes_signals = handler.takes_signals();
         self
     }
 
@@ -96,11 +110,15 @@ impl KindConfig {
         };
         Config {
             stop_grace: self.stop_grace,
-            park_after,
+            park_after: match self.is_apart {
+                true => Duration::ZERO,
+                false => park_after,
+            },
             retry,
             max_data_bytes: limits.max_bytes.saturating_sub(task.props.len()),
             data_version: self.writes_version(),
             max_outcomes: limits.max_outcomes,
+            takes_signals: self.takes_signals,
             idle_runs: IDLE_RUNS,
         }
     }

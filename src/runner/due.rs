@@ -3,8 +3,11 @@
 //! A parked task is one entry here: no claim, no async task, no timer, no watch. `benches/` checks that
 //! it takes at most 256 bytes.
 
+mod interned;
+mod ready;
+mod turns;
+
 use std::{
-    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     hash::BuildHasher,
     sync::Arc,
@@ -16,6 +19,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId, task::Labels};
 
+use self::{interned::Interned, ready::Ready, turns::KeyId};
 use crate::store::TaskView;
 
 /// A kind and a data version of it, as a small number.
@@ -37,6 +41,7 @@ struct Entry {
     labels: Option<Arc<Labels>>,
     order: u64,
     kind: KindId,
+    key: KeyId,
     priority: i32,
     commanded: bool,
     sleeping: bool,
@@ -52,10 +57,6 @@ pub(crate) struct Moment {
     pub(crate) at: Instant,
 }
 
-/// The order in which tasks are claimed: commanded ones first (they are quick), then by priority,
-/// due time and submit order.
-type Rank = (Reverse<bool>, Reverse<i32>, i64, u64, u32);
-
 #[derive(Debug)]
 pub(crate) struct DueIndex {
     made: Instant,
@@ -65,11 +66,11 @@ pub(crate) struct DueIndex {
     hasher: DefaultHashBuilder,
     waiting: BTreeSet<(i64, u32)>,
     put_off: BTreeSet<(i64, u32)>,
-    ready: HashMap<KindId, BTreeSet<Rank>>,
-    kinds: HashMap<Class, KindId>,
-    /// Each kind and data version, and how many tasks are of them.
-    kind_list: Vec<Option<(Class, u32)>>,
-    free_kinds: Vec<KindId>,
+    /// The deadlines to come, and by task: from then on it counts as commanded.
+    late: BTreeSet<(i64, u32)>,
+    deadlines: HashMap<u32, i64>,
+    ready: Ready,
+    kinds: Interned<Class>,
 }
 
 fn millis(at: Timestamp) -> i64 {
@@ -92,10 +93,10 @@ impl Default for DueIndex {
             hasher: DefaultHashBuilder::default(),
             waiting: BTreeSet::new(),
             put_off: BTreeSet::new(),
-            ready: HashMap::new(),
-            kinds: HashMap::new(),
-            kind_list: Vec::new(),
-            free_kinds: Vec::new(),
+            late: BTreeSet::new(),
+            deadlines: HashMap::new(),
+            ready: Ready::default(),
+            kinds: Interned::default(),
         }
     }
 }
@@ -107,7 +108,7 @@ impl DueIndex {
 
     /// Returns how many tasks are due or commanded now.
     pub(crate) fn ready_len(&self) -> usize {
-        self.ready.values().map(BTreeSet::len).sum()
+        self.ready.len()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -128,44 +129,6 @@ impl DueIndex {
     pub(crate) fn order(&self, id: &TaskId) -> Option<u64> {
         let entry = self.entries[self.find(id)? as usize].as_ref();
         entry.map(|entry| entry.order)
-    }
-
-    /// The number of a kind, for one task more of it.
-    fn intern(&mut self, kind: Class) -> KindId {
-        if let Some(&known) = self.kinds.get(&kind) {
-            if let Some(Some((_, tasks))) = self.kind_list.get_mut(known as usize) {
-                *tasks += 1;
-            }
-            return known;
-        }
-        let entry = Some((kind.clone(), 1));
-        let id = match self.free_kinds.pop() {
-            Some(id) => {
-                self.kind_list[id as usize] = entry;
-                id
-            }
-            None => {
-                self.kind_list.push(entry);
-                (self.kind_list.len() - 1) as KindId
-            }
-        };
-        self.kinds.insert(kind, id);
-        id
-    }
-
-    /// Gives up the number of a kind for one task of it; forgets the kind with the last.
-    fn release(&mut self, id: KindId) -> Option<Class> {
-        let slot = self.kind_list.get_mut(id as usize)?;
-        let (kind, tasks) = slot.as_mut()?;
-        *tasks -= 1;
-        if *tasks > 0 {
-            return Some(kind.clone());
-        }
-        let (kind, _) = slot.take()?;
-        self.kinds.remove(&kind);
-        self.ready.remove(&id);
-        self.free_kinds.push(id);
-        Some(kind)
     }
 
     /// Records a task as it is now.
@@ -196,7 +159,9 @@ impl DueIndex {
 
     fn insert(&mut self, view: TaskView, wait: i64, put_off: bool, now: Moment) {
         self.remove(&view.id);
-        let kind = self.intern((view.kind, view.data_version));
+        let deadline = view.deadline.map(millis);
+        let kind = self.kinds.intern((view.kind, view.data_version));
+        let key = self.ready.turns.enter(view.fair_key);
         let entry = Entry {
             due: view.due.map_or(NEVER, millis),
             wait,
@@ -204,6 +169,7 @@ impl DueIndex {
             labels: view.labels,
             order: view.order,
             kind,
+            key,
             priority: view.priority,
             commanded: view.commanded,
             sleeping: view.sleeping,
@@ -226,7 +192,36 @@ impl DueIndex {
             let id = entries[*at as usize].as_ref().map_or("", |e| e.id.as_str());
             hasher.hash_one(id)
         });
+        if let Some(deadline) = deadline {
+            self.deadlines.insert(at, deadline);
+            self.late.insert((deadline, at));
+        }
         self.place(at, now);
+    }
+
+    /// A task whose deadline has come counts as commanded, unless it is put off.
+    fn is_late(&mut self, at: u32, now: Moment) {
+        self.unplace(at);
+        if let Some(entry) = self.entries[at as usize].as_mut() {
+            entry.commanded = true;
+            entry.wait = if entry.put_off { entry.wait } else { i64::MIN };
+        }
+        self.place(at, now);
+    }
+
+    /// Takes an entry out of the set that it waits in.
+    fn unplace(&mut self, at: u32) {
+        let Some(entry) = self.entries[at as usize].as_mut() else {
+            return;
+        };
+        if entry.ready {
+            entry.ready = false;
+            self.ready.remove(entry.task(at));
+        } else if entry.put_off {
+            self.put_off.remove(&(entry.wait, at));
+        } else if entry.wait != NEVER {
+            self.waiting.remove(&(entry.wait, at));
+        }
     }
 
     fn place(&mut self, at: u32, now: Moment) {
@@ -240,8 +235,7 @@ impl DueIndex {
         };
         if entry.wait <= reached {
             entry.ready = true;
-            let rank = rank(entry, at);
-            self.ready.entry(entry.kind).or_default().insert(rank);
+            self.ready.insert(entry.task(at));
         } else if entry.wait != NEVER {
             waiting.insert((entry.wait, at));
         }
@@ -250,26 +244,29 @@ impl DueIndex {
     /// Forgets a task, if it is known.
     pub(crate) fn remove(&mut self, id: &TaskId) -> Option<TaskView> {
         let at = self.find(id)?;
-        self.remove_at(at)
+        let view = self.remove_at(at)?;
+        if !self.ready.turns.is_empty() {
+            self.ready.forget_if_idle(view.priority);
+        }
+        Some(view)
     }
 
     fn remove_at(&mut self, at: u32) -> Option<TaskView> {
+        self.unplace(at);
         let entry = self.entries[at as usize].take()?;
+        let deadline = self.deadlines.remove(&at);
+        if let Some(deadline) = deadline {
+            self.late.remove(&(deadline, at));
+        }
         let hash = self.hasher.hash_one(entry.id.as_str());
         if let Ok(found) = self.by_id.find_entry(hash, |other| *other == at) {
             found.remove();
         }
-        if entry.ready {
-            if let Some(set) = self.ready.get_mut(&entry.kind) {
-                set.remove(&rank(&entry, at));
-            }
-        } else if entry.put_off {
-            self.put_off.remove(&(entry.wait, at));
-        } else if entry.wait != NEVER {
-            self.waiting.remove(&(entry.wait, at));
-        }
         self.free.push(at);
-        let (kind, data_version) = self.release(entry.kind)?;
+        let ((kind, data_version), was_last) = self.kinds.release(entry.kind)?;
+        if was_last {
+            self.ready.forget(entry.kind);
+        }
         let due = match entry.due {
             NEVER => None,
             ms => Timestamp::from_millisecond(ms).ok(),
@@ -282,9 +279,11 @@ impl DueIndex {
             priority: entry.priority,
             order: entry.order,
             due,
+            deadline: deadline.and_then(|ms| Timestamp::from_millisecond(ms).ok()),
             sleeping: entry.sleeping,
             claimed_by: None,
             commanded: entry.commanded,
+            fair_key: self.ready.turns.leave(entry.key),
         })
     }
 
@@ -293,6 +292,10 @@ impl DueIndex {
         let clock = now.clock.as_millisecond();
         let passed = self.passed(now.at);
         let mut moved = 0;
+        while let Some(at) = pop_due(&mut self.late, clock) {
+            self.is_late(at, now);
+            moved += 1;
+        }
         while let Some(at) =
             pop_due(&mut self.waiting, clock).or_else(|| pop_due(&mut self.put_off, passed))
         {
@@ -304,7 +307,13 @@ impl DueIndex {
 
     /// How long it is until the next task becomes due, unless the clock is set.
     pub(crate) fn next_due_in(&self, now: Moment) -> Option<Duration> {
-        let sleeper = self.waiting.first().map(|(due, _)| {
+        let sleeper = self
+            .waiting
+            .first()
+            .into_iter()
+            .chain(self.late.first())
+            .min();
+        let sleeper = sleeper.map(|(due, _)| {
             let due = Timestamp::from_millisecond(*due).unwrap_or(Timestamp::MAX);
             Duration::try_from(due.duration_since(now.clock)).unwrap_or(Duration::ZERO)
         });
@@ -318,17 +327,21 @@ impl DueIndex {
     /// Takes out the first ready task of a kind that there is room for. `room` is asked at most once
     /// for each kind and data version, with whether the first such task was commanded.
     pub(crate) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
-        let mut best: Option<Rank> = None;
-        for (kind, set) in &self.ready {
-            if let Some(first) = set.first()
-                && best.is_none_or(|best| *first < best)
-                && let Some(Some(((kind, _), _))) = self.kind_list.get(*kind as usize)
-                && room(kind, first.0.0)
-            {
-                best = Some(*first);
-            }
+        let kinds = &self.kinds;
+        let first = self.ready.first(|kind, commanded| {
+            let known = kinds.get(kind);
+            known.is_some_and(|(kind, _)| room(kind, commanded))
+        });
+        self.remove_at(first?)
+    }
+
+    /// Records that this node claims a task that it has taken out: the key of the task has had a turn.
+    pub(crate) fn claims(&mut self, view: &TaskView) {
+        if !view.commanded {
+            self.ready.claims(view.priority, view.fair_key.as_ref());
+        } else if !self.ready.turns.is_empty() {
+            self.ready.forget_if_idle(view.priority);
         }
-        best.and_then(|rank| self.remove_at(rank.4))
     }
 }
 
@@ -341,14 +354,17 @@ fn pop_due(waiting: &mut BTreeSet<(i64, u32)>, reached: i64) -> Option<u32> {
     waiting.pop_first().map(|(_, at)| at)
 }
 
-fn rank(entry: &Entry, at: u32) -> Rank {
-    (
-        Reverse(entry.commanded),
-        Reverse(entry.priority),
-        entry.due,
-        entry.order,
-        at,
-    )
+impl Entry {
+    /// The task, which is in this place of the index, among the ready ones.
+    fn task(&self, at: u32) -> ready::Task {
+        ready::Task {
+            kind: self.kind,
+            key: self.key,
+            commanded: self.commanded,
+            priority: self.priority,
+            place: (self.due, self.order, at),
+        }
+    }
 }
 
 #[cfg(test)]

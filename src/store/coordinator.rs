@@ -35,7 +35,9 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `fences::a_stale_end_does_not_end_a_later_task`,
 ///    `fences::writes_of_a_deleted_task_do_not_reach_the_next`,
 ///    `fences::a_released_claim_is_gone`, `fences::a_claim_ends_with_its_lease`,
-///    `fences::a_forged_claim_is_fenced`, `effects::a_stale_owner_has_no_effects`.
+///    `fences::a_forged_claim_is_fenced`, `effects::a_stale_owner_has_no_effects`,
+///    `effects_on_tasks::a_stale_owner_changes_no_task`,
+///    `effects_on_tasks::the_owner_of_a_deleted_task_is_fenced`.
 /// 3. **Durable.** What is acknowledged is durable (SQLite: synced; memory: for as long as the
 ///    process lives).
 ///    Cases: `commits::commits_are_durable`, `durability::joins_are_durable`,
@@ -49,19 +51,30 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///    `commits::two_writes_of_one_claim_happen_in_order`,
 ///    `commits::too_large_is_refused_and_the_claim_stands`, `claims::claims_are_independent`,
 ///    `commands::outcomes_are_recorded`, `commands::a_settled_command_is_gone_from_the_queue`,
+///    `signals::a_reply_is_recorded`, `signals::replies_come_in_any_order`,
+///    `signals::a_reply_that_is_too_large_is_refused`,
 ///    `effects::effects_are_taken_or_refused`, `effects::effects_come_with_the_transition`,
-///    `effects::a_new_task_can_be_commanded_at_once`, `effects::a_refused_effect_refuses_all`.
+///    `effects::a_new_task_can_be_commanded_at_once`, `effects::a_refused_effect_refuses_all`,
+///    `effects_on_tasks::every_operation_is_an_effect`,
+///    `effects_on_tasks::a_submit_follows_its_if_exists`,
+///    `effects_on_tasks::guards_hold_or_refuse_the_message`,
+///    `effects_on_tasks::guards_see_the_tasks_before_the_effects`,
+///    `effects_on_tasks::every_refused_effect_is_listed`,
+///    `effects_on_tasks::its_own_task_takes_only_commands`,
+///    `effects_on_tasks::a_task_has_one_change`, `effects_on_tasks::more_than_the_limit_are_refused`.
 /// 5. **Once.** A commit whose fence and state version are those that are stored already was
 ///    applied before and its answer was lost: it succeeds again and changes nothing.
 ///    Cases: `fences::a_repeated_commit_happens_once`, `fences::a_repeated_commit_does_not_undo`,
-///    `effects::a_repeated_commit_has_its_effects_once`, `commands::an_outcome_is_final`.
+///    `effects::a_repeated_commit_has_its_effects_once`,
+///    `effects_on_tasks::a_repeated_commit_changes_each_task_once`, `commands::an_outcome_is_final`.
 /// 6. **States survive.** The state that a commit writes is the state that a claim and a record
 ///    return, with every field.
 ///    Cases: `commits::data_and_result_survive`, `commits::data_is_replaced_or_kept`,
 ///    `commits::errors_and_counters_survive`, `commits::a_checkpoint_keeps_the_claim`.
 /// 7. **Ends.** A commit whose state is terminal removes the claim, and rejects, in the same step,
 ///    every command that waits and is not among its outcomes (reason: the task has ended).
-///    Cases: `commits::the_end_removes_the_claim`, `commands::the_end_rejects_waiting_commands`.
+///    Cases: `commits::the_end_removes_the_claim`, `commands::the_end_rejects_waiting_commands`,
+///    `signals::the_end_rejects_waiting_signals`.
 /// 8. **Claimable.** [`claim`](Self::claim) claims a task that is live, unclaimed, and due or
 ///    commanded, and no other. It returns all that a node needs to start the task.
 ///    Cases: `claims::a_runnable_task_is_claimed`, `claims::an_unknown_task_is_not_claimed`,
@@ -115,6 +128,46 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Vec<Event>> + Send>>;
 ///     Cases: `data_versions::they_survive`, `data_versions::watches_report_them`,
 ///     `data_versions::a_lost_claim_leaves_them`, `data_versions::a_retry_keeps_them`,
 ///     `data_versions::a_replacement_begins_with_the_first`, `data_versions::a_move_keeps_them`.
+/// 16. **Waiting tasks.** A task that waits for others ([`TaskState::is_waiting`]) is claimable when none of
+///     them is live, when its deadline is due, or when it is commanded. The claim reads them: with
+///     [`TaskState::with_outcomes`], before [`TaskState::claimed`]. A task never runs by a claim that was made
+///     while one of them was live, unless its deadline was due or a command asked for it. A
+///     [`TaskView`](super::TaskView) of a waiting task sleeps while one of them is live, with the deadline as
+///     `due` (`None` without one), and can be claimed when none is. Watches report it when that changes,
+///     whatever the kinds of the others are. Nothing is written to a task for those that wait for it.
+///     Cases: `waits::a_task_waits_for_others`, `waits::a_message_waits`, `waits::watches_report_waiters`,
+///     `waits::a_task_that_is_live_again_blocks`, `waits::a_deadline_ends_a_wait`,
+///     `waits::a_command_does_not_end_a_wait_by_itself`, `waits::a_wait_that_is_over_is_forgotten`,
+///     `waits::a_retry_waits_again`, `waits::many_wait`, `waits::a_move_keeps_the_wait`,
+///     `long_waits::any_order_of_ends`, `long_waits::any_of_them_blocks_again`, `long_waits::many_wait_for_many`.
+/// 17. **Limits.** A claim takes a slot of each limit of its task ([`Task::limits`]), in the same step, or is
+///     refused. A slot of a limit on tasks at once is free again in the step that ends the claim, a slot of a
+///     limit on starts after the period. A refused task waits in the line of the first limit that is full: its
+///     [`TaskView`](super::TaskView) has no `due` and is not `commanded` by a signal. When a slot is free, the
+///     first of its line is reported as it is, one task for each free slot; the first of a line of starts is
+///     reported in advance, as asleep until then. A task with commands other than signals is claimed without
+///     slots ([`Claimed::over_limit`]). A reported task that no node claims for 5 seconds does not keep back
+///     the next one. Watches report the key by which tasks take turns
+///     ([`TaskView::fair_key`](super::TaskView::fair_key)).
+///     Cases: `limits::at_most_so_many_are_claimed_at_once`, `limits::every_end_of_a_claim_frees_its_slot`,
+///     `limits::a_lost_lease_frees_its_slots`, `limits::a_lost_answer_takes_no_second_slot`,
+///     `limits::starts_are_counted_within_the_period`, `lines::a_line_reports_one_task_for_each_slot`,
+///     `lines::the_first_of_a_line_of_starts_sleeps`, `limits::a_commanded_task_is_claimed_over_the_limit`,
+///     `limits::a_signal_waits_with_a_held_back_task`, `lines::a_claim_takes_a_slot_of_every_limit`,
+///     `limits::each_task_has_its_own_number`, `limits::a_record_names_the_limit`,
+///     `lines::a_task_that_leaves_the_line_lets_the_next_pass`,
+///     `lines::a_task_that_no_node_claims_does_not_block`, `limits::slots_and_lines_are_durable`,
+///     `limits::a_move_keeps_the_limits`, `lines::a_late_task_is_claimed_over_a_full_limit`,
+///     `lines::watches_report_the_key`.
+/// 18. **Deadlines.** A task whose [`TaskState::deadline`](windlass_statemachine::TaskState::deadline) has come
+///     is claimable, whatever it waits for. Watches report the deadline of each task.
+///     Cases: `deadlines::a_parked_task_is_claimed_at_its_deadline`, `deadlines::watches_report_deadlines`,
+///     `deadlines::deadlines_are_durable`, `deadlines::a_moved_task_has_its_deadlines`.
+///
+/// [`Task::limits`]: windlass_statemachine::Task::limits
+/// [`TaskState::is_waiting`]: windlass_statemachine::TaskState::is_waiting
+/// [`TaskState::with_outcomes`]: windlass_statemachine::TaskState::with_outcomes
+/// [`TaskState::claimed`]: windlass_statemachine::TaskState::claimed
 #[async_trait]
 pub trait Coordinator: Send + Sync + 'static {
     /// What it takes at the most.
@@ -145,7 +198,8 @@ pub trait Coordinator: Send + Sync + 'static {
     /// Lists every live task of these kinds (`None`: of all), then reports what changes. First
     /// [`Event::Reset`], then the tasks, then [`Event::Listed`]. Node commands that wait come too.
     /// Of a task that this lease has claimed only its commands and its end are reported after the list:
-    /// the answer of [`claim`](Self::claim) has reported the rest.
+    /// the answer of [`claim`](Self::claim) has reported the rest. An end that this lease has written need
+    /// not be reported.
     ///
     /// # Errors
     ///
@@ -172,14 +226,14 @@ pub trait Coordinator: Send + Sync + 'static {
     /// implementation hands them on when it is first polled, and does not block.
     ///
     /// `write.drop_claim` ends the claim (not abandoned). Outcomes are recorded and their commands
-    /// leave the queue. `write.effects` are submitted with
-    /// [`IfExists::Refuse`](super::IfExists::Refuse) and sent, in the same step.
+    /// leave the queue. `write.effects` are applied in the same step, by the rules of a
+    /// [`Transaction`](super::Transaction) and those of [`Effects`](windlass_statemachine::Effects).
     ///
     /// # Errors
     ///
     /// Per commit: [`Error::Fenced`]; [`Error::Unavailable`]; and for what the write itself says,
-    /// after which the claim still stands: [`Error::TooLarge`], [`Error::Invalid`],
-    /// [`Error::AlreadyExists`], [`Error::AlreadyFinished`], [`Error::NotFound`] (effects).
+    /// after which the claim still stands: [`Error::TooLarge`], [`Error::Invalid`], and
+    /// [`Error::Refused`] with every refused effect ([`Part::Effect`](super::Part::Effect)).
     async fn commit(&self, commits: Vec<Commit>) -> Vec<Result<(), Error>>;
 
     /// The nodes that live, as far as this process knows them without asking anybody if it can (a

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use jiff::Timestamp;
 use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
 
 use super::{NodeCommandId, Refusals};
@@ -33,7 +34,7 @@ pub enum Error {
 
     /// The store cannot be reached, or is too busy. Whether a write happened is not known: read
     /// again before acting on it.
-    #[error("the store is unavailable while it was to {operation}: {reason}")]
+    #[error("could not {operation}: the store is unavailable: {reason}")]
     Unavailable {
         /// What was being done.
         operation: &'static str,
@@ -90,7 +91,28 @@ pub enum Error {
     #[error("task '{0}' has ended already; retry starts it again, replace takes its id")]
     AlreadyFinished(TaskId),
 
-    /// A transaction was refused: which guards and operations, and why. Nothing was changed.
+    /// The schedule has ended. A retry would run it with the spec with which it has ended.
+    #[error(
+        "schedule '{0}' has ended; `windlass schedule update {0}` starts it again, or create one under another id"
+    )]
+    ScheduleEnded(TaskId),
+
+    /// Another task has the unique key ([`Unique`](windlass_statemachine::Unique)): it was submitted less than
+    /// the period of the key ago.
+    #[error(
+        "task '{task}' has the unique key '{key}' until {until}; submit later, delete it, or skip the submit"
+    )]
+    NotUnique {
+        /// The key.
+        key: String,
+        /// The task that has it.
+        task: TaskId,
+        /// When the key is free.
+        until: Timestamp,
+    },
+
+    /// A transaction or the effects of a message were refused: which guards and operations, and why. Nothing
+    /// was changed.
     #[error("{0}")]
     Refused(Refusals),
 

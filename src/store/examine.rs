@@ -1,6 +1,8 @@
 //! [`Finding`]: the result of one check of a store, with what to do.
 
 #[cfg(any(feature = "sqlite", feature = "etcd"))]
+pub(crate) mod circle;
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
 mod latency;
 
 use serde::Serialize;

@@ -38,16 +38,19 @@ pub use error::{Cause, Error};
 pub use export::Exported;
 pub use model::{
     Applied, Change, ChangeKind, Claim, Claimed, CommandRecord, Commit, DataVersions, Done, Event,
-    Filter, Guard, IfExists, Lease, Limits, NodeCommand, NodeCommandId, NodeFault, NodeRecord,
-    NodeSpec, NodeStatus, Operation, Page, Part, QueuedNodeCommand, Reason, Refusal, Refusals,
-    Require, Reschedule, Submit, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
+    Filter, Lease, LimitForm, LimitUse, LimitedBy, Limits, Line, NodeCommand, NodeCommandId,
+    NodeFault, NodeRecord, NodeSpec, NodeStatus, Operation, Page, Part, QueuedNodeCommand, Reason,
+    Refusal, Refusals, Submitted, TaskCount, TaskRecord, TaskView, Transaction,
 };
 pub use registry::{ChangeStream, Registry};
 pub use split::Split;
 pub use state_store::{StateRemoval, StateStore, StateWrite};
 pub use transfer::Transfer;
 pub use url::{has_password, without_password};
-pub use windlass_statemachine::message::SendCommand;
+pub use windlass_statemachine::{
+    message::SendCommand,
+    operation::{Guard, IfExists, Require, Reschedule, Submit},
+};
 
 use crate::clock::{Clock, SystemClock};
 
@@ -89,7 +92,9 @@ impl Store {
     /// Opens the store that `url` names:
     ///
     /// - `memory:` for tests;
-    /// - `sqlite:PATH` for the file at `PATH`, which is created if it does not exist (its folder must);
+    /// - `sqlite:PATH` for the file at `PATH`, which is created if it does not exist (its folder must).
+    ///   With `sqlite:PATH?synchronous=normal` acknowledged writes survive a crash of the program, and a
+    ///   power failure may lose the latest ones ([`sqlite::Synchronous`]);
     /// - `etcd://HOST:PORT,HOST:PORT/NAMESPACE` (`etcds://` for TLS) for a cluster (feature `etcd`).
     ///   User, password and certificates come from the environment: `WINDLASS_ETCD_USER`,
     ///   `WINDLASS_ETCD_PASSWORD` or `WINDLASS_ETCD_PASSWORD_FILE`, `WINDLASS_ETCD_CA`,
@@ -109,16 +114,15 @@ impl Store {
     ///
     /// As [`open`](Self::open).
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        #[cfg(feature = "sqlite")]
+        if let Some(file) = sqlite::Location::of(url) {
+            let opened = sqlite::SqliteStore::open(file.path(), file.options()?, clock.clone());
+            let store = Arc::new(opened.await?);
+            return Ok(Self::from_parts(store.clone(), store, clock));
+        }
         match url.split_once(':') {
             Some(("memory", "")) => {
                 let store = Arc::new(memory::MemoryStore::new(clock.clone()));
-                Ok(Self::from_parts(store.clone(), store, clock))
-            }
-            #[cfg(feature = "sqlite")]
-            Some(("sqlite", path)) if !path.is_empty() => {
-                let options = sqlite::Options::default();
-                let store =
-                    Arc::new(sqlite::SqliteStore::open(path, options, clock.clone()).await?);
                 Ok(Self::from_parts(store.clone(), store, clock))
             }
             #[cfg(feature = "etcd")]

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId, message::SendCommand};
 
 use super::{
-    Applied, Change, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand, NodeCommandId,
-    NodeRecord, Operation, Page, Submit, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, Change, CommandRecord, Doctor, Error, Filter, LimitUse, Limits, NodeCommand,
+    NodeCommandId, NodeRecord, Operation, Page, Submit, Submitted, TaskCount, TaskRecord,
+    Transaction, Transfer,
 };
 
 /// A stream of batches of changes. An error means that the history before the next change is gone
@@ -56,7 +57,9 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///    Cases: `commands::commands_queue_in_order`, `commands::orders_grow_across_retries`,
 ///    `commands::the_same_id_is_the_same_command`, `commands::a_known_id_is_known_after_its_time`,
 ///    `commands::an_id_of_another_task_is_refused`, `commands::commands_survive_a_change_of_owner`,
-///    `commands::no_command_hits_a_later_task`, `commands::unknown_commands_are_not_found`.
+///    `commands::no_command_hits_a_later_task`, `commands::unknown_commands_are_not_found`,
+///    `signals::a_payload_survives`, `signals::a_signal_makes_a_parked_task_claimable`,
+///    `signals::bad_signals_are_refused`.
 /// 6. **Unreadable records are listed**: a task whose record cannot be read is listed and counted,
 ///    with the reason.
 ///    Cases: `quarantine::it_stays_listed_with_the_reason`, `quarantine::counts_include_it`,
@@ -105,7 +108,7 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     `transactions::each_refusal_names_its_operation`, `guards::guards_hold_or_refuse`,
 ///     `guards::guards_see_the_state_before_the_operations`,
 ///     `transactions::transactions_are_independent`, `transactions::watches_report_every_task`,
-///     `transactions::transactions_are_durable`.
+///     `transactions::transactions_are_durable`, `waits::a_circle_is_refused`.
 /// 14. **Transactions happen once.** A transaction whose id was applied changes nothing and returns the
 ///     result of the first time, for at least one hour. A refused one is decided again.
 ///     Cases: `transactions::a_repeated_id_has_no_further_effect`,
@@ -119,6 +122,18 @@ pub type ChangeStream = Pin<Box<dyn Stream<Item = Result<Vec<Change>, Error>> + 
 ///     if no node has claimed the task. The version of the state stays.
 ///     Cases: `transactions::an_unclaimed_task_is_rescheduled`,
 ///     `transactions::other_tasks_are_not_rescheduled`.
+/// 17. **Unique keys.** While a task has a unique key ([`Unique`](windlass_statemachine::Unique)), a submit of
+///     another task with the key does what it does when its id is taken; [`Error::NotUnique`] is the refusal,
+///     [`Submitted::Other`] the result for a task that counts as there. A task has its key for the period
+///     from its submit on, and at most as long as its record exists.
+///     Cases: `unique::a_taken_key_is_refused`, `unique::the_same_task_is_that_with_the_key`,
+///     `unique::the_id_is_decided_first`, `unique::an_ended_task_loses_its_key_to_a_replacement`,
+///     `unique::a_deleted_task_has_no_key`, `unique::a_key_is_free_after_its_period`,
+///     `unique::a_transaction_takes_a_key_once`, `unique::effects_follow_the_keys`,
+///     `unique::keys_are_durable`, `unique::a_moved_task_has_its_key`.
+/// 18. **Limits in use** are listed while a claim has a slot of them or a task waits in their line, with the
+///     number of each.
+///     Cases: `usage::the_limits_in_use_are_listed`.
 #[async_trait]
 pub trait Registry: Send + Sync + 'static {
     /// Returns the name of this kind of store, as errors show it: `SQLite`.
@@ -217,6 +232,17 @@ pub trait Registry: Send + Sync + 'static {
     ///
     /// [`Error::Unavailable`].
     async fn counts(&self) -> Result<Vec<TaskCount>, Error>;
+
+    /// Returns the limits that tasks use at present, by key. It reads what has a slot or waits for one, and not
+    /// every task, where the store keeps the lines.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`]; [`Error::Unusable`] from a store that does not report them.
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        let reason = "this store does not report the limits in use";
+        Err(Error::Unusable(reason.into()))
+    }
 
     /// Deletes at most `limit` tasks that ended in one of `states` before `before`, oldest first;
     /// answers how many. States that are not terminal are not looked at.

@@ -3,20 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 use windlass_statemachine::{
-    Action, ActionKind, Command, Fence, Invalid, Json, Message, Progress, StopReason, TaskState,
-    machine::Signal,
+    Command, Fence, Invalid, Json, Message, StopReason, TaskState, machine::Signal,
 };
 
-use super::abort::AbortOnDrop;
+use super::{abort::AbortOnDrop, ran::Ran};
 use crate::{
     NewTask,
-    handler::{Ask, AskRunner, Attempt, ContextParts, Signals, StatefulHandler, TaskContext},
+    handler::{
+        Ask, AskRunner, Asked, Attempt, ContextParts, Signals, StatefulHandler, TaskContext,
+    },
     runner::spawn::{self, Ended},
 };
 
@@ -223,7 +224,12 @@ impl Call {
 
     /// Adds a command to the signals of the handler.
     pub fn command(mut self, command: Command) -> Self {
-        self.signals.push(Signal::Command(command));
+        let order = self.signals.len() as u64 + 1;
+        let command = match command {
+            Command::Signal(signal) => Command::Signal(signal.at(order)),
+            other => other,
+        };
+        self.signals.push(Signal::Command { order, command });
         self
     }
 
@@ -270,7 +276,7 @@ impl Call {
             span,
         };
         let parts = Arc::new(ContextParts::new(attempt, &state, received, asks));
-        let mut checkpoints = Vec::new();
+        let (mut checkpoints, mut replies) = (Vec::new(), Vec::new());
         let mut pending = Some(self.signals);
         let mut deliver = |made: usize| {
             if made >= self.after_checkpoints {
@@ -288,8 +294,14 @@ impl Call {
         let _abort = AbortOnDrop(abort);
         let message = loop {
             match rx.recv().await {
-                Some(Event::Ask(Ask { data, answer })) => {
-                    checkpoints.push(data);
+                Some(Event::Ask(Ask { what, answer })) => {
+                    match what {
+                        Asked::Checkpoint(data) => checkpoints.push(data),
+                        Asked::Answer(answer) => {
+                            replies.push(answer.reply);
+                            checkpoints.extend(answer.data);
+                        }
+                    }
                     deliver(checkpoints.len());
                     // Fails when the handler has stopped waiting.
                     let _ = answer.send(Ok(()));
@@ -300,10 +312,12 @@ impl Call {
                 }
             }
         };
+        replies.extend(message.answers().map(|(_, reply)| reply.clone()));
         Ok(Ran {
             before,
             message,
             checkpoints,
+            replies,
             progress: parts.progress(),
         })
     }
@@ -313,72 +327,4 @@ impl Call {
 enum Event {
     Ask(Ask),
     Ended(Ended),
-}
-
-/// The result of a run.
-#[derive(Debug, Clone)]
-pub struct Ran {
-    before: Option<Json>,
-    message: Message,
-    checkpoints: Vec<Json>,
-    progress: Option<Progress>,
-}
-
-impl Ran {
-    /// Returns the message of the handler.
-    pub fn message(&self) -> &Message {
-        &self.message
-    }
-
-    /// Returns the kind of the message.
-    pub fn kind(&self) -> ActionKind {
-        self.message.kind()
-    }
-
-    /// Returns the data of the checkpoints, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `data`) when one is not of that type.
-    pub fn checkpoints<T: DeserializeOwned>(&self) -> Result<Vec<T>, Invalid> {
-        self.checkpoints.iter().map(|c| c.get("data")).collect()
-    }
-
-    /// Returns the data for the next run: of the message, else of the last checkpoint, else of the call.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `data`) when it is not of that type.
-    pub fn data<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
-        let data = self.message.data().or(self.checkpoints.last());
-        let data = data.or(self.before.as_ref());
-        data.map(|json| json.get("data")).transpose()
-    }
-
-    /// Returns the result of a Complete message; `None` when it has none, and for other messages.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] (field `result`) when it is not of that type.
-    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Invalid> {
-        match self.message.action() {
-            Action::Complete {
-                result: Some(result),
-            } => result.get("result").map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    /// Returns the text of an Error message; `None` for other messages.
-    pub fn error(&self) -> Option<&str> {
-        match self.message.action() {
-            Action::Error { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-
-    /// Returns the last progress that the handler reported.
-    pub fn progress(&self) -> Option<&Progress> {
-        self.progress.as_ref()
-    }
 }

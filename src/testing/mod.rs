@@ -23,10 +23,12 @@ mod faulty;
 #[cfg(feature = "testing")]
 mod history;
 #[cfg(feature = "testing")]
+mod ran;
+#[cfg(feature = "testing")]
 pub mod simulation;
 
 #[cfg(feature = "testing")]
-pub use call::{Call, Ran, run};
+pub use call::{Call, run};
 pub use clock::{ManualClock, TokioClock};
 #[cfg(feature = "testing")]
 pub use crash::{CrashError, Crashes, crash_everywhere};
@@ -34,5 +36,7 @@ pub use crash::{CrashError, Crashes, crash_everywhere};
 pub use faulty::{Fault, FaultyStore, Operation};
 #[cfg(feature = "testing")]
 pub use history::History;
+#[cfg(feature = "testing")]
+pub use ran::Ran;
 #[cfg(feature = "testing")]
 pub use simulation::{CrashPoint, Simulation};

@@ -1,9 +1,12 @@
 //! [`Command`]: what an operator or a program sends to one task, and its [`Outcome`].
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Action, ActionKind, CommandId, Invalid, Json, Message, StateKind, message::Wake};
+use crate::{
+    Action, ActionKind, CommandId, Invalid, Json, Message, Signal, StateKind, message::Wake,
+    record::OutcomeRecord,
+};
 
 /// What an operator may send to a task: every message but Error.
 ///
@@ -38,9 +41,35 @@ pub enum Command {
     },
     /// End the task for good.
     Kill,
+    /// Deliver a value to the handler, which replies to it. It wakes a task that sleeps or is paused.
+    Signal(Signal),
 }
 
 impl Command {
+    /// Returns the command that sends a signal with a payload.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `payload`) for a value without a JSON form. [`check`](Self::check) reports the
+    /// rest.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Command;
+    ///
+    /// let command = Command::signal("interval", &30)?;
+    /// let text = serde_json::to_string(&command).unwrap();
+    /// assert_eq!(text, r#"{"message":"signal","name":"interval","payload":30}"#);
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn signal<T: Serialize + ?Sized>(
+        name: impl Into<String>,
+        payload: &T,
+    ) -> Result<Self, Invalid> {
+        Ok(Self::Signal(Signal::new(name).with_payload(payload)?))
+    }
+
     /// The name of the command.
     pub fn kind(&self) -> ActionKind {
         match self {
@@ -51,13 +80,15 @@ impl Command {
             Self::Checkpoint => ActionKind::Checkpoint,
             Self::Complete { .. } => ActionKind::Complete,
             Self::Kill => ActionKind::Kill,
+            Self::Signal(_) => ActionKind::Signal,
         }
     }
 
-    /// The message that carries the command out. A handler may return it unchanged.
+    /// The message that carries the command out. A handler may return it unchanged. That of a signal is
+    /// Run: it wakes the task, and the handler replies.
     pub fn to_message(&self) -> Message {
         match self {
-            Self::Run => Action::Run,
+            Self::Run | Self::Signal(_) => Action::Run,
             Self::Sleep { until } => Action::Sleep {
                 until: Wake::At(*until),
             },
@@ -72,10 +103,10 @@ impl Command {
         .into()
     }
 
-    /// Returns whether a handler that ignores the command is aborted at the end of its grace. Run and
-    /// Checkpoint never abort: a running handler need not stop for them.
+    /// Returns whether a handler that ignores the command is aborted at the end of its grace. Run,
+    /// Checkpoint and signals never abort: a running handler need not stop for them.
     pub fn aborts(&self) -> bool {
-        !matches!(self, Self::Run | Self::Checkpoint)
+        !matches!(self, Self::Run | Self::Checkpoint | Self::Signal(_))
     }
 
     /// Checks the command when it is sent.
@@ -83,7 +114,7 @@ impl Command {
     /// # Errors
     ///
     /// [`Invalid`]: field `until` for a sleep that would end in the past, field `result` for one that is
-    /// nested too deep ([`Json::check_depth`]).
+    /// nested too deep ([`Json::check_depth`]), those of [`Signal::check`] for a signal.
     pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
         match self {
             Self::Sleep { until } if *until <= now => Err(Invalid::new(
@@ -93,6 +124,7 @@ impl Command {
             Self::Complete {
                 result: Some(result),
             } => result.check_depth("result"),
+            Self::Signal(signal) => signal.check(),
             _ => Ok(()),
         }
     }
@@ -110,8 +142,7 @@ pub struct QueuedCommand {
 }
 
 /// The outcome of a command. Every acknowledged command gets exactly one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "outcome")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It was applied.
     Applied {
@@ -130,6 +161,26 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
+    /// The handler has replied to the signal.
+    Answered {
+        /// The reply.
+        reply: Json,
+    },
+    /// The handler had the signal, and returned without a reply.
+    Unanswered,
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        OutcomeRecord::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Outcome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let record = OutcomeRecord::deserialize(deserializer)?;
+        Self::try_from(record).map_err(serde::de::Error::custom)
+    }
 }
 
 impl Outcome {
@@ -145,6 +196,8 @@ impl std::fmt::Display for Outcome {
             Self::Applied { from, to } => write!(f, "applied ({from} → {to})"),
             Self::Overridden { by } => write!(f, "overridden (the handler returned {by})"),
             Self::Rejected { reason } => write!(f, "rejected: {reason}"),
+            Self::Answered { reply } => write!(f, "answered: {}", reply.as_str()),
+            Self::Unanswered => f.write_str("unanswered (the handler returned without a reply)"),
         }
     }
 }
@@ -178,6 +231,14 @@ mod tests {
                 r#"{"message":"complete","result":{"a":1}}"#,
             ),
             (Command::Kill, r#"{"message":"kill"}"#),
+            (
+                Command::Signal(Signal::new("go")),
+                r#"{"message":"signal","name":"go"}"#,
+            ),
+            (
+                Command::signal("go", &9_007_199_254_740_993_u64).unwrap(),
+                r#"{"message":"signal","name":"go","payload":9007199254740993}"#,
+            ),
         ];
         for (command, text) in cases {
             assert_eq!(serde_json::to_string(&command).unwrap(), text);
@@ -203,6 +264,19 @@ mod tests {
                 },
                 r#"{"outcome":"rejected","reason":"no"}"#,
             ),
+            (
+                Outcome::Answered {
+                    reply: Json::parse("reply", "1.50").unwrap(),
+                },
+                r#"{"outcome":"answered","reply":1.50}"#,
+            ),
+            (
+                Outcome::Answered {
+                    reply: Json::null(),
+                },
+                r#"{"outcome":"answered","reply":null}"#,
+            ),
+            (Outcome::Unanswered, r#"{"outcome":"unanswered"}"#),
         ];
         for (outcome, text) in outcomes {
             assert_eq!(serde_json::to_string(&outcome).unwrap(), text);
@@ -216,6 +290,7 @@ mod tests {
             (r#"{"message":"dance"}"#, "message: 'dance' is none of run"),
             (r#"{"message":"error"}"#, "message: 'error' is a handler's"),
             (r#"{"message":"sleep"}"#, "until: is missing"),
+            (r#"{"message":"signal"}"#, "name: is missing"),
             (r#"{}"#, "missing field `message`"),
             (
                 r#"{"message":"sleep","until":"tomorrow"}"#,
@@ -238,6 +313,8 @@ mod tests {
             assert_eq!(error.field(), "until");
         }
         assert_eq!(Command::Sleep { until: now + tick }.check(now), Ok(()));
+        let signal = Command::Signal(Signal::new(""));
+        assert_eq!(signal.check(now).unwrap_err().field(), "name");
         for command in [Command::Run, Command::Pause, Command::Kill] {
             assert_eq!(command.check(now), Ok(()));
         }

@@ -15,8 +15,11 @@
 //! | [`errors`] | [`ErrorLog`]: the bounded history of errors of a task |
 //! | [`attempt`] | [`FailedAttempt`]: the last failed attempt of a task, in one line |
 //! | [`message`] | [`Message`], [`Action`], [`Effects`]: what a handler may return |
+//! | [`operation`] | [`Submit`], [`Reschedule`], [`Guard`]: what effects and the transactions of clients share |
 //! | [`time`] | reading times, with errors that name the field |
 //! | [`command`] | [`Command`], [`Outcome`]: what an operator may send, and its outcome |
+//! | [`waits`] | [`Waits`], [`WaitOutcome`]: the tasks that a task waits for, and the outcome of each |
+//! | [`signal`] | [`Signal`]: a named value for a handler, which replies to it |
 //! | [`mod@transition`] | [`transition()`]: the table |
 //! | [`retry`] | [`RetryPolicy`] and the policies [`Retry`] that ship with it |
 //! | [`machine`] | [`Machine`]: one claimed task, as inputs in and effects out |
@@ -46,13 +49,18 @@ pub mod invalid;
 pub mod json;
 pub mod machine;
 pub mod message;
+pub mod operation;
+pub mod plain;
 mod record;
 pub mod retry;
+pub mod signal;
 pub mod size;
 pub mod state;
 pub mod task;
+pub mod terms;
 pub mod time;
 pub mod transition;
+pub mod waits;
 
 pub use attempt::FailedAttempt;
 pub use command::{Command, Outcome, QueuedCommand};
@@ -62,7 +70,11 @@ pub use invalid::Invalid;
 pub use json::Json;
 pub use machine::{Machine, StopReason};
 pub use message::{Action, ActionKind, Effects, Message, SubmitTask, Wake};
+pub use operation::{Guard, IfExists, Require, Reschedule, Submit};
 pub use retry::{Decision, Failure, Retry, RetryPolicy};
+pub use signal::Signal;
 pub use state::{Progress, StateKind, TaskState, TaskStatus};
 pub use task::{Labels, Task};
+pub use terms::{Bound, Limit, Terms, Unique};
 pub use transition::{TransitionError, transition};
+pub use waits::{WaitOutcome, Waited, Waits};

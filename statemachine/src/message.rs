@@ -1,6 +1,8 @@
 //! [`Message`]: what causes a transition. A handler returns one.
 
 mod effects;
+mod replies;
+mod waits;
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use effects::{Effects, SendCommand, SubmitTask};
 
-use crate::{Invalid, Json, state::FIRST_DATA_VERSION};
+use crate::{Invalid, Json, state::FIRST_DATA_VERSION, waits::Waits};
 
 /// When a sleep ends: at a time, or a while after the message is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +61,12 @@ pub enum ActionKind {
     Complete,
     /// The task is ended for good.
     Kill,
+    /// A signal to the handler: a command only. It wakes the task as Run does.
+    Signal,
 }
 
 impl ActionKind {
-    /// Every message, in the order of the transition table.
+    /// Every message, in the order of the transition table. A signal is none: no handler returns it.
     pub const ALL: [Self; 8] = [
         Self::Run,
         Self::Sleep,
@@ -85,6 +89,7 @@ impl ActionKind {
             Self::Error => "error",
             Self::Complete => "complete",
             Self::Kill => "kill",
+            Self::Signal => "signal",
         }
     }
 }
@@ -98,16 +103,15 @@ impl std::fmt::Display for ActionKind {
 impl std::str::FromStr for ActionKind {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        Self::ALL
-            .into_iter()
-            .find(|a| a.as_str() == text)
-            .ok_or_else(|| {
-                let names: Vec<_> = Self::ALL.iter().map(|a| a.as_str()).collect();
-                Invalid::new(
-                    "message",
-                    format!("'{text}' is none of {}", names.join(", ")),
-                )
-            })
+        let mut all = Self::ALL.into_iter().chain([Self::Signal]);
+        all.find(|a| a.as_str() == text).ok_or_else(|| {
+            let all = Self::ALL.iter().chain([&Self::Signal]);
+            let names: Vec<_> = all.map(|a| a.as_str()).collect();
+            Invalid::new(
+                "message",
+                format!("'{text}' is none of {}", names.join(", ")),
+            )
+        })
     }
 }
 
@@ -177,7 +181,14 @@ pub struct Message {
     pub(crate) data: Option<Json>,
     /// The version of the data: the machine sets it to the one that the kind writes.
     pub(crate) data_version: u32,
-    pub(crate) effects: Effects,
+    /// Boxed: most messages have none.
+    pub(crate) effects: Box<Effects>,
+    /// The tasks to wait for, of a sleep.
+    pub(crate) waits: Option<Box<Waits>>,
+    /// Replies to signals, by their order.
+    pub(crate) answers: Vec<(u64, Json)>,
+    /// Whether signals without a reply stay in the queue.
+    pub(crate) keeps_signals: bool,
     /// The submitted tasks that start a while after the message is applied, by their index, with that
     /// while.
     starts: Vec<(usize, Duration)>,
@@ -191,7 +202,10 @@ impl From<Action> for Message {
             action,
             data: None,
             data_version: FIRST_DATA_VERSION,
-            effects: Effects::default(),
+            effects: Box::default(),
+            waits: None,
+            answers: Vec::new(),
+            keeps_signals: false,
             starts: Vec::new(),
             refused: false,
         }
@@ -364,12 +378,21 @@ mod tests {
     use crate::{Command, Kind, Task, TaskId};
 
     #[test]
-    fn a_task_or_a_command_alone_is_an_effect() {
+    fn each_effect_alone_is_an_effect() {
         let (id, kind): (TaskId, Kind) = ("t".parse().unwrap(), "k".parse().unwrap());
         let submits = Message::run().and_submit(Task::new(id.clone(), kind));
         let sends = Message::run().and_send(id, "c", Command::Run);
         assert!(Message::run().effects().is_empty());
         assert!(!submits.effects().is_empty());
         assert!(!sends.effects().is_empty());
+        let change = crate::Reschedule::new("t".parse().unwrap());
+        for message in [
+            Message::run().and_delete("t"),
+            Message::run().and_retry("t"),
+            Message::run().and_reschedule(change),
+            Message::run().and_require("t", crate::Require::Absent),
+        ] {
+            assert!(!message.effects().is_empty(), "{message:?}");
+        }
     }
 }

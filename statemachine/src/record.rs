@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Progress, StateKind,
-    TaskState, TaskStatus,
-    state::{FIRST_DATA_VERSION, LastCommand},
+    ActionKind, Command, ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, Progress, Signal,
+    StateKind, TaskState, TaskStatus,
+    state::{Deadlines, FIRST_DATA_VERSION, LastCommand, SettledSignal},
+    waits::Waits,
 };
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -64,6 +65,14 @@ struct StateRecord {
     last_command: Option<LastCommand>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waits: Option<Box<Waits>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadlines: Option<Box<Deadlines>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    kept_signals: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    settled_signals: Vec<SettledSignal>,
 }
 
 impl Serialize for TaskState {
@@ -105,6 +114,10 @@ impl From<TaskState> for StateRecord {
             fence: state.fence,
             last_command: state.last_command,
             progress: state.progress,
+            waits: state.waits,
+            deadlines: state.deadlines,
+            kept_signals: state.kept_signals,
+            settled_signals: state.settled_signals,
         }
     }
 }
@@ -147,6 +160,10 @@ impl TryFrom<StateRecord> for TaskState {
             fence: record.fence,
             last_command: record.last_command,
             progress: record.progress,
+            waits: record.waits,
+            deadlines: record.deadlines,
+            kept_signals: record.kept_signals,
+            settled_signals: record.settled_signals,
         })
     }
 }
@@ -162,6 +179,26 @@ struct CommandRecord {
         deserialize_with = "crate::json::present"
     )]
     result: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    payload: Option<Json>,
+}
+
+impl CommandRecord {
+    fn plain(message: String) -> Self {
+        Self {
+            message,
+            until: None,
+            result: None,
+            name: None,
+            payload: None,
+        }
+    }
 }
 
 impl Serialize for Command {
@@ -179,24 +216,17 @@ impl<'de> Deserialize<'de> for Command {
 
 impl From<Command> for CommandRecord {
     fn from(command: Command) -> Self {
-        let message = command.kind().as_str().to_owned();
+        let mut record = Self::plain(command.kind().as_str().to_owned());
         match command {
-            Command::Sleep { until } => Self {
-                message,
-                until: Some(until.to_string()),
-                result: None,
-            },
-            Command::Complete { result } => Self {
-                message,
-                until: None,
-                result,
-            },
-            _ => Self {
-                message,
-                until: None,
-                result: None,
-            },
+            Command::Sleep { until } => record.until = Some(until.to_string()),
+            Command::Complete { result } => record.result = result,
+            Command::Signal(signal) => {
+                record.name = Some(signal.name().to_owned());
+                record.payload = signal.payload_json().cloned();
+            }
+            _ => {}
         }
+        record
     }
 }
 
@@ -222,12 +252,107 @@ impl TryFrom<CommandRecord> for Command {
                 result: record.result,
             },
             ActionKind::Kill => Self::Kill,
+            ActionKind::Signal => {
+                let missing = || Invalid::new("name", "is missing; a signal needs a name");
+                let signal = Signal::new(record.name.ok_or_else(missing)?);
+                Self::Signal(match record.payload {
+                    Some(payload) => signal.with_json(payload),
+                    None => signal,
+                })
+            }
             ActionKind::Error => {
                 return Err(Invalid::new(
                     "message",
                     "'error' is a handler's to return; send kill to end a task",
                 ));
             }
+        })
+    }
+}
+
+/// The JSON form of an outcome: flat, because a JSON document is kept as its text only at the top.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct OutcomeRecord {
+    outcome: OutcomeKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<StateKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to: Option<StateKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<ActionKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    reply: Option<Json>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OutcomeKind {
+    Applied,
+    Overridden,
+    Rejected,
+    Answered,
+    Unanswered,
+}
+
+impl From<Outcome> for OutcomeRecord {
+    fn from(outcome: Outcome) -> Self {
+        let of = |outcome| Self {
+            outcome,
+            from: None,
+            to: None,
+            by: None,
+            reason: None,
+            reply: None,
+        };
+        match outcome {
+            Outcome::Applied { from, to } => Self {
+                from: Some(from),
+                to: Some(to),
+                ..of(OutcomeKind::Applied)
+            },
+            Outcome::Overridden { by } => Self {
+                by: Some(by),
+                ..of(OutcomeKind::Overridden)
+            },
+            Outcome::Rejected { reason } => Self {
+                reason: Some(reason),
+                ..of(OutcomeKind::Rejected)
+            },
+            Outcome::Answered { reply } => Self {
+                reply: Some(reply),
+                ..of(OutcomeKind::Answered)
+            },
+            Outcome::Unanswered => of(OutcomeKind::Unanswered),
+        }
+    }
+}
+
+impl TryFrom<OutcomeRecord> for Outcome {
+    type Error = Invalid;
+
+    fn try_from(record: OutcomeRecord) -> Result<Self, Invalid> {
+        let missing = |field| Invalid::new(field, "is missing in an outcome");
+        Ok(match record.outcome {
+            OutcomeKind::Applied => Self::Applied {
+                from: record.from.ok_or_else(|| missing("from"))?,
+                to: record.to.ok_or_else(|| missing("to"))?,
+            },
+            OutcomeKind::Overridden => Self::Overridden {
+                by: record.by.ok_or_else(|| missing("by"))?,
+            },
+            OutcomeKind::Rejected => Self::Rejected {
+                reason: record.reason.ok_or_else(|| missing("reason"))?,
+            },
+            OutcomeKind::Answered => Self::Answered {
+                reply: record.reply.unwrap_or_else(Json::null),
+            },
+            OutcomeKind::Unanswered => Self::Unanswered,
         })
     }
 }

@@ -156,24 +156,30 @@ fn default_attempts() -> u32 {
     8
 }
 
-mod friendly {
+pub(crate) mod friendly {
     use std::time::Duration;
 
-    use jiff::fmt::serde::unsigned_duration::friendly::compact::required as compact;
-    use serde::{
-        Deserialize, Deserializer,
-        de::{Error, value::StrDeserializer},
+    use jiff::{
+        Span, SpanRelativeTo, fmt::serde::unsigned_duration::friendly::compact::required as compact,
     };
+    use serde::{Deserialize, Deserializer, de::Error};
 
-    pub(super) use compact::serialize;
+    pub(crate) use compact::serialize;
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(from)?;
-        compact::deserialize(StrDeserializer::<D::Error>::new(&text)).map_err(|_| {
+        parse(&text).ok_or_else(|| {
             D::Error::custom(format!(
                 "'{text}' is not a length of time; write it like 10m or 1h 30m"
             ))
         })
+    }
+
+    /// Reads a length of time. A day has 24 hours.
+    fn parse(text: &str) -> Option<Duration> {
+        let span: Span = text.parse().ok()?;
+        let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
+        Duration::try_from(length.ok()?).ok()
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Size`]: how many bytes of a state count against a store's limit.
 
-use crate::{TaskState, TaskStatus};
+use crate::{Outcome, TaskState, TaskStatus, machine::Write};
 
 /// The bytes of a state that count against the limit of a store, together with the task's props.
 ///
@@ -22,6 +22,8 @@ pub struct Size {
     pub data: usize,
     /// Bytes of the result of a completed task.
     pub result: usize,
+    /// Bytes of the replies to signals in the same write.
+    pub reply: usize,
 }
 
 impl Size {
@@ -34,17 +36,33 @@ impl Size {
         Self {
             data: state.data.as_ref().map_or(0, |json| json.len()),
             result,
+            reply: 0,
         }
     }
 
-    /// Returns data and result together.
-    pub fn bytes(self) -> usize {
-        self.data.saturating_add(self.result)
+    /// Returns the size of a write: that of its state, and the replies to signals.
+    pub fn of_write(write: &Write) -> Self {
+        let replies = write.outcomes.iter().map(|(_, outcome)| match outcome {
+            Outcome::Answered { reply } => reply.len(),
+            _ => 0,
+        });
+        Self {
+            reply: replies.sum(),
+            ..Self::of(&write.state)
+        }
     }
 
-    /// Returns the name of the larger field: `data` or `result`.
+    /// Returns data, result and replies together.
+    pub fn bytes(self) -> usize {
+        let state = self.data.saturating_add(self.result);
+        state.saturating_add(self.reply)
+    }
+
+    /// Returns the name of the largest field: `data`, `result` or `reply`.
     pub fn largest(self) -> &'static str {
-        if self.result > self.data {
+        if self.reply > self.data.max(self.result) {
+            "reply"
+        } else if self.result > self.data {
             "result"
         } else {
             "data"
@@ -71,18 +89,28 @@ mod tests {
         assert_eq!(Size::of(&state), Size::default());
         let result = Some(json!("12").into());
         state.status = TaskStatus::Completed { result };
-        assert_eq!(Size::of(&state), Size { data: 0, result: 4 });
+        let size = |data, result| Size {
+            data,
+            result,
+            reply: 0,
+        };
+        assert_eq!(Size::of(&state), size(0, 4));
         state.data = Some(json!([1, 2]).into());
         let size = Size::of(&state);
         assert_eq!((size.data, size.bytes(), size.largest()), (5, 9, "data"));
         state.status = TaskStatus::Failed;
-        assert_eq!(Size::of(&state), Size { data: 5, result: 0 });
+        assert_eq!(Size::of(&state).bytes(), 5);
     }
 
     #[test]
     fn nothing_fits_everywhere() {
         assert!(Size::default().fits(0));
-        let size = Size { data: 1, result: 1 };
-        assert!(size.fits(2) && !size.fits(1));
+        let size = Size {
+            data: 1,
+            result: 1,
+            reply: 2,
+        };
+        assert!(size.fits(4) && !size.fits(3));
+        assert_eq!(size.largest(), "reply");
     }
 }

@@ -1,9 +1,17 @@
 //! [`TaskState`]: where a task is.
 
+mod deadlines;
+mod waits;
+
+pub use self::deadlines::Deadlines;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome, errors::MAX_KEPT};
+use crate::{
+    ErrorEntry, ErrorLog, Fence, Invalid, Json, Outcome,
+    errors::MAX_KEPT,
+    waits::{WaitStage, Waits},
+};
 
 /// The seven states, without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -131,7 +139,7 @@ fn is_unknown(fraction: &Option<f64>) -> bool {
     !fraction.is_some_and(f64::is_finite)
 }
 
-/// The last command that was applied to a task. By it a state store alone shows whether a command has
+/// The last command that was applied to a task, signals apart. By it a state store alone shows whether a command has
 /// had its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastCommand {
@@ -139,6 +147,16 @@ pub struct LastCommand {
     pub order: u64,
     /// Its outcome.
     #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// A signal that got its outcome in the same write as the state, where the state is stored apart from
+/// the queue: by it the queue gets the outcome after a crash between the two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledSignal {
+    /// Its place in the queue.
+    pub order: u64,
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -192,6 +210,16 @@ pub struct TaskState {
     pub last_command: Option<LastCommand>,
     /// The progress at the last write.
     pub progress: Option<Progress>,
+    /// The other tasks that it waits for, or has waited for before its run. A run of the handler that ends
+    /// without an error and without the task's end clears them.
+    pub waits: Option<Box<Waits>>,
+    /// The deadlines that still matter.
+    pub deadlines: Option<Box<Deadlines>>,
+    /// The order of the last signal that a handler has kept in the queue; 0 for none. A kept signal does
+    /// not wake the task.
+    pub kept_signals: u64,
+    /// The signals that got their outcome in this write. Only a state store beside a coordinator has them.
+    pub settled_signals: Vec<SettledSignal>,
 }
 
 impl TaskState {
@@ -211,6 +239,10 @@ impl TaskState {
             fence: Fence::default(),
             last_command: None,
             progress: None,
+            waits: None,
+            deadlines: None,
+            kept_signals: 0,
+            settled_signals: Vec::new(),
         }
     }
 
@@ -275,17 +307,19 @@ impl TaskState {
             self.attempts_left = self.attempts_left.map(|left| left.saturating_sub(1));
             self.errors
                 .push_entry(ErrorEntry::abandoned(now, node), MAX_KEPT);
+            self.has_started();
         }
         if let TaskStatus::Sleeping { until } = self.status
             && until <= now
         {
+            self.end_wait(WaitStage::Over);
             self.set(TaskStatus::Runnable, now);
         }
         self
     }
 
     /// The state of a new incarnation, for an explicit retry of a finished task: runnable, attempts
-    /// from 0; data, errors and the other counters stay.
+    /// from 0; data, errors and the other counters stay. A task that ended with its wait waits again.
     #[must_use]
     pub fn retried(mut self, now: Timestamp) -> Self {
         self.status = TaskStatus::Runnable;
@@ -295,11 +329,17 @@ impl TaskState {
         self.incarnation = self.incarnation.saturating_add(1);
         self.version = self.version.saturating_add(1);
         self.progress = None;
-        self
+        self.kept_signals = 0;
+        self.restarts(now);
+        match self.waits.take() {
+            Some(waits) => self.waiting(*waits),
+            None => self,
+        }
     }
 
     /// The state of an unclaimed task whose due time changes: asleep until `due`, or runnable when `due` is
-    /// not after `now`. `None` when the task waits for no time: it is paused, in `fault` or has ended.
+    /// not after `now`. `None` when the task waits for no time: it is paused, in `fault` or has ended. Of a
+    /// task that waits for others it is the deadline that changes.
     ///
     /// The version stays: it counts the writes of the claims, by which a state store and its coordinator
     /// find out which of them is ahead.
@@ -319,6 +359,14 @@ impl TaskState {
     /// ```
     #[must_use]
     pub fn rescheduled(mut self, due: Timestamp, now: Timestamp) -> Option<Self> {
+        if self.is_waiting()
+            && let Some(waits) = &mut self.waits
+        {
+            // A claim records the outcomes: it ends the wait, also when the deadline is past.
+            waits.deadline = Some(due);
+            self.status = TaskStatus::Sleeping { until: due };
+            return Some(self);
+        }
         let status = match self.status {
             TaskStatus::Runnable | TaskStatus::Sleeping { .. } if due > now => {
                 TaskStatus::Sleeping { until: due }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Invalid, Json, Kind, Retry, TaskId};
+use crate::{Invalid, Json, Kind, Limit, Retry, TaskId, Unique, waits::Waits};
 
 /// Labels of a task: short names with short values, to find tasks by and to choose nodes by.
 pub type Labels = BTreeMap<String, String>;
@@ -57,6 +57,31 @@ pub struct Task {
     /// What follows a failed attempt; the kind's policy by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// The other tasks that it waits for before its first run; none by default. A store moves them into the
+    /// [state](crate::TaskState::waits) of the task: a task that is read from a store has none here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Box<Waits>>,
+    /// What it shares with other tasks: how many of them run at once, or start within a period; no limits by
+    /// default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+    /// The time by which its first run must have begun, or the task fails; no such time by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::start_by"
+    )]
+    pub start_by: Option<Timestamp>,
+    /// The time by which it must have ended, or the task fails; no such time by default.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::end_by"
+    )]
+    pub end_by: Option<Timestamp>,
+    /// The key that no other task may have for a period; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -74,6 +99,11 @@ impl Task {
             priority: 0,
             labels: Labels::new(),
             retry: None,
+            waits: None,
+            limits: Vec::new(),
+            start_by: None,
+            end_by: None,
+            unique: None,
         }
     }
 
@@ -113,7 +143,22 @@ impl Task {
         }
         self.props.check_depth("props")?;
         check_labels(&self.labels)?;
+        if let Some(waits) = &self.waits {
+            self.check_waits(waits)?;
+        }
+        self.check_terms()?;
         self.retry.as_ref().map_or(Ok(()), Retry::check)
+    }
+
+    fn check_waits(&self, waits: &Waits) -> Result<(), Invalid> {
+        let field = if waits.ok { "after_ok" } else { "after" };
+        waits.check(field)?;
+        waits.check_other(field, &self.id)?;
+        if self.start_at.is_some() {
+            let reason = "has no effect on a task that waits for others; leave it out, or submit the task without `after`";
+            return Err(Invalid::new("start_at", reason));
+        }
+        Ok(())
     }
 }
 
@@ -232,6 +277,27 @@ mod tests {
         task.labels.insert("one more".into(), "x".into());
         let error = task.check(100).unwrap_err();
         assert_eq!(error.to_string(), "labels: are 33; at most 32 are allowed");
+    }
+
+    #[test]
+    fn a_bad_wait_is_refused() {
+        let mut own = task();
+        own.waits = Some(Box::new(Waits::new("after", ["a", "t"]).unwrap()));
+        let refused = own.check(100).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "after: names the task 't' itself; name other tasks"
+        );
+        let mut starts = task();
+        starts.waits = Some(Box::new(Waits::new("after", ["a"]).unwrap().ok()));
+        assert_eq!(starts.check(100), Ok(()));
+        starts.start_at = Some("2030-01-02T03:04:05Z".parse().unwrap());
+        assert_eq!(starts.check(100).unwrap_err().field(), "start_at");
+        starts.start_at = None;
+        if let Some(waits) = &mut starts.waits {
+            waits.tasks.clear();
+        }
+        assert_eq!(starts.check(100).unwrap_err().field(), "after_ok");
     }
 
     #[test]

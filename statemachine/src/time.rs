@@ -29,8 +29,23 @@ pub fn parse(field: &'static str, text: &str) -> Result<Timestamp, Invalid> {
 }
 
 pub(crate) fn start_at<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    of_field("start_at", from)
+}
+
+pub(crate) fn start_by<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    of_field("start_by", from)
+}
+
+pub(crate) fn end_by<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    of_field("end_by", from)
+}
+
+fn of_field<'de, D: Deserializer<'de>>(
+    field: &'static str,
+    from: D,
+) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    text.map(|t| parse("start_at", &t))
+    text.map(|t| parse(field, &t))
         .transpose()
         .map_err(D::Error::custom)
 }

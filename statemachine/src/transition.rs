@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 
 use crate::{
-    Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus, errors::MAX_KEPT,
+    Action, ActionKind, Invalid, Message, StateKind, TaskState, TaskStatus,
+    errors::MAX_KEPT,
+    waits::{WaitStage, Waits},
 };
 
 /// The table: what follows from a state (the row, in the order of [`StateKind::ALL`]) and a message (the
@@ -32,6 +34,31 @@ pub const TABLE: [[Option<StateKind>; 8]; 7] = {
         [None; 8],
         [None; 8],
         [None; 8],
+    ]
+};
+
+/// What follows from a state (in the order of [`StateKind::ALL`]) and a signal that no handler has had. The
+/// same as Run for a live task. The history shows it as Run, by the signal's order.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{StateKind, transition::SIGNAL};
+///
+/// assert_eq!(SIGNAL[StateKind::Paused as usize], Some(StateKind::Runnable));
+/// assert_eq!(SIGNAL[StateKind::Completed as usize], None);
+/// ```
+pub const SIGNAL: [Option<StateKind>; 7] = {
+    const WAKES: Option<StateKind> = Some(StateKind::Runnable);
+    // In fault the retry policy decides first; the signal waits for what follows.
+    [
+        WAKES,
+        WAKES,
+        WAKES,
+        Some(StateKind::Fault),
+        None,
+        None,
+        None,
     ]
 };
 
@@ -117,6 +144,7 @@ pub fn transition(
         (StateKind::Killed, _) => TaskStatus::Killed,
     };
     let mut next = state.clone();
+    next.waits = waits(state, message);
     next.set(status, now);
     match &message.action {
         // Giving up: the error that led to it is in the log already.
@@ -136,4 +164,23 @@ pub fn transition(
         next.set_data(data.clone(), message.data_version);
     }
     Ok(next)
+}
+
+/// Returns the wait of the state that follows: that of the message, or that of the state. `run`, `sleep` and
+/// `pause` override a wait; `run` also overrides the outcomes of one that is over.
+fn waits(state: &TaskState, message: &Message) -> Option<Box<Waits>> {
+    if message.waits.is_some() {
+        return message.waits.clone();
+    }
+    let mut waits = state.waits.clone()?;
+    let overrides = match message.kind() {
+        // Of a task in `fault` the retry policy asks.
+        ActionKind::Run => state.code() != StateKind::Fault,
+        ActionKind::Sleep | ActionKind::Pause => state.is_waiting(),
+        _ => false,
+    };
+    if overrides {
+        waits.stage = WaitStage::Overridden;
+    }
+    Some(waits)
 }

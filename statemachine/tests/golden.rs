@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_statemachine::{
     ActionKind, Command, ErrorEntry, ErrorLog, Fence, Json, Outcome, Progress, Retry, StateKind,
-    Task, TaskState, TaskStatus, state::LastCommand,
+    Task, TaskState, TaskStatus, WaitOutcome, Waits, state::LastCommand,
 };
 
 fn time(text: &str) -> Timestamp {
@@ -92,6 +92,25 @@ fn statuses() -> [(TaskStatus, &'static str, &'static str); 7] {
         (TaskStatus::Failed, "failed", ""),
         (TaskStatus::Killed, "killed", ""),
     ]
+}
+
+#[test]
+fn the_state_of_a_waiting_task() {
+    let mut waits = Waits::new("after", ["a", "b"]).unwrap().ok();
+    waits.deadline = Some(time("2031-01-01T00:00:00Z"));
+    let state = TaskState::new(time("2030-01-01T00:00:00Z")).waiting(waits);
+    golden(
+        &state,
+        r#"{"state":"sleeping","until":"2031-01-01T00:00:00Z","since":"2030-01-01T00:00:00Z","waits":{"tasks":["a","b"],"ok":true,"deadline":"2031-01-01T00:00:00Z"}}"#,
+    );
+    let over = state.with_outcomes(
+        vec![WaitOutcome::Completed, WaitOutcome::Unknown],
+        time("2030-01-01T00:00:00Z"),
+    );
+    golden(
+        &over,
+        r#"{"state":"runnable","since":"2030-01-01T00:00:00Z","waits":{"tasks":["a","b"],"ok":true,"deadline":"2031-01-01T00:00:00Z","stage":"over","outcomes":["completed","unknown"]}}"#,
+    );
 }
 
 #[test]
@@ -345,50 +364,5 @@ fn a_task_with_every_policy() {
             &task,
             &format!(r#"{{"id":"a b","kind":"k","props":[9007199254740993],"retry":{text}}}"#),
         );
-    }
-}
-
-#[test]
-fn a_policy_needs_no_more_than_its_name() {
-    for (text, retry) in [
-        (r#"{"policy":"strikes"}"#, Retry::strikes()),
-        (r#"{"policy":"exponential"}"#, Retry::default()),
-    ] {
-        assert_eq!(serde_json::from_str::<Retry>(text).unwrap(), retry);
-    }
-    for (text, says) in [
-        (r#"{"policy":"sometimes"}"#, "unknown variant `sometimes`"),
-        (r#"{"policy":"strikes","error":3}"#, "unknown field `error`"),
-        (
-            r#"{"policy":"strikes","sleep":"soon"}"#,
-            "'soon' is not a length of time; write it like 10m",
-        ),
-        (
-            r#"{"policy":"strikes","sleep":"-1s"}"#,
-            "'-1s' is not a length",
-        ),
-    ] {
-        let error = serde_json::from_str::<Retry>(text).unwrap_err().to_string();
-        assert!(error.contains(says), "{text}: {error}");
-    }
-}
-
-#[test]
-fn tasks_that_cannot_be() {
-    for (text, says) in [
-        (r#"{"id":"t"}"#, "missing field `kind`"),
-        (r#"{"id":"a/b","kind":"k"}"#, "id: 'a/b' contains '/'"),
-        (r#"{"id":"t","kind":"_k"}"#, "kind: '_k' begins with '_'"),
-        (
-            r#"{"id":"t","kind":"k","start_at":"soon"}"#,
-            "start_at: 'soon'",
-        ),
-        (
-            r#"{"id":"t","kind":"k","priority":2147483648}"#,
-            "2147483648",
-        ),
-    ] {
-        let error = serde_json::from_str::<Task>(text).unwrap_err().to_string();
-        assert!(error.contains(says), "{text}: {error}");
     }
 }

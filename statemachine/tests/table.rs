@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_statemachine::{
-    Action, ActionKind, ErrorLog, Fence, Json, Message, Outcome, Progress, StateKind, TaskState,
-    TaskStatus, Wake, state::LastCommand, transition, transition::TABLE,
+    Action, ActionKind, Command, ErrorLog, Fence, Json, Message, Outcome, Progress, Signal,
+    StateKind, TaskState, TaskStatus, Wake,
+    state::LastCommand,
+    transition,
+    transition::{SIGNAL, TABLE},
 };
 
 /// The table of the design: rows are states, columns Run, Sleep, Pause, Release, Checkpoint, Error,
@@ -85,6 +88,7 @@ fn message(kind: ActionKind) -> Message {
         ActionKind::Error => Message::error("newer"),
         ActionKind::Complete => Message::complete_with(&42),
         ActionKind::Kill => Message::kill(),
+        ActionKind::Signal => Command::Signal(Signal::new("n")).to_message(),
     }
 }
 
@@ -115,6 +119,19 @@ fn refusal(from: StateKind, kind: ActionKind) -> String {
             format!("a {from} task does not take `{kind}`: {from} is final (retry starts it again)")
         }
     }
+}
+
+#[test]
+fn a_signal_wakes_as_run_does_wherever_it_wakes() {
+    for code in StateKind::ALL {
+        let run = TABLE[code as usize][ActionKind::Run as usize];
+        let signal = SIGNAL[code as usize];
+        match code {
+            StateKind::Fault => assert_eq!(signal, Some(StateKind::Fault)),
+            _ => assert_eq!(signal, run, "{code}"),
+        }
+    }
+    assert_eq!(message(ActionKind::Signal), Message::run());
 }
 
 #[test]
@@ -198,7 +215,7 @@ fn names_read_back() {
     );
     assert_eq!(
         "stop".parse::<ActionKind>().unwrap_err().to_string(),
-        "message: 'stop' is none of run, sleep, pause, release, checkpoint, error, complete, kill"
+        "message: 'stop' is none of run, sleep, pause, release, checkpoint, error, complete, kill, signal"
     );
 }
 

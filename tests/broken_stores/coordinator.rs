@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use windlass::{
-    Effects, Fence, Kind, StateKind, TaskId, async_trait,
+    Command, Effects, Fence, Kind, Outcome, Signal, StateKind, TaskId, async_trait,
     clock::Clock,
     store::{
-        Claimed, Commit, Coordinator, Error, EventStream, Filter, Lease, Limits, NodeCommandId,
-        NodeRecord, NodeSpec, NodeStatus, Page, Registry,
+        Claimed, Commit, Coordinator, Error, EventStream, Filter, IfExists, Lease, Limits,
+        NodeCommandId, NodeRecord, NodeSpec, NodeStatus, Page, Registry,
     },
 };
 
@@ -87,6 +87,19 @@ impl Coordinator for PlantedStore {
                     claimed.commands = last.into_iter().collect();
                 }
                 Some(Defect::LossesAreNotCounted) => claimed.abandoned = false,
+                Some(Defect::OverLimitIsNotMarked) => claimed.over_limit = false,
+                Some(Defect::OutcomesOfWaitsAreForgotten) => {
+                    if let Some(waits) = &mut claimed.state.waits {
+                        waits.outcomes.clear();
+                    }
+                }
+                Some(Defect::PayloadsAreForgotten) => {
+                    for queued in &mut claimed.commands {
+                        if let Command::Signal(signal) = &queued.command {
+                            queued.command = Command::Signal(Signal::new(signal.name()));
+                        }
+                    }
+                }
                 _ => {}
             }
         }
@@ -105,7 +118,25 @@ impl Coordinator for PlantedStore {
                     }
                 }
                 Some(Defect::DataVersionsAreNotStored) => write.state.data_version = 1,
+                Some(Defect::RepliesAreForgotten) => {
+                    for (_, outcome) in &mut write.outcomes {
+                        if matches!(outcome, Outcome::Answered { .. }) {
+                            *outcome = Outcome::Unanswered;
+                        }
+                    }
+                }
                 Some(Defect::EffectsAreDropped) => write.effects = Effects::default(),
+                Some(Defect::EffectsOnTasksAreDropped) => {
+                    write.effects.delete.clear();
+                    write.effects.retry.clear();
+                    write.effects.reschedule.clear();
+                }
+                Some(Defect::GuardsOfMessagesAreIgnored) => write.effects.require.clear(),
+                Some(Defect::EffectsRefuseEveryTakenId) => {
+                    for submit in &mut write.effects.submit {
+                        submit.if_exists = IfExists::Refuse;
+                    }
+                }
                 Some(Defect::RepeatedWritesAreRefused) => {
                     let written = (claim.fence, write.state.version);
                     let before = memory.written.insert(claim.task.clone(), written);

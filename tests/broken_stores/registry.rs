@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use windlass::{
-    CommandId, Invalid, NodeName, StateKind, TaskId, async_trait,
+    Bound, CommandId, Invalid, Limit, NodeName, StateKind, Task, TaskId, async_trait,
     store::{
         Applied, Change, ChangeKind, ChangeStream, CommandRecord, Doctor, Done, Error, Exported,
         Filter, IfExists, Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page,
@@ -29,10 +29,30 @@ fn with_floats(mut submit: Submit) -> Submit {
     submit
 }
 
+/// Makes slots that are taken at once stay taken.
+fn never_free(task: &mut Task) {
+    for limit in &mut task.limits {
+        if let Bound::AtOnce(most) = limit.bound() {
+            let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
+            *limit = Limit::starts(limit.key(), most, week).unwrap();
+        }
+    }
+}
+
 impl PlantedStore {
     async fn planted_submit(&self, mut tasks: Vec<Submit>) -> Vec<Result<Submitted, Error>> {
         let (taken, places) = self.taken(tasks, |submit| submit.task.id.clone());
         tasks = taken;
+        if self.has(Defect::UniqueKeysAreIgnored) {
+            tasks
+                .iter_mut()
+                .for_each(|submit| submit.task.unique = None);
+        }
+        if self.has(Defect::EndedTasksHaveNoKey) {
+            for submit in tasks.iter_mut().filter(|one| one.task.unique.is_some()) {
+                submit.if_exists = IfExists::ReplaceFinished;
+            }
+        }
         if self.has(Defect::IntegersBecomeFloats) {
             tasks = tasks.into_iter().map(with_floats).collect();
         }
@@ -111,7 +131,14 @@ impl PlantedStore {
         self.write(Call::Retry(ids.clone()));
         answers.extend(self.inner.retry(ids).await);
         for answer in &mut answers {
-            if self.has(Defect::LiveTasksAreRetried) && matches!(answer, Err(Error::Invalid(_))) {
+            let planted = match answer {
+                Err(Error::Invalid(_)) => {
+                    self.has(Defect::LiveTasksAreRetried)
+                        || self.has(Defect::ClaimedTasksAreRetried)
+                }
+                _ => false,
+            };
+            if planted {
                 *answer = Ok(());
             }
         }
@@ -153,7 +180,15 @@ impl Registry for PlantedStore {
         let mut whole = Vec::new();
         for transaction in transactions {
             match transaction.into_single() {
-                Ok(Operation::Submit(submit)) => submits.push(submit),
+                Ok(Operation::Submit(mut submit)) => {
+                    match self.defect {
+                        Some(Defect::WaitsAreForgotten) => submit.task.waits = None,
+                        Some(Defect::LimitsAreForgotten) => submit.task.limits.clear(),
+                        Some(Defect::SlotsAreNeverFree) => never_free(&mut submit.task),
+                        _ => {}
+                    }
+                    submits.push(submit);
+                }
                 Ok(Operation::Send(send)) => sends.push(send),
                 Ok(Operation::Delete(id)) => deletes.push(id),
                 Ok(Operation::Retry(id)) => retries.push(id),
@@ -212,6 +247,9 @@ impl Registry for PlantedStore {
         {
             state.version = 0;
         }
+        if self.has(Defect::HeldTasksNameNoLimit) {
+            record.limited_by = None;
+        }
         if record.state.is_err() && self.has(Defect::UnreadableTasksAreOmitted) {
             return Err(Error::no_task(id));
         }
@@ -239,6 +277,12 @@ impl Registry for PlantedStore {
             counts.retain(|count| count.state.is_some());
         }
         Ok(counts)
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<windlass::store::LimitUse>, Error> {
+        let mut in_use = self.inner.limits_in_use().await?;
+        in_use.retain(|_| !self.has(Defect::LimitsInUseAreNotListed));
+        Ok(in_use)
     }
 
     async fn purge(
@@ -317,9 +361,12 @@ impl Transfer for PlantedStore {
     }
 
     async fn import(&self, tasks: Vec<Exported>) -> Vec<Result<(), Error>> {
-        let (tasks, places) = self.taken(tasks, |exported| exported.task.id.clone());
+        let (mut tasks, places) = self.taken(tasks, |exported| exported.task.id.clone());
         self.write(Call::Import(tasks.clone()));
         let given = tasks.clone();
+        if self.has(Defect::LimitsAreForgotten) {
+            tasks.iter_mut().for_each(|one| one.task.limits.clear());
+        }
         let answers = self.inner.import(tasks).await;
         if self.has(Defect::ARefusedImportLeavesItsTask) {
             for (exported, answer) in given.into_iter().zip(&answers) {

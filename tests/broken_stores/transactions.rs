@@ -97,6 +97,12 @@ impl PlantedStore {
                 let first = refusals.iter().take(1).cloned().collect();
                 Err(Error::Refused(Refusals::new(first)))
             }
+            Err(Error::Invalid(e))
+                if self.has(Defect::IdsStandForAnyOperations) && e.field() == "transaction id" =>
+            {
+                let done = operations.iter().map(|_| Done::Submitted(Submitted::New));
+                Ok(Applied::from(done.collect::<Vec<_>>()))
+            }
             Err(Error::Refused(_)) if self.has(Defect::ClaimedTasksAreRescheduled) => {
                 let done = transaction.operations().iter();
                 let done = done.map(|_| Done::Submitted(Submitted::New));

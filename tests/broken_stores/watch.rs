@@ -15,6 +15,11 @@ use crate::{defect::Defect, store::Memory};
 /// Longer than the second in which a loss has to be delivered.
 const TOO_LATE: Duration = Duration::from_secs(4);
 
+/// Whether a task waits for a live one.
+fn waits(view: Option<&TaskView>) -> bool {
+    view.is_some_and(|view| view.sleeping && view.due.is_none())
+}
+
 /// The events as the defect lets them through.
 pub(crate) fn broken(
     events: EventStream,
@@ -32,6 +37,26 @@ pub(crate) fn broken(
             if let (Defect::DataVersionsAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
                 view.data_version = 1;
             }
+            if let (Defect::DeadlinesAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
+                view.deadline = None;
+            }
+            if let (Defect::KeysAreNotDelivered, Event::Task(view)) = (defect, &mut event) {
+                view.fair_key = None;
+            }
+            let looks_claimable = matches!(
+                defect,
+                Defect::WaitersLookClaimable | Defect::HeldTasksLookClaimable
+            );
+            if looks_claimable
+                && let Event::Task(view) = &mut event
+                && view.due.is_none_or(|_| view.sleeping)
+            {
+                (view.sleeping, view.due) = (false, Some(jiff::Timestamp::UNIX_EPOCH));
+            }
+            let waited = match &event {
+                Event::Task(view) => waits(views.get(&view.id)) && !waits(Some(view)),
+                _ => false,
+            };
             let mut stale = None;
             match &event {
                 Event::Listed => is_listing = false,
@@ -55,6 +80,9 @@ pub(crate) fn broken(
                 (Defect::EndsAreNotDelivered, Event::Gone { .. })
                 | (Defect::CommandsAreNotDelivered, Event::Commands { .. })
                 | (Defect::NodeCommandsAreNotDelivered, Event::Node(_)) => true,
+                (Defect::ReadyWaitersAreNotDelivered | Defect::NextTasksAreNotDelivered, _) => {
+                    waited
+                }
                 _ => false,
             };
             if !is_missed {

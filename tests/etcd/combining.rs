@@ -1,33 +1,14 @@
 //! Combined writes within the limits of the server, and leases that stay small.
 
 use windlass::{
-    Command, Effects, Json, Outcome, StateKind, Task, TaskId,
-    statemachine::machine::Write,
-    store::{Claimed, Commit, Coordinator, Error, Lease, Registry, SendCommand, Submit},
+    Command, Json, Outcome, StateKind, Task, TaskId,
+    store::{Claimed, Coordinator, Error, Lease, Registry, SendCommand, Submit},
 };
 
 use crate::{
     server::Server,
-    support::{connect, secs, spec, task},
+    support::{connect, secs, spec, task, write},
 };
-
-/// What a handler's message would write.
-fn write(claimed: &Claimed, message: &windlass::Message) -> Commit {
-    let now = windlass::clock::Clock::now(&windlass::clock::SystemClock);
-    let state = windlass::statemachine::transition(&claimed.state, message, now).unwrap();
-    let write = Write {
-        state: windlass::TaskState {
-            version: claimed.state.version + 1,
-            ..state
-        },
-        steps: Vec::new(),
-        outcomes: Vec::new(),
-        drop_claim: false,
-        effects: Effects::default(),
-    };
-    let claim = claimed.claim.clone();
-    Commit { claim, write }
-}
 
 async fn claim_all(store: &impl Coordinator, lease: &Lease, ids: &[TaskId]) -> Vec<Claimed> {
     let claimed = store.claim(lease, ids.to_vec()).await.into_iter();
@@ -134,13 +115,29 @@ async fn more_effects_than_a_transaction_takes_are_refused_with_advice() {
     let store = connect(&server.url("ns")).await;
     let lease = store.join(&spec("n"), secs(60)).await.unwrap();
     store.submit(vec![task("t")]).await;
+    for n in 0..8 {
+        let send = SendCommand {
+            task: "t".parse().unwrap(),
+            id: format!("c{n}").parse().unwrap(),
+            command: Command::Run,
+        };
+        store.send(vec![send]).await.remove(0).unwrap();
+    }
     let claimed = claim_all(&store, &lease, &["t".parse().unwrap()]).await;
     let mut commit = write(&claimed[0], &windlass::Message::checkpoint());
     let new = |n: u32| Task::new(format!("new{n}").parse().unwrap(), "k".parse().unwrap());
-    commit.write.effects.submit = (0..200).map(new).collect();
+    commit.write.effects.submit = (0..200).map(|n| new(n).into()).collect();
     let error = store.commit(vec![commit]).await.remove(0).unwrap_err();
-    assert!(error.to_string().contains("--max-txn-ops"), "{error}");
+    let expected =
+        "effects: are 200 with the guards; the etcd store takes at most 57 in one message";
+    assert!(error.to_string().starts_with(expected), "{error}");
     assert!(!error.is_retryable());
+    // The comparisons and writes of the transition count too: its end rejects the waiting commands.
+    let mut commit = write(&claimed[0], &windlass::Message::complete());
+    commit.write.effects.submit = (0..57).map(|n| new(n).into()).collect();
+    let error = store.commit(vec![commit]).await.remove(0).unwrap_err();
+    assert!(error.to_string().starts_with("effects: take "), "{error}");
+    assert!(error.to_string().contains("--max-txn-ops"), "{error}");
     let commit = write(&claimed[0], &windlass::Message::complete());
     store.commit(vec![commit]).await.remove(0).unwrap();
 }

@@ -46,8 +46,9 @@ async fn a_namespace_in_order_has_nothing_wrong() {
     let findings = examine(&store, &Examination::default()).await;
     let wrong: Vec<_> = findings
         .iter()
-        // The version is that of the server at hand, which may be one to be warned of.
-        .filter(|f| f.verdict != Verdict::Ok && f.check != "version")
+        // The version is that of the server at hand, which may be one to be warned of. On a busy machine the
+        // server may be slow, which is a finding too.
+        .filter(|f| f.verdict != Verdict::Ok && !["version", "latency"].contains(&f.check))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(of(&findings, "nodes").found, "1 live");
@@ -273,4 +274,28 @@ async fn a_silent_member_does_not_change_the_clocks_of_the_others() {
     assert_eq!(of(&findings, "members").verdict, Verdict::Error);
     let clock = of(&findings, "clock");
     assert_eq!(clock.verdict, Verdict::Ok, "{clock:?}");
+}
+
+#[tokio::test]
+async fn tasks_that_wait_for_each_other_are_reported() {
+    let server = Server::start();
+    let store = connect(&server.url("circle")).await;
+    for (id, waited) in [("a", "b"), ("before", "a"), ("b", "a")] {
+        let found = examine(&store, &Examination::default()).await;
+        assert_eq!(of(&found, "waits").verdict, Verdict::Ok);
+        let new = windlass::NewTask::new("k").id(id).after([waited]);
+        store
+            .submit(vec![new.build().unwrap()])
+            .await
+            .remove(0)
+            .unwrap();
+    }
+    let found = examine(&store, &Examination::default()).await;
+    let waits = of(&found, "waits");
+    assert_eq!(waits.verdict, Verdict::Error);
+    assert!(
+        waits.found.starts_with("tasks wait for each other: "),
+        "{waits:?}"
+    );
+    assert!(!waits.found.contains("before"), "{waits:?}");
 }

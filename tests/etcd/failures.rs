@@ -15,7 +15,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{break_again_and_again, connect, obeys, open, raw, secs, spec, steps, task, until},
+    support::{Breaking, connect, obeys, open, raw, secs, spec, steps, task, until},
 };
 
 async fn submit_steps(client: &Client, tasks: u32, steps: u32) -> Vec<windlass::TaskId> {
@@ -221,7 +221,7 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
     let server = Server::start();
     let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
     let store = connect(&proxy.url("ns")).await;
-    let breaking = break_again_and_again(&proxy);
+    let breaking = Breaking::start(&proxy);
     for n in 0..150 {
         let name = format!("t{n:03}");
         if n % 10 == 0 {
@@ -237,10 +237,10 @@ async fn writes_through_a_connection_that_breaks_happen_once() {
                 Err(e) => panic!("{e}"),
             }
         }
+        breaking.progress();
     }
     assert_eq!(proxy.lost_answers(), 15);
-    breaking.abort();
-    proxy.mend();
+    drop(breaking);
     let near = connect(&server.url("ns")).await;
     let counts = near.counts().await.unwrap();
     assert_eq!(counts[0].tasks, 150);

@@ -32,6 +32,7 @@ mod security;
 mod server;
 mod servers;
 mod silence;
+mod slots;
 mod support;
 mod transactions;
 mod watches;

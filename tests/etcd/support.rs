@@ -1,32 +1,75 @@
 //! What the tests share.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use tokio::{task::JoinHandle, time::timeout};
 use windlass::{
-    BoxError, Client, Message, StateKind, Task, TaskContext, TaskId,
-    clock::SystemClock,
+    BoxError, Client, Effects, Message, StateKind, Task, TaskContext, TaskId,
+    clock::{Clock, SystemClock},
+    statemachine::{machine::Write, transition},
     store::{
-        IfExists, NodeSpec, Store, Submit,
+        Claimed, Commit, IfExists, NodeSpec, Store, Submit,
         etcd::{EtcdStore, Options},
     },
 };
 use windlass_etcd_cluster::Proxy;
 
-/// Breaks the connections of a proxy all the time, until it is aborted.
-pub(crate) fn break_again_and_again(proxy: &Arc<Proxy>) -> JoinHandle<()> {
-    let proxy = proxy.clone();
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(Duration::from_millis(60)).await;
-            proxy.cut();
-            tokio::time::sleep(Duration::from_millis(15)).await;
-            proxy.mend();
+/// Breaks the connections of a proxy again and again, until it is dropped.
+///
+/// A connection lives for 60 ms at first. It lives longer while no work is done, so that a slow disk
+/// delays a test and does not stop it.
+pub(crate) struct Breaking {
+    proxy: Arc<Proxy>,
+    done: Arc<AtomicU64>,
+    breaking: JoinHandle<()>,
+}
+
+impl Breaking {
+    const SHORTEST: Duration = Duration::from_millis(60);
+
+    pub(crate) fn start(proxy: &Arc<Proxy>) -> Self {
+        let done = Arc::new(AtomicU64::new(0));
+        let (breaks, counted) = (proxy.clone(), done.clone());
+        let breaking = tokio::spawn(async move {
+            let (mut lives, mut before) = (Self::SHORTEST, 0);
+            loop {
+                tokio::time::sleep(lives).await;
+                breaks.cut();
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                breaks.mend();
+                let now = counted.load(Ordering::Relaxed);
+                lives = if now == before {
+                    lives * 3 / 2
+                } else {
+                    Self::SHORTEST.max(lives * 4 / 5)
+                };
+                before = now;
+            }
+        });
+        Self {
+            proxy: proxy.clone(),
+            done,
+            breaking,
         }
-    })
+    }
+
+    /// A piece of work is done.
+    pub(crate) fn progress(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Breaking {
+    fn drop(&mut self) {
+        self.breaking.abort();
+        self.proxy.mend();
+    }
 }
 
 /// How long a test waits for what must come.
@@ -55,6 +98,23 @@ pub(crate) async fn open(url: &str) -> (Store, Client) {
     let store = Store::open(url).await.unwrap();
     let client = Client::new(&store);
     (store, client)
+}
+
+/// Returns the commit that a handler's message makes, which keeps the claim.
+pub(crate) fn write(claimed: &Claimed, message: &Message) -> Commit {
+    let state = transition(&claimed.state, message, SystemClock.now()).unwrap();
+    let write = Write {
+        state: windlass::TaskState {
+            version: claimed.state.version + 1,
+            ..state
+        },
+        steps: Vec::new(),
+        outcomes: Vec::new(),
+        drop_claim: false,
+        effects: Effects::default(),
+    };
+    let claim = claimed.claim.clone();
+    Commit { claim, write }
 }
 
 /// A client of etcd itself: for what others write.

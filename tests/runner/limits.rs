@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use windlass::{
-    KindConfig, Message, NewTask, StateKind, TaskContext,
+    KindConfig, Limit, Message, NewTask, StateKind, TaskContext,
     store::Filter,
     testing::{Fault, Operation},
 };
@@ -70,7 +70,6 @@ async fn no_more_run_at_once_than_the_node_and_the_kind_allow() {
 #[tokio::test(start_paused = true)]
 async fn the_order_is_priority_then_due_time_then_submit() {
     let world = World::new().await;
-    let order = Arc::new(Mutex::new(Vec::new()));
     for (id, priority) in [("c", 0), ("d", 0), ("b", 5), ("a", 9)] {
         world
             .client
@@ -78,6 +77,18 @@ async fn the_order_is_priority_then_due_time_then_submit() {
             .await
             .unwrap();
     }
+    assert_eq!(order_on_one_slot(&world).await, ["a", "b", "c", "d"]);
+}
+
+/// Returns a task of a customer who may have many tasks at once.
+fn of_customer(name: &str, n: u32) -> NewTask {
+    let limit = Limit::at_once(format!("customer={name}"), 1000).unwrap();
+    NewTask::new("k").id(format!("{name}{n}")).limit(limit)
+}
+
+/// Runs the tasks that are there on a node with one slot, and returns their ids in the order of their starts.
+async fn order_on_one_slot(world: &World) -> Vec<String> {
+    let order = Arc::new(Mutex::new(Vec::new()));
     let seen = order.clone();
     let _node = world
         .node("n")
@@ -90,7 +101,39 @@ async fn the_order_is_priority_then_due_time_then_submit() {
         .await
         .unwrap();
     world.client.wait_idle(&Filter::default()).await.unwrap();
-    assert_eq!(*order.lock().unwrap(), ["a", "b", "c", "d"]);
+    order.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_limits_take_turns_when_the_slots_of_the_node_are_few() {
+    let world = World::new().await;
+    let (many, few) = (0..100, 0..3);
+    for n in many {
+        world.client.submit(of_customer("a", n)).await.unwrap();
+    }
+    for n in few {
+        world.client.submit(of_customer("b", n)).await.unwrap();
+    }
+    let order = order_on_one_slot(&world).await;
+    let of_b = |ids: &[String]| ids.iter().filter(|id| id.starts_with('b')).count();
+    assert_eq!((order.len(), of_b(&order[..8])), (103, 3), "{order:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_priority_goes_before_a_turn() {
+    let world = World::new().await;
+    for n in 0..10 {
+        let urgent = of_customer("a", n).priority(1);
+        world.client.submit(urgent).await.unwrap();
+    }
+    world.client.submit(of_customer("b", 0)).await.unwrap();
+    world
+        .client
+        .submit(NewTask::new("k").id("plain"))
+        .await
+        .unwrap();
+    let order = order_on_one_slot(&world).await;
+    assert_eq!(order[10..], ["b0", "plain"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,5 +7,10 @@
 
 mod calls;
 mod crashes;
+mod deadlines;
 mod same_as_a_node;
+mod schedule_changes;
+mod schedule_deadlines;
+mod schedule_ends;
+mod schedules;
 mod virtual_time;

@@ -9,7 +9,7 @@ use windlass::{
     testing::{History, Simulation, TokioClock},
 };
 
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
     "sleeps",
     "naps",
     "fails",
@@ -17,6 +17,7 @@ const KINDS: [&str; 7] = [
     "releases",
     "too-large",
     "parent",
+    "too-late",
 ];
 
 async fn handle(task: TaskContext) -> Result<Message, BoxError> {
@@ -24,6 +25,7 @@ async fn handle(task: TaskContext) -> Result<Message, BoxError> {
     let next = |message: Message| message.with_data(&(step + 1));
     Ok(match (task.kind().as_str(), step) {
         ("sleeps", 0..3) => next(Message::sleep_for(Duration::from_secs(60))),
+        ("too-late", _) => next(Message::sleep_for(Duration::from_secs(3600))),
         ("naps", 0..3) => next(Message::sleep_for(Duration::from_secs(2))),
         ("fails", _) => return Err("always".into()),
         ("retried", _) if task.attempt() < 3 => {
@@ -66,7 +68,10 @@ async fn story(client: &Client, id: &TaskId) -> Vec<String> {
 async fn submit(client: &Client) -> Vec<TaskId> {
     let mut ids = Vec::new();
     for kind in KINDS {
-        let task = NewTask::new(kind).id(kind);
+        let mut task = NewTask::new(kind).id(kind);
+        if kind == "too-late" {
+            task = task.end_within(Duration::from_secs(60));
+        }
         ids.push(client.submit(task).await.unwrap().into_id());
     }
     ids

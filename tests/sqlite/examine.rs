@@ -53,12 +53,12 @@ async fn a_record_with_deep_json_is_readable() {
     submit(&store, "deep").await;
     // A submit refuses such props; earlier versions stored them.
     let text = format!("{}{}", "[".repeat(3000), "]".repeat(3000));
-    let plant = "UPDATE tasks SET props = ?1 WHERE id = 'deep'";
+    let plant = "UPDATE windlass_tasks SET props = ?1 WHERE id = 'deep'";
     assert_eq!(file.raw().execute(plant, [text]).unwrap(), 1);
     assert!(store.get(&id("deep")).await.unwrap().state.is_ok());
     let findings = examine(&store, false).await;
     assert_eq!(of(&findings, "quarantined").verdict, Verdict::Ok);
-    let damage = "UPDATE tasks SET props = props || '}' WHERE id = 'deep'";
+    let damage = "UPDATE windlass_tasks SET props = props || '}' WHERE id = 'deep'";
     assert_eq!(file.raw().execute(damage, ()).unwrap(), 1);
     let findings = examine(&store, false).await;
     let finding = of(&findings, "quarantined");
@@ -78,38 +78,38 @@ async fn planted_rows_are_found_and_repaired() {
     let plants = [
         (
             "commands",
-            "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (900, 'c', 901, 0, '{}')",
+            "INSERT INTO windlass_commands (ord, id, n, sent_at, command) VALUES (900, 'c', 901, 0, '{}')",
             Verdict::Error,
             true,
         ),
         (
             "queues",
-            "UPDATE states SET pending = 7 WHERE n = (SELECT n FROM tasks WHERE id = 'queue')",
+            "UPDATE windlass_states SET pending = 7 WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'queue')",
             Verdict::Error,
             true,
         ),
         (
             "claims",
-            "UPDATE leases SET ended_at = 1 WHERE node = 'left'",
+            "UPDATE windlass_leases SET ended_at = 1 WHERE node = 'left'",
             Verdict::Error,
             true,
         ),
         (
             "quarantined",
-            "UPDATE states SET state = '{' WHERE n = (SELECT n FROM tasks WHERE id = 'unreadable')",
+            "UPDATE windlass_states SET state = '{' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'unreadable')",
             Verdict::Warning,
             false,
         ),
         (
             "records",
-            "INSERT INTO states (n, code, fence, last, size, version, state)
+            "INSERT INTO windlass_states (n, code, fence, last, size, version, state)
              VALUES (950, 0, 0, 0, 0, 0, '{}')",
             Verdict::Error,
             false,
         ),
         (
             "clock",
-            "UPDATE changes SET at = at + 3600000000",
+            "UPDATE windlass_changes SET at = at + 3600000000",
             Verdict::Warning,
             false,
         ),
@@ -149,7 +149,7 @@ async fn a_node_that_ended_without_leaving_is_reported() {
     let store = file.open().await;
     submit(&store, "a").await;
     join(&store, "dead").await;
-    let over = "UPDATE leases SET expires = 0";
+    let over = "UPDATE windlass_leases SET expires = 0";
     file.raw().execute(over, ()).unwrap();
     let findings = examine(&store, false).await;
     let nodes = of(&findings, "nodes");
@@ -190,7 +190,7 @@ async fn a_damaged_file_is_reported() {
     raw.execute_batch(
         "PRAGMA writable_schema = ON;
          UPDATE sqlite_schema SET sql = replace(sql, 'fence       INTEGER NOT NULL', 'fence       TEXT NOT NULL')
-             WHERE name = 'states';
+             WHERE name = 'windlass_states';
          PRAGMA writable_schema = OFF;",
     )
     .unwrap();
@@ -233,7 +233,7 @@ async fn a_grown_log_is_reported_and_written_back() {
     submit(&store, "a").await;
     // Before the log grows: otherwise the writer of the store may truncate the log at once.
     let reader = file.raw();
-    let begin = "BEGIN; SELECT count(*) FROM tasks";
+    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
     reader.execute_batch(begin).unwrap();
     let log = file.path().with_extension("db-wal");
     let grown = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
@@ -258,7 +258,7 @@ async fn a_clock_that_was_ahead_is_reported() {
     let raw = rusqlite::Connection::open(file.path()).unwrap();
     let hour = 3_600_000_000_i64;
     let moved = raw
-        .execute("UPDATE changes SET at = at + ?1", [hour])
+        .execute("UPDATE windlass_changes SET at = at + ?1", [hour])
         .unwrap();
     assert!(moved > 0);
     let findings = examine(&store, false).await;
@@ -281,10 +281,10 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     let file = file();
     let store = file.open().await;
     submit(&store, "t").await;
-    let insert = "INSERT INTO commands (ord, id, n, sent_at, command, outcome)
-         SELECT 900, 'c', n, 0, '{}', '{}' FROM tasks";
+    let insert = "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome)
+         SELECT 900, 'c', n, 0, '{}', '{}' FROM windlass_tasks";
     file.raw().execute_batch(insert).unwrap();
-    let index = "name = 'commands_of_task'";
+    let index = "name = 'windlass_commands_of_task'";
     let schema = |sql: &str| {
         let raw = file.raw();
         raw.pragma_update(None, "writable_schema", true).unwrap();
@@ -294,7 +294,7 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
         "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE {index};
          DELETE FROM sqlite_schema WHERE {index}"
     ));
-    let change = "UPDATE commands SET n = n + 1";
+    let change = "UPDATE windlass_commands SET n = n + 1";
     file.raw().execute_batch(change).unwrap();
     schema("INSERT INTO sqlite_schema SELECT * FROM kept; DROP TABLE kept");
     drop(store);
@@ -310,7 +310,7 @@ async fn a_full_check_finds_an_index_that_contradicts_its_table() {
     assert!(
         finding
             .found
-            .contains("missing from index commands_of_task"),
+            .contains("missing from index windlass_commands_of_task"),
         "{finding:?}"
     );
 }
@@ -346,4 +346,29 @@ async fn a_file_that_other_users_can_read_is_a_warning() {
     assert!(ran.unwrap().success());
     let findings = examine(&store, false).await;
     assert_eq!(of(&findings, "permissions").verdict, Verdict::Ok);
+}
+
+#[tokio::test]
+async fn tasks_that_wait_for_each_other_are_reported() {
+    let file = file();
+    let store = file.open().await;
+    for (id, waited) in [("a", "b"), ("before", "a"), ("b", "a")] {
+        let found = examine(&store, false).await;
+        let waits = found.iter().find(|finding| finding.check == "waits");
+        assert_eq!(waits.unwrap().verdict, Verdict::Ok);
+        let task = windlass::NewTask::new("k").id(id).after([waited]);
+        let submit = task.build().unwrap();
+        store.submit(vec![submit]).await.remove(0).unwrap();
+    }
+    let found = examine(&store, false).await;
+    let waits = found
+        .iter()
+        .find(|finding| finding.check == "waits")
+        .unwrap();
+    assert_eq!(waits.verdict, Verdict::Error);
+    assert!(
+        waits.found.starts_with("tasks wait for each other: "),
+        "{waits:?}"
+    );
+    assert!(!waits.found.contains("before"), "{waits:?}");
 }

@@ -120,7 +120,7 @@ async fn a_transaction_that_fails_at_its_end_fails_all_its_items() {
         .execute_batch(
             "CREATE TABLE parents (x INTEGER PRIMARY KEY);
              CREATE TABLE hook (x INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED);
-             CREATE TRIGGER refuse AFTER INSERT ON tasks BEGIN INSERT INTO hook VALUES (1); END;",
+             CREATE TRIGGER refuse AFTER INSERT ON windlass_tasks BEGIN INSERT INTO hook VALUES (1); END;",
         )
         .unwrap();
     let error = try_submit(&store, task("u")).await.unwrap_err();

@@ -12,7 +12,9 @@ use crate::support::*;
 
 /// Ends the time of every lease.
 fn expire_leases(file: &File) {
-    let ended = file.raw().execute("UPDATE leases SET expires = 0", ());
+    let ended = file
+        .raw()
+        .execute("UPDATE windlass_leases SET expires = 0", ());
     assert!(ended.unwrap() > 0);
 }
 
@@ -91,7 +93,7 @@ async fn after_a_restart_of_the_machine_all_leases_have_ended() {
     let before = join(&store, "a").await;
     let held = claim(&store, &before, "t").await;
     file.raw()
-        .execute("UPDATE leases SET boot = 'the one before'", ())
+        .execute("UPDATE windlass_leases SET boot = 'the one before'", ())
         .unwrap();
     assert!(store.nodes().await.unwrap().is_empty());
     let late = commit(&store, &held, Message::complete()).await;

@@ -129,18 +129,57 @@ async fn an_empty_file_becomes_a_store() {
 }
 
 #[tokio::test]
-async fn the_database_of_another_program_is_refused_and_left_alone() {
+async fn a_store_lives_beside_the_tables_of_another_program() {
     let file = file();
     let theirs = file.raw();
     theirs
-        .execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+        .execute_batch(
+            "PRAGMA page_size = 1024; PRAGMA auto_vacuum = FULL; PRAGMA user_version = 4;
+             CREATE TABLE tasks (theirs); INSERT INTO tasks VALUES (7);
+             CREATE VIEW states AS SELECT theirs FROM tasks;",
+        )
+        .unwrap();
+    assert!(SqliteStore::is_foreign(file.path()));
+    let store = file.open().await;
+    assert!(!SqliteStore::is_foreign(file.path()));
+    submit(&store, "t").await;
+    theirs.execute("INSERT INTO tasks VALUES (8)", ()).unwrap();
+    let lease = join(&store, "a").await;
+    let claimed = claim(&store, &lease, "t").await;
+    commit(&store, &claimed, Message::complete()).await.unwrap();
+    drop(store);
+    let sum = |conn: &rusqlite::Connection| -> i64 {
+        let read = "SELECT sum(theirs) FROM states";
+        conn.query_row(read, (), |row| row.get(0)).unwrap()
+    };
+    assert_eq!(sum(&theirs), 15);
+    let set = |pragma| -> i64 {
+        let value = theirs.pragma_query_value(None, pragma, |row| row.get(0));
+        value.unwrap()
+    };
+    let settings = ["user_version", "application_id", "page_size", "auto_vacuum"].map(set);
+    assert_eq!(settings, [4, 0, 1024, 1], "what is theirs stays");
+    let copy = file.folder().join("copy.db");
+    theirs
+        .execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+        .unwrap();
+    drop(theirs);
+    assert_eq!(code(&file.open().await, "t").await, StateKind::Completed);
+    let copied = SqliteStore::open(&copy, Options::default(), SystemClock::shared()).await;
+    assert_eq!(code(&copied.unwrap(), "t").await, StateKind::Completed);
+    assert_eq!(sum(&rusqlite::Connection::open(&copy).unwrap()), 15);
+}
+
+#[tokio::test]
+async fn a_table_that_has_a_name_of_windlass_is_refused_and_left_alone() {
+    let file = file();
+    let theirs = file.raw();
+    theirs
+        .execute_batch("CREATE TABLE windlass_tasks (x); INSERT INTO windlass_tasks VALUES (1)")
         .unwrap();
     let before = fs::read(file.path()).unwrap();
     let text = refused(file.path()).await;
-    assert!(
-        text.contains("another program") && text.contains("another file"),
-        "{text}"
-    );
+    assert!(text.contains("rename 'windlass_tasks'"), "{text}");
     assert_eq!(fs::read(file.path()).unwrap(), before);
 }
 
@@ -148,7 +187,8 @@ async fn the_database_of_another_program_is_refused_and_left_alone() {
 async fn a_newer_file_is_refused() {
     let file = file();
     drop(file.open().await);
-    file.raw().pragma_update(None, "user_version", 99).unwrap();
+    let newer = "UPDATE windlass_meta SET value = 99 WHERE name = 'schema'";
+    file.raw().execute(newer, ()).unwrap();
     let text = refused(file.path()).await;
     assert!(text.contains("newer windlass (schema 99"), "{text}");
     assert!(text.contains("update this program"), "{text}");

@@ -72,7 +72,7 @@ async fn fences_and_orders_go_on_growing_after_everything_was_pruned() {
     assert!(store.get(&id("u")).await.unwrap().order > fence.0);
     let raw = file.raw();
     let left: i64 = raw
-        .query_row("SELECT count(*) FROM gone", (), |row| row.get(0))
+        .query_row("SELECT count(*) FROM windlass_gone", (), |row| row.get(0))
         .unwrap();
     assert!(
         left <= 1,
@@ -139,7 +139,7 @@ async fn ended(store: &SqliteStore, clock: &ManualClock, name: &str) {
 }
 
 fn changes(file: &File) -> i64 {
-    let count = "SELECT count(*) FROM changes";
+    let count = "SELECT count(*) FROM windlass_changes";
     let raw = file.raw();
     raw.query_row(count, (), |row| row.get(0)).unwrap()
 }
@@ -269,4 +269,34 @@ async fn a_clock_in_memory_that_jumps_prunes_nothing_early() {
     clock.set(clock.now() + days(30));
     store.maintain(Some(WEEK)).await.unwrap();
     assert_eq!(store.history(&id("a"), 10).await.unwrap().len(), 1);
+}
+
+/// A start that no longer counts is kept for an hour: a clock may be set back.
+#[tokio::test]
+async fn starts_that_no_longer_count_are_pruned() {
+    let file = file();
+    let store = file.open().await;
+    let lease = join(&store, "n").await;
+    for name in ["old", "young"] {
+        let second = Duration::from_secs(1);
+        let limit = windlass::Limit::starts(name, 1, second).unwrap();
+        let mut task = task(name);
+        task.limits = vec![limit];
+        try_submit(&store, task).await.unwrap();
+        claim(&store, &lease, name).await;
+    }
+    let age = |key: &str, minutes: i64| {
+        let update = "UPDATE windlass_slots SET until = until - ?2 WHERE key = ?1";
+        let aged = file.raw().execute(update, (key, minutes * 60_000_000));
+        assert_eq!(aged.unwrap(), 1);
+    };
+    age("old", 61);
+    age("young", 59);
+    store.maintain(None).await.unwrap();
+    let left = file
+        .raw()
+        .query_row("SELECT group_concat(key) FROM windlass_slots", (), |row| {
+            row.get::<_, String>(0)
+        });
+    assert_eq!(left.unwrap(), "young");
 }

@@ -85,7 +85,7 @@ async fn states_too_large_or_unreadable_are_reported() {
     );
     store(&states, state(0, 1, 1)).await.unwrap();
     file.raw()
-        .execute("UPDATE states_alone SET state = 'x'", ())
+        .execute("UPDATE windlass_states_alone SET state = 'x'", ())
         .unwrap();
     for _ in 0..2 {
         let loaded = states.load(&[id("t")]).await.remove(0);

@@ -35,7 +35,7 @@ async fn a_transaction_is_forgotten_after_an_hour_and_not_before() {
     let age = |transaction: &Transaction, minutes: i64| {
         let id = transaction.id().unwrap().as_str().to_owned();
         let micros = minutes * 60_000_000;
-        let update = "UPDATE transactions SET at = at - ?2 WHERE id = ?1";
+        let update = "UPDATE windlass_transactions SET at = at - ?2 WHERE id = ?1";
         let aged = file.raw().execute(update, (id, micros)).unwrap();
         assert_eq!(aged, 1);
     };
@@ -56,9 +56,9 @@ async fn two_processes_apply_a_transaction_once() {
         submit(&a, &name).await;
         let swap = two(&format!("{name}-a"), &format!("{name}-b")).delete(id(&name));
         let (first, second) = tokio::join!(apply(&a, &swap), apply(&b, &swap));
-        let new = Done::Submitted(Submitted::New);
-        assert_eq!(first.unwrap(), [new, new, Done::Deleted]);
-        assert_eq!(second.unwrap(), [new, new, Done::Deleted]);
+        let new = || Done::Submitted(Submitted::New);
+        assert_eq!(first.unwrap(), [new(), new(), Done::Deleted]);
+        assert_eq!(second.unwrap(), [new(), new(), Done::Deleted]);
     }
 }
 
@@ -81,7 +81,7 @@ async fn a_result_that_cannot_be_read_is_reported_and_nothing_is_applied_again()
     let transaction = two("a", "b");
     apply(&store, &transaction).await.unwrap();
     file.raw()
-        .execute("UPDATE transactions SET answer = '{'", ())
+        .execute("UPDATE windlass_transactions SET answer = '{'", ())
         .unwrap();
     let error = apply(&store, &transaction).await.unwrap_err();
     let text = error.to_string();

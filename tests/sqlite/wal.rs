@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use windlass::{
@@ -54,7 +54,8 @@ async fn small_writes_keep_the_log_within_its_limit() {
     let store = file.open().await;
     let longest = write(&file, &store, "t", 3 * LIMIT).await;
     assert!(longest > LIMIT / 2, "{longest}: too little was written");
-    assert!(longest < LIMIT + WRITE, "{longest}");
+    // It grows beyond its limit while a thread copies it.
+    assert!(longest < 2 * LIMIT + WRITE, "{longest}");
 }
 
 #[tokio::test]
@@ -64,7 +65,7 @@ async fn a_long_reader_lets_the_log_grow_and_its_end_shortens_it() {
     submit(&store, "first").await;
     let reader = file.raw();
     reader
-        .execute_batch("BEGIN; SELECT count(*) FROM tasks")
+        .execute_batch("BEGIN; SELECT count(*) FROM windlass_tasks")
         .unwrap();
     let longest = write(&file, &store, "t", 2 * LIMIT).await;
     assert!(
@@ -72,10 +73,14 @@ async fn a_long_reader_lets_the_log_grow_and_its_end_shortens_it() {
         "{longest}: the reader held nothing"
     );
     reader.execute_batch("COMMIT").unwrap();
-    // The commit of the first checkpoints the log, the next one starts it again and shortens it.
-    submit(&store, "u").await;
-    submit(&store, "v").await;
-    assert!(log_of(&file) < LIMIT + WRITE, "{}", log_of(&file));
+    // Once it is copied, the next commit starts it again and shortens it.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut n = 0;
+    while log_of(&file) >= LIMIT + WRITE {
+        assert!(Instant::now() < deadline, "{}", log_of(&file));
+        submit(&store, &format!("u{n}")).await;
+        n += 1;
+    }
 }
 
 /// Each reader is short, but at each moment there is one.
@@ -87,7 +92,7 @@ async fn readers_that_take_turns_cannot_keep_the_log_growing() {
     let stop = Arc::new(AtomicBool::new(false));
     let readers = [file.raw(), file.raw()];
     let stopped = stop.clone();
-    let begin = "BEGIN; SELECT count(*) FROM tasks";
+    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
     readers[0].execute_batch(begin).unwrap();
     let reading = std::thread::spawn(move || {
         let [mut old, mut new] = readers;

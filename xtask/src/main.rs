@@ -8,6 +8,7 @@
 mod interop;
 mod mutants;
 mod pictures;
+mod side_by_side;
 mod tools;
 mod verify;
 
@@ -36,6 +37,9 @@ The chores of the windlass workspace:
                             mutation tests of the pure code (docs/mutation-testing.md), which need
                             cargo-mutants; ARGS go to it, after `statemachine`, `library` or `etcd` for
                             one pass
+  cargo xtask side-by-side COMMIT
+                            builds another commit, and runs its commands and workers beside those of
+                            this version, on SQLite and on etcd
   cargo xtask pictures      draws the pictures of docs/pictures/ again; with --record, the terminal
                             shows commands that are run for it
 ";
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),
+        Some("side-by-side") => side_by_side::side_by_side(&rest),
         _ => {
             print!("{HELP}");
             return if chore.is_none() {
@@ -92,6 +97,7 @@ fn run(what: &str, command: &mut Command) -> Result<(), String> {
 }
 
 fn test(args: &[String]) -> Result<(), String> {
+    tools::python()?;
     let protoc = tools::protoc(&root())?;
     let servers = tools::etcds(&root())?;
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
@@ -166,6 +172,10 @@ fn fix() -> Result<(), String> {
 
 /// Topics of etcd are built and run only when one of them is named.
 fn bench(args: &[String]) -> Result<(), String> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{}", include_str!("../../benches/table/help.txt"));
+        return Ok(());
+    }
     let mut bench = cargo();
     bench.args(["bench", "--package", "windlass", "--bench", "table"]);
     if args.iter().any(|arg| arg.starts_with("etcd")) {

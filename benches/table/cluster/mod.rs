@@ -13,5 +13,6 @@ mod worker;
 pub(crate) use attempts::attempts;
 pub(crate) use failover::{due, failover, shutdown};
 pub(crate) use quiet::{idle, memory};
-pub(crate) use rates::rates;
+pub(crate) use rates::{few, rates};
+pub(crate) use server::Cluster;
 pub(crate) use worker::works;

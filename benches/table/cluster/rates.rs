@@ -17,7 +17,7 @@ use super::server::Cluster;
 use crate::{
     report::Report,
     support::{Meter, Rate, Setting, tell_rates},
-    transitions::{CHECKPOINT, Held, IN_FLIGHT, Node, RUN, WITHIN},
+    transitions::{CHECKPOINT, FEW, Held, IN_FLIGHT, Node},
 };
 
 /// How many transitions one transaction holds, and how many are under way: as the store packs them.
@@ -30,12 +30,16 @@ struct Raw {
     state: String,
     line: String,
     next: Arc<AtomicU64>,
+    in_flight: usize,
+    /// How many transitions one transaction holds, and how many of these are under way.
+    each: usize,
+    under_way: usize,
 }
 
 impl Raw {
-    async fn new(client: Client, state: usize, line: usize) -> Self {
+    async fn new(client: Client, (state, line): (usize, usize), in_flight: usize) -> Self {
         let mut filling = client.kv_client();
-        for n in 0..IN_FLIGHT {
+        for n in 0..in_flight {
             filling
                 .put(format!("/raw/owner/{n}"), "x", None)
                 .await
@@ -46,12 +50,15 @@ impl Raw {
             state: "x".repeat(state),
             line: "x".repeat(line),
             next: Arc::default(),
+            in_flight,
+            each: EACH.min(in_flight),
+            under_way: if in_flight > EACH { UNDER_WAY } else { 1 },
         }
     }
 
     fn item(&self, n: u64) -> TxnOp {
-        let task = n % IN_FLIGHT as u64;
-        let line = n / IN_FLIGHT as u64 % 64;
+        let task = n % self.in_flight as u64;
+        let line = n / self.in_flight as u64 % 64;
         let there = Compare::create_revision(format!("/raw/owner/{task}"), CompareOp::Greater, 0);
         TxnOp::txn(Txn::new().when([there]).and_then([
             TxnOp::put(format!("/raw/state/{task}"), self.state.clone(), None),
@@ -65,14 +72,14 @@ impl Raw {
 
     async fn rate(&self, time: Duration) -> Rate {
         let meter = Meter::start();
-        let lanes = (0..UNDER_WAY).map(|_| async {
+        let lanes = (0..self.under_way).map(|_| async {
             let (mut kv, mut done) = (self.client.kv_client(), 0);
             while meter.elapsed() < time {
-                let first = self.next.fetch_add(EACH as u64, Ordering::Relaxed);
-                let items = (first..first + EACH as u64).map(|n| self.item(n));
+                let first = self.next.fetch_add(self.each as u64, Ordering::Relaxed);
+                let items = (first..first + self.each as u64).map(|n| self.item(n));
                 let txn = Txn::new().and_then(items.collect::<Vec<_>>());
                 kv.txn(txn).await.unwrap();
-                done += EACH as u64;
+                done += self.each as u64;
             }
             done
         });
@@ -98,10 +105,24 @@ async fn size(client: &mut Client, prefix: &str) -> usize {
 
 pub(crate) fn rates(setting: &Setting, report: &mut Report) {
     let cluster = Cluster::start(setting, 1);
+    with(setting, &cluster, IN_FLIGHT, report);
+}
+
+/// As [`rates`], with few tasks in flight: beside transactions of as many items, one after the other.
+pub(crate) fn few(setting: &Setting, report: &mut Report) {
+    for in_flight in FEW {
+        let cluster = Cluster::start(setting, 1);
+        with(setting, &cluster, in_flight, report);
+    }
+}
+
+fn with(setting: &Setting, cluster: &Cluster, in_flight: usize, report: &mut Report) {
     let runtime: Runtime = crate::support::runtime();
     let time = setting.pick(Duration::from_secs(3), Duration::from_millis(700));
-    let mut node = runtime.block_on(Node::start(Path::new(&cluster.url("node")), IN_FLIGHT));
-    let mut held = runtime.block_on(Held::new(Path::new(&cluster.url("held")), IN_FLIGHT));
+    let open = |name: &str| cluster.url(name);
+    let (node, held) = (open("node"), open("held"));
+    let mut node = runtime.block_on(Node::start(Path::new(&node), in_flight, in_flight));
+    let mut held = runtime.block_on(Held::new(Path::new(&held), in_flight, in_flight));
     runtime.block_on(node.rate(time, CHECKPOINT));
     let mut client = runtime.block_on(cluster.raw());
     let (state, line) = runtime.block_on(async {
@@ -110,22 +131,14 @@ pub(crate) fn rates(setting: &Setting, report: &mut Report) {
             size(&mut client, "/node/history/").await,
         )
     });
-    let mut raw = runtime.block_on(Raw::new(client, state, line));
-    let mut rates: Vec<(String, Vec<Rate>)> = [
-        &format!("etcd alone, {EACH} compare and put {state} and {line} B"),
-        "handlers return Checkpoint",
-        "handlers return Run",
-        "checkpoint() in a handler",
-        "coordinator.commit alone",
-    ]
-    .map(|what| (format!("{what}, 1,000 in flight"), Vec::new()))
-    .into();
+    let mut raw = runtime.block_on(Raw::new(client, (state, line), in_flight));
+    let each = raw.each;
+    let mut rates = node.rows(&format!(
+        "etcd alone, {each} times compare and put {state} and {line} B"
+    ));
     for _ in 0..setting.pick(5, 2) {
         rates[0].1.push(runtime.block_on(raw.rate(time)));
-        for mode in [CHECKPOINT, RUN, WITHIN] {
-            let rate = runtime.block_on(node.rate(time, mode));
-            rates[1 + usize::from(mode)].1.push(rate);
-        }
+        node.turn(&runtime, time, &mut rates);
         rates[4].1.push(held.rate(&runtime, time));
         runtime.block_on(raw.compact());
     }

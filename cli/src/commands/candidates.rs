@@ -8,7 +8,10 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use clap::{Arg, Command, FromArgMatches};
 use windlass::{
     Client,
-    store::{Filter, Page, Store, sqlite::SqliteStore},
+    store::{
+        Filter, Page, Store,
+        sqlite::{Location, SqliteStore},
+    },
 };
 
 use crate::{config, global::Global, output::Format, output::Output};
@@ -88,8 +91,8 @@ async fn found(url: &str, what: What, prefix: &str) -> Option<Vec<String>> {
     if url == "memory:" {
         return None;
     }
-    if let Some(path) = url.strip_prefix("sqlite:")
-        && !SqliteStore::exists(path).unwrap_or(false)
+    if let Some(file) = Location::of(url)
+        && !SqliteStore::exists(file.path()).unwrap_or(false)
     {
         return None;
     }

@@ -1,13 +1,17 @@
 //! `windlass copy`: copies all tasks of one store into another.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::fs::MetadataExt,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use indicatif::ProgressBar;
 use tokio::time::sleep;
 use windlass::store::{
     Error, Store,
     copy::{Copier, Problem, Report},
-    sqlite::SqliteStore,
+    sqlite::{Location, SqliteStore},
 };
 
 use crate::{
@@ -57,11 +61,8 @@ const NAMED: usize = 20;
 
 /// Copies.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
-    if args.from == args.to {
-        return Err(Failure::Usage(format!(
-            "to: '{}' is the store that is to be copied; name another one",
-            args.to
-        )));
+    if args.from == args.to || is_same_file(&args.from, &args.to) {
+        return Err(to_itself(&args.to));
     }
     if args.to == "memory:" {
         return Err(Failure::Usage(
@@ -71,7 +72,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }
     if let Some(path) = absent_file(&args.from).map_err(|e| e.about("from"))? {
         return Err(Failure::Usage(format!(
-            "from: there is no file '{path}'; look at its name"
+            "from: there is no file '{}'; look at its name",
+            path.display()
         )));
     }
     let from = opening::open(&args.from).await;
@@ -91,6 +93,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         true => nowhere,
         false => opening::open(&args.to).await.map_err(|e| e.about("to"))?,
     };
+    if is_same_cluster(&args, &from, &to).await? {
+        return Err(to_itself(&args.to));
+    }
     let transfer = Copier::new(&from, &to)
         .replace(args.replace)
         .dry_run(args.dry_run);
@@ -122,9 +127,34 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     Ok(if done { Exit::Ok } else { Exit::No })
 }
 
+fn to_itself(to: &str) -> Failure {
+    Failure::Usage(format!(
+        "to: '{}' is the store that is to be copied; name another one",
+        windlass::store::without_password(to)
+    ))
+}
+
+/// Returns whether two URLs name one file, by whatever path.
+fn is_same_file(from: &str, to: &str) -> bool {
+    let file = |url: &str| {
+        let file = std::fs::metadata(Location::of(url)?.path()).ok()?;
+        Some((file.dev(), file.ino()))
+    };
+    file(from).is_some_and(|from| file(to) == Some(from))
+}
+
+/// Returns whether two URLs name one namespace of a cluster. Files that were copied have one identity, too.
+async fn is_same_cluster(args: &Args, from: &Store, to: &Store) -> Result<bool, Failure> {
+    let is_etcd = |url: &str| url.starts_with("etcd:") || url.starts_with("etcds:");
+    if !is_etcd(&args.from) || !is_etcd(&args.to) {
+        return Ok(false);
+    }
+    Ok(from.registry().identity().await? == to.registry().identity().await?)
+}
+
 /// Returns the path of the file that the URL of a store names, if there is no such file.
-fn absent_file(url: &str) -> Result<Option<&str>, Failure> {
-    let path = url.strip_prefix("sqlite:").filter(|path| !path.is_empty());
+fn absent_file(url: &str) -> Result<Option<&Path>, Failure> {
+    let path = Location::of(url).map(|file| file.path());
     Ok(match path {
         Some(path) if !SqliteStore::exists(path)? => Some(path),
         _ => None,

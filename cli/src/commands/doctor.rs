@@ -4,6 +4,7 @@ use comfy_table::Color;
 use serde_json::json;
 use windlass::{
     Client,
+    schedule::zone_data,
     store::examine::{Examination, Finding, Strays, Verdict},
 };
 
@@ -23,6 +24,7 @@ do. The exit code is 1 if there is an error (with --strict: or a warning).
 Examples:
   windlass doctor
   windlass doctor --repair
+  windlass doctor --migrate
   windlass doctor --full
   windlass doctor --strict -o json | jq -r 'select(.verdict != \"ok\") | .check'")]
 pub(crate) struct Args {
@@ -30,6 +32,11 @@ pub(crate) struct Args {
     /// the log back into the file. Claimed and unreadable tasks stay as they are
     #[arg(long)]
     repair: bool,
+
+    /// Upgrade a SQLite file of an earlier version first, as every command that writes does. Programs of that
+    /// version cannot use the file any more then
+    #[arg(long)]
+    migrate: bool,
 
     /// Check the file of a SQLite store in full: compare each index with its table (takes as long as
     /// reading the file)
@@ -70,7 +77,11 @@ fn bytes(input: &str) -> Result<u64, String> {
 /// Examines the store.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
-    let client = match global.reading().await {
+    let opened = match args.migrate {
+        true => global.existing().await,
+        false => global.reading().await,
+    };
+    let client = match opened {
         Ok(client) => client,
         Err(failure) => {
             // The JSON output has it too.
@@ -94,6 +105,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     how.quota = args.quota;
     let mut findings = client.store().doctor()?.examine(&how).await?;
     findings.push(machines(&client).await);
+    findings.push(Finding::ok("time zones", zone_data()));
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let bad = match worst {
         Some(Verdict::Error) => true,

@@ -1,10 +1,11 @@
 //! `windlass get`: all details of one task.
 
+use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use windlass::{
-    TaskId,
+    Client, Command, TaskId, TaskState,
     client::WaitReason,
-    store::{Change, CommandRecord, TaskRecord},
+    store::{Change, CommandRecord, Error, TaskRecord},
 };
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
-    view::{View, age, change_text, due, progress_text, text},
+    view::{View, age, change_text, due, progress_text, state_name, text},
 };
 
 /// Which task.
@@ -40,6 +41,9 @@ struct Full<'a> {
     task: View<'a>,
     /// Why it does not run, if it could.
     waits: Option<String>,
+    /// The tasks that it waits for, with their states now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits_for_now: Vec<Other>,
     commands: &'a [CommandRecord],
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<&'a [Change]>,
@@ -53,6 +57,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let commands = client.commands(&args.id).await?;
     let now = client.store().clock().now();
     let waits = WaitReason::of(&record, &client.nodes().await?, now);
+    let others = others(&client, &record).await?;
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -61,12 +66,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         out.json(&Full {
             task: View::from(&record),
             waits: waits.map(|w| w.to_string()),
+            waits_for_now: others,
             commands: &commands,
             history: history.as_deref(),
         })?;
         return Ok(Exit::Ok);
     }
     show(&out, &record, waits.as_ref(), now)?;
+    show_others(&out, &record, &others)?;
     show_commands(&out, &commands)?;
     if let Some(history) = history {
         out.line("\nhistory")?;
@@ -140,6 +147,22 @@ fn show(
         "retry",
         view.retry.and_then(|r| serde_json::to_string(r).ok()),
     );
+    some("start by", view.start_by.map(|at| at.to_string()));
+    some("end by", view.end_by.map(|at| at.to_string()));
+    let missed = record.state.as_ref().ok();
+    some(
+        "missed",
+        missed
+            .and_then(|state| state.missed(now))
+            .map(|text| format!("{text}; a node of its kind fails it")),
+    );
+    some(
+        "unique",
+        view.unique
+            .and_then(|unique| serde_json::to_string(unique).ok()),
+    );
+    let limits = serde_json::to_string(view.limits).ok();
+    some("limits", limits.filter(|_| !view.limits.is_empty()));
     some(
         "props",
         (!view.props.is_null()).then(|| view.props.to_string()),
@@ -162,6 +185,66 @@ fn show(
     Ok(())
 }
 
+/// A task that another task waits for.
+#[derive(Serialize)]
+struct Other {
+    task: TaskId,
+    /// Its state, or `unknown`.
+    state: &'static str,
+}
+
+/// Returns the tasks that a task waits for, or has waited for, as they are now.
+async fn others(client: &Client, record: &TaskRecord) -> Result<Vec<Other>, Failure> {
+    let waits = record.state.as_ref().ok().and_then(|s| s.waits.as_deref());
+    let tasks = waits.map_or_else(Vec::new, |waits| waits.tasks.clone());
+    let read = tasks.into_iter().map(|task| async move {
+        let state = match client.get(&task).await {
+            Ok(record) => state_name(&record),
+            Err(Error::NotFound { .. }) => "unknown",
+            Err(error) => return Err(Failure::from(error)),
+        };
+        Ok(Other { task, state })
+    });
+    let read = futures::stream::iter(read).buffered(32);
+    read.try_collect().await
+}
+
+fn show_others(out: &Output, record: &TaskRecord, others: &[Other]) -> Result<(), Failure> {
+    let Some(waits) = record.state.as_ref().ok().and_then(|s| s.waits.as_deref()) else {
+        return Ok(());
+    };
+    let waited = if record.state.as_ref().is_ok_and(TaskState::is_waiting) {
+        "waits for"
+    } else {
+        "has waited for"
+    };
+    let ok = if waits.ok {
+        ", each of which has to complete"
+    } else {
+        ""
+    };
+    let deadline = waits
+        .deadline
+        .map(|at| format!(", at the latest until {at}"));
+    let deadline = deadline.unwrap_or_default();
+    let tasks = match others.len() {
+        1 => "1 task".to_owned(),
+        more => format!("{more} tasks"),
+    };
+    out.line(format!("\n{waited} {tasks}{ok}{deadline}"))?;
+    for (n, other) in others.iter().enumerate() {
+        let at_claim = waits
+            .outcomes
+            .get(n)
+            .filter(|outcome| outcome.as_str() != other.state);
+        let at_claim = at_claim.map_or(String::new(), |outcome| {
+            format!(" ({outcome} at the claim)")
+        });
+        out.line(format!("  {}  {}{at_claim}", other.task, other.state))?;
+    }
+    Ok(())
+}
+
 fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure> {
     if commands.is_empty() {
         return Ok(());
@@ -174,11 +257,19 @@ fn show_commands(out: &Output, commands: &[CommandRecord]) -> Result<(), Failure
             .map_or("waits".into(), ToString::to_string);
         vec![
             text(c.order),
-            text(c.command.kind()),
+            text(named(&c.command)),
             text(c.sent_at),
             text(outcome),
         ]
     });
     let header = ["ORDER", "COMMAND", "SENT", "OUTCOME"];
     out.narrow_table(&header, &["SENT"], rows.collect())
+}
+
+/// The name of a command; that of a signal with its own.
+fn named(command: &Command) -> String {
+    match command {
+        Command::Signal(signal) => format!("signal {}", signal.name()),
+        other => other.kind().to_string(),
+    }
 }

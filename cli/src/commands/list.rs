@@ -8,6 +8,7 @@ use windlass::{
     store::{Error, Filter, Page, TaskRecord},
 };
 
+use super::graph;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// Keep running, and show tasks again when they change
     #[arg(long)]
     watch: bool,
+
+    /// Show ids and states as a tree: below each task those that wait for it
+    #[arg(long, conflicts_with = "watch")]
+    tree: bool,
 }
 
 /// The largest number of tasks of one list.
@@ -94,7 +99,11 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             break;
         }
     }
-    view::records_of(&client, &out, &rows, false).await?;
+    if args.tree && !rows.is_empty() {
+        out.line(graph::forest(&rows))?;
+    } else {
+        view::records_of(&client, &out, &rows, false).await?;
+    }
     if shown == 0 {
         let is_all = filter.is_all() && args.after == 0;
         out.note(if is_all {

@@ -1,11 +1,14 @@
-//! `windlass stats`: counts tasks by kind and state.
+//! `windlass stats`: counts tasks by kind and state, and shows the limits in use.
 
+use jiff::Timestamp;
 use serde_json::json;
+use windlass::{Bound, store::LimitUse};
 
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    view::{color, text},
+    output::Output,
+    view::{color, due, human, text},
 };
 
 /// No options of its own.
@@ -22,10 +25,13 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
     let mut counts = client.counts().await?;
     counts.sort_by(|a, b| (&a.kind, a.state).cmp(&(&b.kind, b.state)));
+    let limits = client.limits_in_use().await?;
     let tasks: u64 = counts.iter().map(|c| c.tasks).sum();
     let claimed: u64 = counts.iter().map(|c| c.claimed).sum();
     if out.is_json() {
-        out.json(&json!({ "tasks": tasks, "claimed": claimed, "counts": counts }))?;
+        out.json(
+            &json!({ "tasks": tasks, "claimed": claimed, "counts": counts, "limits": limits }),
+        )?;
         return Ok(Exit::Ok);
     }
     let mut rows: Vec<_> = counts
@@ -44,5 +50,29 @@ pub(crate) async fn execute(_: Args, global: &Global) -> Result<Exit, Failure> {
         rows.push(vec![text("all"), text(""), text(tasks), text(claimed)]);
     }
     out.narrow_table(&["KIND", "STATE", "TASKS", "CLAIMED"], &["CLAIMED"], rows)?;
+    if !limits.is_empty() {
+        out.line("")?;
+        show_limits(&out, &limits, client.store().clock().now())?;
+    }
     Ok(Exit::Ok)
+}
+
+fn show_limits(out: &Output, limits: &[LimitUse], now: Timestamp) -> Result<(), Failure> {
+    let rows = limits.iter().map(|limit| {
+        let allows = match limit.limit.as_ref().map(|limit| limit.bound()) {
+            Some(Bound::AtOnce(most)) => format!("{most} at once"),
+            Some(Bound::Starts { most, within }) => format!("{most} in {}", human(within)),
+            None => "?".to_owned(),
+        };
+        let next = limit.next.map_or_else(String::new, |next| due(next, now));
+        vec![
+            text(&limit.key),
+            text(allows),
+            text(limit.taken),
+            text(limit.waiting),
+            text(next),
+        ]
+    });
+    let header = ["LIMIT", "ALLOWS", "TAKEN", "WAITING", "NEXT"];
+    out.narrow_table(&header, &["NEXT", "ALLOWS"], rows.collect())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use windlass::{
-    Client, FailedAttempt, StateKind, TaskId,
+    Client, Command, FailedAttempt, StateKind, TaskId,
     store::{Change, ChangeKind, Error},
 };
 
@@ -84,9 +84,12 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
                     if out.is_json() {
                         out.json(change)?;
                     } else {
-                        let error = error_of(client, change).await;
-                        let error = error.map_or(String::new(), |e| format!(": {}", one_line(&e)));
-                        out.line(format!("{}{error}", change_text(change, true)))?;
+                        let more = match command_of(client, change).await {
+                            None => error_of(client, change).await,
+                            command => command,
+                        };
+                        let more = more.map_or(String::new(), |e| format!(": {}", one_line(&e)));
+                        out.line(format!("{}{more}", change_text(change, true)))?;
                     }
                     left = left.map(|n| n - 1);
                     let may_end = args.until_ended && change.seq >= ended_by;
@@ -116,6 +119,19 @@ async fn last_end(client: &Client, id: &TaskId) -> Result<u64, Error> {
 
 /// Few changes follow the end of a task: commands that are rejected.
 const HISTORY: u32 = 64;
+
+/// The name of a command that was sent: the change itself holds only its number.
+async fn command_of(client: &Client, change: &Change) -> Option<String> {
+    let ChangeKind::Commanded { command: order } = change.what else {
+        return None;
+    };
+    let sent = client.commands(&change.task).await.ok()?;
+    let sent = sent.into_iter().find(|sent| sent.order == order)?;
+    Some(match &sent.command {
+        Command::Signal(signal) => format!("signal '{}'", signal.name()),
+        command => command.kind().to_string(),
+    })
+}
 
 /// The error text of a failed attempt: the change itself holds only states.
 async fn error_of(client: &Client, change: &Change) -> Option<String> {

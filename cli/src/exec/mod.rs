@@ -30,6 +30,8 @@
 //! | `WINDLASS_ATTEMPT` | the number of the attempt, from 1 |
 //! | `WINDLASS_INCARNATION` | how often a retry started the task again, from 0 |
 //! | `WINDLASS_FENCE` | the claim's number; it only grows, so that what the command writes elsewhere can be guarded |
+//! | `WINDLASS_SCHEDULED_FOR` | the nominal time (RFC 3339), for a run of a schedule |
+//! | `WINDLASS_WAITED` | the tasks that it has waited for, with their outcomes, as JSON |
 //! | `WINDLASS_STATE_DIR` | a folder for the command's own progress, kept between attempts |
 
 mod capture;
@@ -50,6 +52,7 @@ mod retry;
 mod spares;
 #[cfg(test)]
 mod tests;
+mod waited;
 mod watched;
 mod word;
 
@@ -122,6 +125,11 @@ impl StatefulHandler for Exec {
         };
         debug!(returned = %message.kind(), "the command's task goes on");
         message
+    }
+
+    /// A command has no way to reply.
+    fn takes_signals(&self) -> bool {
+        false
     }
 }
 
@@ -356,6 +364,12 @@ fn prepare(
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(time) = task.scheduled_for() {
+        command.env("WINDLASS_SCHEDULED_FOR", time.nominal.to_string());
+    }
+    if let Some(waited) = waited::json(task) {
+        command.env("WINDLASS_WAITED", waited);
+    }
     if let Some(cwd) = &props.cwd {
         command.current_dir(cwd);
     }

@@ -2,7 +2,8 @@
 //! the callers do without.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     sync::{Arc, OnceLock},
 };
 
@@ -35,6 +36,9 @@ pub(crate) struct Stat {
     pub(crate) start: u64,
 }
 
+/// More bytes than a line of `/proc/PID/stat` has: 52 numbers of up to 20 digits, and a name.
+const LINE: usize = 2048;
+
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
         // The second field is the name, in parentheses; it may hold anything, also ')'.
@@ -49,7 +53,10 @@ impl Stat {
     }
 
     pub(crate) fn of(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        // One read: every start of a command reads its own. The system returns the whole line at once.
+        let mut line = [0; LINE];
+        let read = fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut f| f.read(&mut line));
+        Self::parse(&String::from_utf8_lossy(&line[..read.ok()?]))
     }
 
     pub(crate) fn lives(self) -> bool {
@@ -207,6 +214,26 @@ mod tests {
         }
         shell.wait().unwrap();
         assert!(!found(me).contains(&shell_pid));
+    }
+
+    #[test]
+    fn a_name_that_is_cut_within_a_character_hides_no_process() {
+        let dir = tempfile::tempdir().unwrap();
+        // The system keeps 15 bytes of a name: here the first of the two of the last character.
+        let path = dir.path().join("fourteen-bytesä");
+        std::fs::write(&path, "#!/bin/sh\nread line\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let mut command = std::process::Command::new(&path);
+        command.stdin(std::process::Stdio::piped());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().unwrap();
+        let pid = child.id() as i32;
+        let lives = Identity::of(pid).is_some_and(|identity| identity.lives());
+        let group_lives = group_lives(pid);
+        signal_group(pid, Signal::SIGKILL).unwrap();
+        child.wait().unwrap();
+        assert!(lives && group_lives, "lives: {lives}, group: {group_lives}");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use windlass::{Invalid, Json};
 
 use super::word::Word;
-use crate::{parse, plain};
+use windlass::statemachine::plain;
+
+use crate::parse;
 
 /// The fields of the props. JSON lines accept the same fields.
 pub(crate) const FIELDS: [&str; 12] = [
@@ -90,8 +92,8 @@ impl Props {
     ///
     /// [`Invalid`] naming the field and what would be right.
     pub(crate) fn parse(json: &Json) -> Result<Self, Invalid> {
-        let written: Written =
-            plain::from_str(json.as_str()).map_err(|e| Invalid::new("props", hinted(json, e)))?;
+        let written: Written = plain::object(json.as_str())
+            .map_err(|e| Invalid::new("props", hinted(json, e.into())))?;
         check_variables(&written)?;
         let is_shell = written.shell.is_some();
         let (program, args) = program(written.command, written.shell, written.args)?;

@@ -2,7 +2,7 @@
 
 use windlass::Retry;
 
-use crate::plain;
+use windlass::statemachine::plain;
 
 /// Reads a policy as it is typed: a number of attempts, a name, or the JSON of one.
 ///
@@ -16,10 +16,10 @@ pub(crate) fn read(text: &str) -> Result<Retry, String> {
         ("exponential", _) => Retry::default(),
         ("abandoned", _) => Retry::Abandoned,
         // The default policy, with its own waits.
-        (_, Ok(attempts)) => plain::from_str(&format!(
+        (_, Ok(attempts)) => plain::object(&format!(
             r#"{{"policy":"exponential","attempts":{attempts}}}"#
         ))?,
-        _ => plain::from_str(text).map_err(|e| {
+        _ => plain::object(text).map_err(|e| {
             // Of what is no JSON object, its errors say nothing.
             let e = match text.trim_start().starts_with('{') {
                 true => format!(": {e}"),

@@ -90,6 +90,18 @@ fn a_refusal_names_each_line_and_nothing_changes() {
 }
 
 #[test]
+fn a_long_refusal_is_cut_short_and_counted() {
+    let env = with_tasks();
+    let lines: String = (0..30)
+        .map(|n| format!("{{\"op\":\"delete\",\"task\":\"nil-{n}\"}}\n"))
+        .collect();
+    let file = env.write("changes.jsonl", &lines);
+    let ran = env.run(&["apply", &file]).code(1);
+    assert_eq!(ran.err.matches("does not exist").count(), 20, "{ran:?}");
+    assert!(ran.err.contains("and 10 more refused lines"), "{ran:?}");
+}
+
+#[test]
 fn a_dry_run_changes_nothing() {
     let env = with_tasks();
     let file = env.write("changes.jsonl", CHANGES);
@@ -109,12 +121,24 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
             "line 2: due: 'soon'",
         ),
         (r#"{"op":"delete","task":"b","now":true}"#, "line 2: now: "),
-        ("{", "line 2: text: is not JSON: "),
+        ("{", "line 2: operation: is not JSON: "),
     ] {
         let text = format!("{{\"op\":\"delete\",\"task\":\"a\"}}\n{wrong}\n");
         let file = env.write("changes.jsonl", &text);
         env.run(&["apply", &file]).fails(2, &[says]);
         env.run(&["get", "a"]).ok();
+    }
+    let wrong = |n| format!("{{\"op\":\"drop\",\"task\":\"t-{n}\"}}\n");
+    let text: String = (1..=30).map(wrong).collect();
+    let file = env.write("changes.jsonl", &text);
+    let ran = env.run(&["apply", &file]).code(2);
+    let lines: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(lines.len(), 20, "{ran:?}");
+    for (n, line) in (1..).zip(lines) {
+        assert!(
+            line.starts_with(&format!("error: line {n}: op: 'drop'")),
+            "{line}"
+        );
     }
     let file = env.write(
         "twice.jsonl",
@@ -127,4 +151,41 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
         .fails(2, &["operations: are empty"]);
     env.run(&["apply", &env.path("missing")])
         .fails(2, &["missing"]);
+}
+
+#[test]
+fn a_dry_run_knows_the_id_of_another_transaction_and_unique_keys() {
+    let env = with_tasks();
+    let file = env.write("changes.jsonl", CHANGES);
+    env.run(&["apply", &file, "--id", "t-1"]).ok();
+    env.run(&["apply", &file, "--id", "t-1", "--dry-run"]).ok();
+    let unique = r#"{"op":"submit","id":"NAME","kind":"k","unique":{"key":"one","within":"1h"}}"#;
+    let other = env.write("other.jsonl", &unique.replace("NAME", "d"));
+    for more in [&["--dry-run"][..], &[]] {
+        let words = [&["apply", &other, "--id", "t-1"][..], more].concat();
+        env.run(&words)
+            .fails(2, &["transaction id: 't-1' was applied with"]);
+    }
+    env.run(&["apply", &other]).ok();
+    let third = env.write("third.jsonl", &unique.replace("NAME", "e"));
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = env.run(&[&["apply", &third][..], more].concat()).code(1);
+        let says = "line 1: task 'e' has the unique key 'one', which task 'd' has until ";
+        assert!(ran.err.contains(says), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_line_that_another_task_stands_in_for_is_refused() {
+    let env = with_tasks();
+    let unique = r#"{"op":"submit","id":"NAME","kind":"k","unique":{"key":"one","within":"1h"},"if_exists":"same"}"#;
+    let first = env.write("first.jsonl", &unique.replace("NAME", "d"));
+    env.run(&["apply", &first]).ok();
+    let waits = r#"{"op":"submit","id":"f","kind":"k","after":["b","e"]}"#;
+    let lines = format!("{waits}\n{}\n", unique.replace("NAME", "e"));
+    let file = env.write("changes.jsonl", &lines);
+    let ran = env.run(&["apply", &file]).code(1);
+    let says = "line 1: task 'f': after: names 'e', which is not submitted: task 'd' has its unique key; wait for 'd'";
+    assert!(ran.err.contains(says), "{ran:?}");
+    env.run(&["get", "f"]).code(3);
 }

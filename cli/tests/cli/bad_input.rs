@@ -209,8 +209,12 @@ fn files_that_are_no_store_of_ours_are_refused_as_they_are() {
         env.run(&["--store", &url, "list"]).fails(4, &[says]);
         assert_eq!(std::fs::read(path).ok(), before, "{path} was touched");
     }
+    // A change adds the tables of windlass beside those of the other program.
+    let url = format!("sqlite:{other}");
+    env.run(&["--store", &url, "submit", "k", "--id", "a"]).ok();
+    env.run(&["--store", &url, "get", "a"]).ok();
     env.run(&["submit", "k"]).ok();
-    env.sql("PRAGMA user_version = 999");
+    env.sql("UPDATE windlass_meta SET value = 999 WHERE name = 'schema'");
     env.run(&["list"]).fails(4, &["newer"]);
 }
 
@@ -219,7 +223,7 @@ fn a_record_that_cannot_be_read_is_shown_and_can_be_retried() {
     let env = Env::new();
     env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
     env.run(&["submit", "k", "--id", "b"]).ok();
-    env.sql("UPDATE states SET state = '{\"state\":\"dancing\"}' WHERE n = (SELECT n FROM tasks WHERE id = 'a')");
+    env.sql("UPDATE windlass_states SET state = '{\"state\":\"dancing\"}' WHERE n = (SELECT n FROM windlass_tasks WHERE id = 'a')");
     let listed = env.run(&["list", "-o", "json"]).ok().lines();
     assert_eq!(listed.len(), 2);
     assert_eq!(listed[0]["state"], "quarantined");

@@ -30,6 +30,12 @@ impl Env {
         self.dir.path().join(name).display().to_string()
     }
 
+    /// The name of the folder.
+    pub(crate) fn name(&self) -> String {
+        let name = self.dir.path().file_name().unwrap();
+        name.display().to_string()
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("sqlite:{}", self.path("store.db"))
     }

@@ -53,7 +53,7 @@ async fn nodes_are_listed_and_steered() {
 async fn results_are_printed_though_the_nodes_cannot_be_read() {
     let env = Env::new();
     let node = env.node("n1").await;
-    env.sql("UPDATE leases SET spec = 'spoiled'");
+    env.sql("UPDATE windlass_leases SET spec = 'spoiled'");
     env.run(&["nodes"]).code(1);
     let submitted = env.json(&["submit", "k"]);
     assert_eq!(submitted["submitted"], "new");

@@ -110,6 +110,52 @@ async fn get_prints_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stats_show_the_limits_in_use() {
+    let env = Env::new();
+    let node = env.node("n1").await;
+    assert_eq!(env.json(&["stats"])["limits"], json!([]));
+    let limits = ["--at-once", "customer=acme=1", "--rate", "api=9/1h"];
+    for id in ["a", "b"] {
+        let submit = ["submit", "stay", "--id", id];
+        env.run(&[&submit[..], &limits].concat()).ok();
+    }
+    let expected = json!([
+        {
+            "key": "api",
+            "form": "starts",
+            "limit": {"key": "api", "starts": 9, "within": "1h"},
+            "taken": 1,
+            "waiting": 0,
+        },
+        {
+            "key": "customer=acme",
+            "form": "at_once",
+            "limit": {"key": "customer=acme", "at_once": 1},
+            "taken": 1,
+            "waiting": 1,
+        },
+    ]);
+    let began = std::time::Instant::now();
+    loop {
+        let shown = env.json(&["stats"])["limits"].take();
+        if shown == expected {
+            break;
+        }
+        assert!(began.elapsed().as_secs() < 60, "{shown}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let table = env.run(&["stats"]).ok().out;
+    for line in [
+        "LIMIT          ALLOWS     TAKEN  WAITING",
+        "customer=acme  1 at once  1      1",
+    ] {
+        assert!(table.contains(line), "{line} is not in {table}");
+    }
+    assert!(table.contains("9 in 1h"), "{table}");
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn logs_print_what_a_task_has_printed() {
     let env = Env::new();
     env.run(&["submit", "print", "--id", "p"]).ok();

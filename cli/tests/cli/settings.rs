@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::env::{Env, Ran};
 
-fn ran(env: &Env, vars: &[(&str, &str)], words: &[&str]) -> Ran {
+pub(crate) fn ran(env: &Env, vars: &[(&str, &str)], words: &[&str]) -> Ran {
     let mut command = env.command();
     command.envs(vars.iter().copied()).args(words);
     let output = command.output().unwrap();
@@ -285,13 +285,17 @@ fn a_flag_of_the_file_can_be_turned_off() {
     let env = Env::new();
     let file = env.write("settings.toml", "[run]\nfail-fast = true\n");
     env.write("lines", "1\n2\n");
-    let run = |words: &[&str]| {
-        let all = ["--config", &file, "run", "-j", "1", "--each", "false {}"];
+    // The second command may have started when the run notices the failure, and is ended then.
+    let fails = env.write("fails", "test \"$1\" = 1 && exit 1\nexec sleep 600\n");
+    let first = format!("sh {fails} {{}}");
+    let run = |each: &str, words: &[&str]| {
+        let all = ["--config", &file, "run", "-j", "1", "--each", each];
         let input = env.path("lines");
         let all = [&all[..], words, &[input.as_str()]].concat();
         ran(&env, &[], &all).err
     };
-    assert!(run(&["--batch", "a"]).contains("1 left for another run"));
-    let off = run(&["--batch", "b", "--fail-fast=false"]);
+    let on = run(&first, &["--batch", "a"]);
+    assert!(on.contains("1 left for another run"), "{on}");
+    let off = run("false {}", &["--batch", "b", "--fail-fast=false"]);
     assert!(off.contains("2 failed"), "{off}");
 }

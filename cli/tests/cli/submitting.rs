@@ -280,3 +280,68 @@ async fn wait_reports_when_the_next_attempt_is_and_how_many_are_left() {
     assert_eq!(ran.out, "f\ncompleted\n");
     node.shutdown().await;
 }
+
+#[test]
+fn a_unique_key_is_taken_once_in_its_period() {
+    let env = Env::new();
+    let submit = ["submit", "mail", "--unique", "mail-ann=1h", "--id"];
+    let with = |more: &[&str]| env.run(&[&submit[..], more].concat());
+    with(&["a"]).ok();
+    let got = env.json(&["get", "a"]);
+    assert_eq!(got["unique"], json!({"key": "mail-ann", "within": "1h"}));
+    with(&["b"]).fails(1, &["task 'a' has the unique key 'mail-ann' until "]);
+    let there = with(&["b", "--idempotent"]).ok();
+    assert_eq!(there.out, "a\n");
+    assert!(
+        there.err.contains("task 'a' has the unique key already"),
+        "{there:?}"
+    );
+    with(&["b", "--idempotent", "--props", "1"]).fails(1, &["has the unique key"]);
+    let line = r#"{"id":"c","kind":"mail","unique":{"key":"mail-ann","within":"1h"}}"#;
+    let file = env.write("lines", line);
+    env.run(&["submit", "--lines", &file])
+        .fails(1, &["has the unique key 'mail-ann'"]);
+    let op = format!(r#"{{"op":"submit","if_exists":"skip",{}"#, &line[1..]);
+    let file = env.write("operations", &op);
+    let applied = env.run(&["apply", &file]).ok();
+    assert!(applied.out.contains("there already"), "{applied:?}");
+    env.run(&["submit", "mail", "--unique", "mail-ann"])
+        .fails(2, &["write it like mail-ann=1h"]);
+    env.run(&["submit", "mail", "--unique", "a/b=1h"])
+        .fails(2, &["unique.key"]);
+}
+
+#[test]
+fn deadlines_are_times_or_durations() {
+    let env = Env::new();
+    let at = "2030-01-02T03:04:05Z";
+    let with = |more: &[&str]| env.run(&[&["submit", "k"], more].concat());
+    with(&[
+        "--id",
+        "a",
+        "--start-by",
+        at,
+        "--end-by",
+        "2031-01-01T00:00:00Z",
+    ])
+    .ok();
+    let got = env.json(&["get", "a"]);
+    assert_eq!(got["start_by"], at);
+    assert_eq!(got["end_by"], "2031-01-01T00:00:00Z");
+    with(&["--id", "b", "--start-by", "0s", "--end-by", "1h"]).ok();
+    let shown = env.run(&["get", "b"]).ok();
+    assert!(
+        shown.out.contains("did not start by") && shown.out.contains("a node of its kind fails it"),
+        "{shown:?}"
+    );
+    with(&["--start-by", "soon"]).fails(2, &["neither a time nor a duration"]);
+    with(&["--start-by", "2h", "--end-by", "1h"]).fails(2, &["end_by: ", "is before start_by"]);
+    with(&["--in", "2h", "--start-by", "1h"]).fails(2, &["start_by: ", "is before start_at"]);
+    let file = env.write("lines", r#"{"kind":"k","end_by":"soon"}"#);
+    env.run(&["submit", "--lines", &file])
+        .fails(2, &["end_by: 'soon'"]);
+    let line = format!(r#"{{"id":"c","kind":"k","end_by":"{at}"}}"#);
+    let file = env.write("lines", &line);
+    env.run(&["submit", "--lines", &file]).ok();
+    assert_eq!(env.json(&["get", "c"])["end_by"], at);
+}

@@ -9,6 +9,7 @@ mod equal;
 mod input;
 #[path = "../live/mod.rs"]
 mod live;
+mod waits;
 
 use std::{collections::HashMap, fmt::Write as _, fs, process::Command};
 

@@ -1,5 +1,7 @@
 //! Tests of the due index.
 
+mod turns;
+
 use super::*;
 
 fn view(id: &str, due: Option<i64>, priority: i32, order: u64) -> TaskView {
@@ -11,9 +13,11 @@ fn view(id: &str, due: Option<i64>, priority: i32, order: u64) -> TaskView {
         priority,
         order,
         due: due.map(|s| Timestamp::from_second(s).unwrap()),
+        deadline: None,
         sleeping: false,
         claimed_by: None,
         commanded: false,
+        fair_key: None,
     }
 }
 
@@ -173,7 +177,7 @@ fn a_task_comes_out_with_the_version_of_its_data() {
         .collect();
     taken.sort();
     assert_eq!(taken, [("a".into(), 1), ("b".into(), 7), ("c".into(), 1)]);
-    assert!(index.kinds.is_empty());
+    assert_eq!(index.kinds.len(), 0);
 }
 
 #[test]
@@ -191,13 +195,13 @@ fn a_kind_is_forgotten_with_its_last_task() {
         assert_eq!(index.kinds.len(), 1, "the other task has it");
         assert!(index.remove(&"t1".parse().unwrap()).is_some());
     }
-    assert!(index.kinds.is_empty() && index.ready.is_empty());
-    assert!(index.kind_list.len() < 3, "numbers are used again");
+    assert_eq!((index.kinds.len(), index.ready.kinds()), (0, 0));
+    assert!(index.kinds.numbers() < 3, "numbers are used again");
     // Another view of a task may be of another kind.
     for n in 0..100 {
         index.upsert(of(n, 0, Some(0)), at(&index, 1));
     }
-    assert_eq!((index.kinds.len(), index.ready.len()), (1, 1));
+    assert_eq!((index.kinds.len(), index.ready.kinds()), (1, 1));
     assert_eq!(drain(&mut index), ["t0"]);
 }
 
@@ -276,4 +280,51 @@ fn the_order_of_a_task_is_known_until_the_index_is_cleared() {
     assert_eq!(index.order(&id), Some(7));
     index.clear();
     assert_eq!((index.order(&id), index.len()), (None, 0));
+}
+
+#[test]
+fn a_task_whose_deadline_has_come_counts_as_commanded() {
+    let mut index = DueIndex::default();
+    let start = at(&index, 0);
+    let late = |view: TaskView, second: i64| TaskView {
+        deadline: Timestamp::from_second(second).ok(),
+        ..view
+    };
+    // One that could be claimed and finds no room, one that is paused, and one that sleeps longer.
+    index.upsert(late(view("ready", Some(0), 0, 1), 5), start);
+    index.upsert(late(view("paused", None, 0, 2), 6), start);
+    index.upsert(late(sleeper("asleep", 100, 3), 7), start);
+    index.upsert(late(sleeper("woken", 2, 4), 50), start);
+    let room_for_commands = |_: &Kind, commanded: bool| commanded;
+    assert_eq!(index.next_due_in(start), Some(Duration::from_secs(2)));
+    for (second, id) in [
+        (4, None),
+        (5, Some("ready")),
+        (6, Some("paused")),
+        (7, Some("asleep")),
+    ] {
+        let now = at(&index, second);
+        index.advance(now);
+        let taken = index.take(room_for_commands);
+        let taken = taken.map(|view| (view.id.to_string(), view.commanded));
+        assert_eq!(taken, id.map(|id| (id.to_owned(), true)), "{second}");
+    }
+    // What is put off stays so.
+    let now = at(&index, 60);
+    index.put_off(
+        late(view("ready", Some(0), 0, 1), 5),
+        now.at + Duration::from_secs(1),
+        now,
+    );
+    index.remove(&"woken".parse().unwrap());
+    index.advance(now);
+    assert!(index.take(room_for_commands).is_none());
+    let now = at(&index, 62);
+    index.advance(now);
+    assert!(
+        index
+            .take(room_for_commands)
+            .is_some_and(|view| view.deadline.is_some())
+    );
+    assert!(index.late.is_empty() && index.deadlines.is_empty());
 }

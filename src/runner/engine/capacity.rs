@@ -13,6 +13,8 @@ pub(super) struct Capacity {
     slots: u32,
     /// The kinds with a handler of their own, and the slots of each.
     of_kind: HashMap<Kind, u32>,
+    /// The kinds whose tasks do not count against the slots of the node.
+    apart: Vec<Kind>,
     /// The slots of every other kind.
     of_others: u32,
     active: u32,
@@ -32,9 +34,16 @@ impl Capacity {
             slots,
             of_kind: of_kind.map(|(kind, slots)| (kind, limit(slots))).collect(),
             of_others: limit(of_others),
+            apart: Vec::new(),
             active: 0,
             active_of: HashMap::new(),
         }
+    }
+
+    /// Lets the tasks of these kinds run beside those that fill the slots of the node.
+    pub(super) fn with_apart(mut self, kinds: impl Iterator<Item = Kind>) -> Self {
+        self.apart = kinds.collect();
+        self
     }
 
     /// Returns how many slots are in use.
@@ -56,16 +65,18 @@ impl Capacity {
     pub(super) fn exceeds(&self, kind: &Kind, more: u32) -> bool {
         let of_kind = self.active_of.get(kind).copied().unwrap_or(0);
         let limit = self.of_kind.get(kind).copied().unwrap_or(self.of_others);
-        self.active + more > self.slots || of_kind.saturating_add(more) > limit
+        let is_full = self.active + more > self.slots && !self.apart.contains(kind);
+        is_full || of_kind.saturating_add(more) > limit
     }
 
     pub(super) fn take(&mut self, kind: &Kind) {
-        self.active += 1;
+        self.active += u32::from(!self.apart.contains(kind));
         *self.active_of.entry(kind.clone()).or_default() += 1;
     }
 
     pub(super) fn release(&mut self, kind: &Kind) {
-        self.active = self.active.saturating_sub(1);
+        let counted = u32::from(!self.apart.contains(kind));
+        self.active = self.active.saturating_sub(counted);
         if let Some(of_kind) = self.active_of.get_mut(kind) {
             *of_kind = of_kind.saturating_sub(1);
             if *of_kind == 0 {
@@ -105,6 +116,20 @@ mod tests {
             "that of the default handler"
         );
         assert!(capacity.has_room(&kind("free")));
+    }
+
+    #[test]
+    fn a_kind_apart_neither_takes_nor_needs_a_slot_of_the_node() {
+        let mut capacity = capacity().with_apart([kind("one")].into_iter());
+        capacity.take(&kind("one"));
+        assert_eq!(capacity.active(), 0);
+        assert!(!capacity.has_room(&kind("one")), "its own limit");
+        capacity.release(&kind("one"));
+        for _ in 0..3 {
+            capacity.take(&kind("free"));
+        }
+        assert!(!capacity.has_room(&kind("free")));
+        assert!(capacity.has_room(&kind("one")));
     }
 
     #[test]

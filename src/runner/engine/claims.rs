@@ -65,6 +65,7 @@ impl Engine {
                 self.due.put_off(view, until, now);
                 continue;
             }
+            self.due.claims(&view);
             self.capacity.take(&view.kind);
             self.node_faults.claims(&view.kind, now.at);
             self.claiming.add(view.id.clone(), view.kind.clone());
@@ -127,6 +128,8 @@ impl Engine {
             Ok(None) if view.sleeping && !view.commanded && pending.latest.is_none() => {
                 self.still_sleeping(view);
             }
+            // Mostly another node has it, which the watch reports. But the clock may have been set back.
+            Ok(None) if view.deadline.is_some() && pending.latest.is_none() => self.put_off(view),
             // Another node has it, or it can no longer be claimed.
             Ok(None) => self.not_claimed(&view.id, pending.latest),
             Err(Error::Unavailable { reason, .. }) => {
@@ -238,6 +241,7 @@ impl Engine {
             state,
             commands,
             abandoned,
+            over_limit,
         } = claimed;
         let limits = self.parts.coordinator.limits();
         let park_after = self.parts.config.park_after;
@@ -254,6 +258,7 @@ impl Engine {
             kind,
             run: None,
             active: true,
+            over_limit,
             timers: timers::Set::default(),
             asks: Asks::default(),
             latest: pending.latest,

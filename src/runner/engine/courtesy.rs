@@ -43,6 +43,8 @@ pub(super) struct Courtesy {
 struct Release {
     order: u64,
     until: Instant,
+    /// Whether signals waited for it, without any other command.
+    signalled: bool,
 }
 
 /// What a decision about one task depends on.
@@ -135,8 +137,31 @@ impl Courtesy {
 
     /// Defers a task that this node releases.
     pub(super) fn release(&mut self, task: &TaskId, order: u64, until: Instant) {
-        let release = Release { order, until };
+        let release = Release {
+            order,
+            until,
+            signalled: false,
+        };
         self.released.entries.insert(task.clone(), release);
+    }
+
+    /// Defers a runnable task that this node releases while signals wait for it. It needs a slot as any
+    /// other runnable task, though the store reports it as commanded.
+    pub(super) fn release_with_signals(&mut self, task: &TaskId, order: u64, until: Instant) {
+        let release = Release {
+            order,
+            until,
+            signalled: true,
+        };
+        self.released.entries.insert(task.clone(), release);
+    }
+
+    /// Returns whether only signals wait for a runnable task that this node has released.
+    pub(super) fn waits_for_room(&self, view: &TaskView, now: Instant) -> bool {
+        let release = self.released.entries.get(&view.id);
+        let is_runnable = view.due.is_some() && !view.sleeping;
+        let here = |r: &Release| r.signalled && r.order == view.order && r.until > now;
+        is_runnable && release.is_some_and(here)
     }
 
     /// Returns until when the task is deferred because this node has released it.

@@ -46,9 +46,11 @@ fn view(id: &str, order: u64) -> TaskView {
         priority: 0,
         order,
         due: None,
+        deadline: None,
         sleeping: false,
         claimed_by: None,
         commanded: false,
+        fair_key: None,
     }
 }
 

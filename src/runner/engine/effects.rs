@@ -119,7 +119,7 @@ impl Engine {
         let slot = self.slots.get(id);
         slot.is_some_and(|slot| {
             let more = u32::from(!slot.active);
-            self.capacity.exceeds(&slot.task.kind, more)
+            slot.over_limit || self.capacity.exceeds(&slot.task.kind, more)
         })
     }
 
@@ -222,12 +222,15 @@ impl Engine {
         let Some(run) = self.slots.end_run(id, Some(run)) else {
             return;
         };
-        let progress = run.parts.progress();
+        let (progress, took) = (run.parts.progress(), run.parts.received.took());
         if let Ended::Returned(message) = &ended {
             self.judge_node(id, &run, message);
         }
         drop(run);
         self.no_wait(id, Wait::Stuck);
+        if took > 0 {
+            self.feed(id, Input::Took(took));
+        }
         if let Some(progress) = progress {
             self.feed(id, Input::Progress(progress));
         }
@@ -262,13 +265,7 @@ impl Engine {
         if let Some(progress) = slot.take_progress() {
             self.feed(id, Input::Progress(progress));
         }
-        self.feed(
-            id,
-            Input::Checkpoint {
-                ticket,
-                data: ask.data,
-            },
-        );
+        self.feed(id, ask.what.input(ticket));
     }
 
     fn persist(&mut self, id: SlotId, write: Write) {
@@ -310,12 +307,20 @@ impl Engine {
             return;
         };
         let state = slot.machine.state();
-        if end == End::Dropped(StateKind::Runnable) && matches!(state.status, TaskStatus::Runnable)
-        {
+        let is_runnable = matches!(state.status, TaskStatus::Runnable);
+        // The store holds a task back that was claimed over a limit.
+        if end == End::Dropped(StateKind::Runnable) && is_runnable && !slot.over_limit {
             // It was released while it could run: other nodes go first.
             let wait = if slot.stop_orders.is_empty() { 1 } else { 30 };
             let until = Instant::now() + Duration::from_secs(wait);
-            self.courtesy.release(&slot.task.id, slot.order, until);
+            let order = slot.order;
+            if slot.machine.holds_signals() {
+                // Its signals would have it claimed again beyond the limits.
+                self.courtesy
+                    .release_with_signals(&slot.task.id, order, until);
+            } else {
+                self.courtesy.release(&slot.task.id, order, until);
+            }
         }
         // A handler that was aborted for a lost claim may not have ended yet.
         if self.slots.get(id).is_some_and(|s| s.run.is_none()) {

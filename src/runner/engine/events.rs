@@ -173,6 +173,7 @@ impl Engine {
             self.due.remove(&view.id);
             return;
         }
+        view.commanded &= !self.courtesy.waits_for_room(&view, now.at);
         match deferred {
             Some(until) if !view.commanded => {
                 if (view.due).is_some_and(|due| !view.sleeping || due <= now.clock) {

@@ -135,6 +135,9 @@ impl Engine {
         };
         let named = parts.kinds.named.iter();
         let slots_of = named.map(|(kind, entry)| (kind.clone(), entry.config.slots));
+        let apart = parts.kinds.named.iter();
+        let apart = apart.filter(|(_, entry)| entry.config.is_apart);
+        let apart = apart.map(|(kind, _)| kind.clone());
         let default = parts.kinds.default.as_ref();
         let slots_of_default = default.and_then(|entry| entry.config.slots);
         let now = Instant::now();
@@ -146,7 +149,8 @@ impl Engine {
             claiming: Claiming::default(),
             slots: SlotTable::default(),
             timers: Timers::new(now),
-            capacity: Capacity::new(parts.config.slots, slots_of, slots_of_default),
+            capacity: Capacity::new(parts.config.slots, slots_of, slots_of_default)
+                .with_apart(apart),
             courtesy: Courtesy::new(me, parts.balancer.clone()),
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),

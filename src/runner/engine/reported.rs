@@ -45,9 +45,11 @@ mod tests {
             priority: 0,
             order,
             due: None,
+            deadline: None,
             sleeping: false,
             claimed_by: None,
             commanded: false,
+            fair_key: None,
         })
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Slot {
     pub(super) run: Option<Run>,
     /// Whether it counts against the limits.
     pub(super) active: bool,
+    /// A limit of the task is full: its handler must not start.
+    pub(super) over_limit: bool,
     pub(super) timers: timers::Set,
     pub(super) asks: Asks,
     /// The last event about the task since it is here: it counts when the slot is gone.

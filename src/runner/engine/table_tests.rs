@@ -44,6 +44,7 @@ fn slot(id: &str) -> Slot {
         }),
         run: None,
         active: true,
+        over_limit: false,
         timers: Default::default(),
         asks: Default::default(),
         latest: None,

@@ -14,6 +14,7 @@
 //! | `watch` | the two streams, and the mirror of each task |
 //! | `tasks` | submit, command, delete, retry, reschedule, transactions, queries, history, to and from other stores |
 //! | `node` | leases, claims, commits, effects, releases, node commands, repairs |
+//! | `parts` | what one operation puts into a write, for calls, transactions and effects |
 //! | `read` | all that belongs to a task at one revision, of many tasks at once |
 //! | `write` | the item of a change, what changes put into it, the batches, the pipeline, and the tries |
 //! | `client` | the connection, with a time limit on every call, and the limits of the servers |
@@ -24,6 +25,7 @@ mod coordinator;
 mod doctor;
 mod node;
 mod order;
+mod parts;
 mod read;
 mod registry;
 mod schema;

@@ -9,9 +9,9 @@ use super::{
     store::{Components, EtcdStore},
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount, TaskRecord,
-    Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Exported, Filter, LimitUse,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, TaskCount,
+    TaskRecord, Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
@@ -39,7 +39,12 @@ impl Registry for EtcdStore {
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         let run = |transaction| self.0.apply(transaction);
-        let names = |transaction: &Transaction| transaction.tasks().cloned().collect::<Vec<_>>();
+        let names = |transaction: &Transaction| {
+            let tasks = transaction.tasks().map(|id| (false, id.to_string()));
+            let keys = transaction.unique_keys();
+            let keys = keys.map(|key| (true, key.to_owned()));
+            tasks.chain(keys).collect::<Vec<_>>()
+        };
         in_order(transactions, names, run).await
     }
 
@@ -61,6 +66,10 @@ impl Registry for EtcdStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.0.queries.counts().await
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        self.0.queries.limits_in_use().await
     }
 
     async fn purge(
@@ -123,6 +132,9 @@ impl Components {
     /// Applies a transaction. Boxes the futures of rare operations, so that the future of a submit
     /// stays small.
     async fn apply(&self, transaction: Transaction) -> Result<Applied, Error> {
+        if transaction.unique_keys().next().is_some() {
+            return Box::pin(self.transactions.apply(transaction)).await;
+        }
         let operation = match transaction.into_single() {
             Ok(operation) => operation,
             Err(transaction) => return Box::pin(self.transactions.apply(transaction)).await,

@@ -9,13 +9,11 @@ use super::{
         options::{self, Options},
     },
     doctor::Doctor,
-    node::{Adoption, Claimer, Claims, Committer, Leases, NodeCommands, Peers},
+    node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NodeCommands, Peers},
+    parts::{Clearing, Parts},
     read::{Access, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
-    tasks::{
-        Clearing, Commands, Deletes, Imports, Keeping, Queries, Reschedules, Retries, Submits,
-        Transactions,
-    },
+    tasks::{Commands, Deletes, Imports, Keeping, Queries, Retries, Submits, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
     watch::{Feed, Watcher},
     write::Pipeline,
@@ -156,9 +154,10 @@ impl Components {
         let adoption = Adoption { access: access() };
         let peers = Peers::new(access().reader);
         let node_commands = NodeCommands { access: access() };
-        let deletes = Deletes {
+        let parts = || Parts {
             clearing: clearing(),
         };
+        let deletes = Deletes { parts: parts() };
         let leases = Leases {
             access: access(),
             claims: claims.clone(),
@@ -173,7 +172,10 @@ impl Components {
             committer: Committer {
                 access: access(),
                 claims: claims.clone(),
-                max_bytes,
+                effects: Effects {
+                    parts: parts(),
+                    limits,
+                },
             },
             watcher: Watcher {
                 reader: access().reader,
@@ -184,27 +186,22 @@ impl Components {
             },
             feed: Feed { access: access() },
             submits: Submits {
-                clearing: clearing(),
+                parts: parts(),
                 max_bytes,
             },
             commands: Commands {
                 access: access(),
                 max_bytes,
             },
-            retries: Retries { access: access() },
+            retries: Retries { parts: parts() },
             transactions: Transactions {
-                submits: Submits {
-                    clearing: clearing(),
-                    max_bytes,
-                },
-                deletes: deletes.clone(),
-                retries: Retries { access: access() },
-                reschedules: Reschedules { access: access() },
+                parts: parts(),
                 keeping: Keeping::new(access()),
                 limits,
             },
             queries: Queries {
                 reader: access().reader,
+                clock: access().clock,
             },
             imports: Imports::new(clearing(), max_bytes),
             purges: Purges::new(deletes.clone()),

@@ -6,9 +6,8 @@ use super::{row::Row, world::World};
 use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
     rules::{
-        plan::Bounds,
         retry::Counted,
-        transaction::{self, Facts, Present, Step},
+        transaction::{self, Bounds, Facts, Present, Step},
     },
 };
 
@@ -16,6 +15,7 @@ use crate::store::{
 pub(super) struct Remembered {
     at: Timestamp,
     applied: Applied,
+    fingerprint: String,
 }
 
 impl World {
@@ -24,6 +24,9 @@ impl World {
         transaction: Transaction,
         now: Timestamp,
     ) -> Result<Applied, Error> {
+        if transaction.unique_keys().next().is_some() {
+            return self.apply_all(&transaction, now);
+        }
         let operation = match transaction.into_single() {
             Ok(operation) => operation,
             Err(transaction) => return self.apply_all(&transaction, now),
@@ -49,24 +52,30 @@ impl World {
         transaction::check(transaction, "memory", limits.max_operations)?;
         let earlier = transaction.id().and_then(|id| self.applied.get(id));
         if let Some(earlier) = earlier {
+            transaction.check_repeats(Some(&earlier.fingerprint))?;
             return earlier.applied.clone().repeated_by(transaction);
         }
-        let facts = self.facts(transaction);
+        let mut facts = self.facts(transaction);
         let bounds = Bounds {
             max_bytes: limits.max_bytes,
             now,
         };
-        let steps = transaction::decide(transaction, &facts, bounds)?;
+        let steps = transaction::decide(transaction, &mut facts, bounds)?;
         let done = steps.into_iter().map(|step| self.carry_out(step, now));
         let applied = Applied::from(done.collect::<Vec<Done>>());
         if let Some(id) = transaction.id() {
-            let (at, applied) = (now, applied.clone());
-            self.applied.insert(id.clone(), Remembered { at, applied });
+            let remembered = Remembered {
+                at: now,
+                applied: applied.clone(),
+                fingerprint: transaction.fingerprint(),
+            };
+            self.applied.insert(id.clone(), remembered);
         }
         Ok(applied)
     }
 
-    fn facts(&self, transaction: &Transaction) -> Facts {
+    /// Returns what is known of the tasks and commands that a transaction names.
+    pub(super) fn facts(&self, transaction: &Transaction) -> Facts {
         let mut facts = Facts::default();
         for id in transaction.tasks() {
             if let Some(row) = self.tasks.get(id) {
@@ -80,10 +89,20 @@ impl World {
                 facts.commands.insert(send.id.clone(), known.clone());
             }
         }
+        for key in transaction.unique_keys() {
+            if let Some((order, holder)) = self.unique.get(key)
+                && let Some(row) = self.tasks.get(&holder.task)
+                && row.order == *order
+            {
+                facts.tasks.insert(holder.task.clone(), present(row));
+                facts.keys.insert(key.to_owned(), holder.clone());
+            }
+        }
         facts
     }
 
-    fn carry_out(&mut self, step: Step<'_>, now: Timestamp) -> Done {
+    /// Writes one step. Cannot fail: everything was checked.
+    pub(super) fn carry_out(&mut self, step: Step<'_>, now: Timestamp) -> Done {
         match step {
             Step::Known(done) => done,
             Step::Submit { task, .. } => {
@@ -111,11 +130,12 @@ impl World {
         }
     }
 
-    /// Forgets the transactions whose time to be repeated is over; `latest` is the latest time that a
-    /// record can truly have.
+    /// Forgets the transactions whose time to be repeated is over, and the unique keys that are free; `latest`
+    /// is the latest time that a record can truly have.
     pub(super) fn forget_transactions(&mut self, latest: Timestamp) {
         if let Some(before) = transaction::forgotten_before(latest) {
             self.applied.retain(|_, earlier| earlier.at >= before);
+            self.unique.retain(|_, (_, holder)| holder.until >= before);
         }
     }
 }

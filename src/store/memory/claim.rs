@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
-use super::{row::Owner, world::World};
+use super::{limits::Admission, row::Owner, world::World};
 use crate::store::{ChangeKind, Claim, Claimed, Error, Lease, rules};
 
 impl World {
@@ -22,13 +22,14 @@ impl World {
         let Some(row) = self.tasks.get(id) else {
             return Ok(None);
         };
-        let state = row.state()?;
-        let (claimable, abandoned) = match row.owner {
+        let state = self.looked_at(row.state()?, now);
+        let (claimable, mut over_limit, abandoned) = match row.owner {
             // A lease claims its own task again when it got no answer. Its first claim has counted
             // the lost claim before it; only `abandoned` is returned again.
-            Some(owner) => (owner.lease == lease.id, owner.abandoned),
+            Some(owner) => (owner.lease == lease.id, owner.over_limit, owner.abandoned),
             None => (
                 rules::claim::is_claimable(&state, !row.waiting.is_empty(), now),
+                false,
                 row.abandoned.is_some(),
             ),
         };
@@ -36,6 +37,13 @@ impl World {
             return Ok(None);
         }
         let lost_by = row.abandoned.clone();
+        if row.owner.is_none() {
+            over_limit = match self.admit(id, &state, now) {
+                Admission::Slots => false,
+                Admission::OverLimit => true,
+                Admission::Refused => return Ok(None),
+            };
+        }
         let fence = self.next_fence();
         let what = ChangeKind::Claimed {
             node: lease.node.clone(),
@@ -57,6 +65,7 @@ impl World {
             lease: lease.id,
             fence,
             abandoned,
+            over_limit,
         });
         let claimed = Claimed {
             claim: Claim {
@@ -70,6 +79,7 @@ impl World {
             state,
             commands: row.waiting_commands(),
             abandoned,
+            over_limit,
         };
         self.touch(id);
         Ok(Some(claimed))

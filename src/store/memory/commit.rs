@@ -1,20 +1,20 @@
 //! Commits: checks everything first; no write after the checks can fail.
 
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, TaskId, TaskState, machine::Write, size::Size};
+use windlass_statemachine::{TaskState, machine::Write, size::Size};
 
 use super::{row::Saved, world::World};
 use crate::store::{
-    Claim, Commit, Error,
+    Claim, Commit, Error, Transaction,
     rules::{
-        self,
-        plan::{self, Bounds, Facts, Known, Step},
+        self, effects,
+        transaction::{Bounds, Step},
     },
 };
 
 impl World {
     pub(super) fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<(), Error> {
-        let Commit { claim, write } = commit;
+        let Commit { claim, mut write } = commit;
         let (id, fence) = (&claim.task, claim.fence);
         if self.was_applied(&claim, &write.state) {
             return Ok(());
@@ -22,13 +22,9 @@ impl World {
         self.check_claim(&claim)?;
         let max_bytes = self.limits.max_bytes;
         let props = self.row(id)?.task.props.len();
-        rules::size::check(Size::of(&write.state), props, max_bytes)?;
-        let before = Before {
-            world: self,
-            owner: id,
-            ends: write.state.code().is_terminal(),
-        };
-        let steps = plan::effects(&write.effects, &before, Bounds { max_bytes, now })?;
+        rules::size::check(Size::of_write(&write), props, max_bytes)?;
+        let effects = Transaction::from(std::mem::take(&mut write.effects));
+        let steps = self.effects(&claim, &write.state, &effects, now)?;
 
         for what in rules::history::lines(fence, &write) {
             self.record(id, what, now);
@@ -53,14 +49,27 @@ impl World {
         }
         self.touch(id);
         for step in steps {
-            match step {
-                Step::Submit(task) => self.insert(task.clone(), now),
-                Step::Send(send) => {
-                    self.enqueue(send.clone(), now);
-                }
-            }
+            self.carry_out(step, now);
         }
         Ok(())
+    }
+
+    /// Decides the effects of a write that leaves its task in `state`.
+    fn effects<'a>(
+        &self,
+        claim: &Claim,
+        state: &TaskState,
+        effects: &'a Transaction,
+        now: Timestamp,
+    ) -> Result<Vec<Step<'a>>, Error> {
+        let limits = self.limits;
+        effects::check(effects, "memory", limits.max_operations)?;
+        let mut facts = self.facts(effects);
+        if let Some(own) = facts.tasks.get_mut(&claim.task) {
+            own.has_ended = state.code().is_terminal();
+        }
+        let max_bytes = limits.max_bytes;
+        effects::decide(effects, &claim.task, &mut facts, Bounds { max_bytes, now })
     }
 
     /// Returns whether this write was applied before and its answer was lost.
@@ -71,29 +80,5 @@ impl World {
             }
             _ => false,
         }
-    }
-}
-
-/// What is known when a write of task `owner` has its effects; `ends` is whether the write ends the task.
-struct Before<'a> {
-    world: &'a World,
-    owner: &'a TaskId,
-    ends: bool,
-}
-
-impl Facts for Before<'_> {
-    fn task(&self, id: &TaskId) -> Option<Known> {
-        let row = self.world.tasks.get(id)?;
-        let has_ended = match id == self.owner {
-            true => self.ends,
-            false => row.has_ended(),
-        };
-        let props = row.task.props.len();
-        Some(Known { has_ended, props })
-    }
-
-    fn command(&self, id: &CommandId) -> Option<TaskId> {
-        let (task, _) = self.world.commands.get(id)?;
-        Some(task.clone())
     }
 }

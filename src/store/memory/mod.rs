@@ -10,7 +10,7 @@
 //! | `world` | all rows, with the indexes and the history |
 //! | `apply` | the transactions of clients |
 //! | `submit`, `command`, `delete`, `retry`, `reschedule`, `query`, `history`, `feed` | the work of a registry |
-//! | `lease`, `node`, `claim`, `commit`, `watch`, `retention` | the work of a coordinator |
+//! | `lease`, `node`, `claim`, `limits`, `commit`, `watch`, `retention` | the work of a coordinator |
 //! | `transfer` | exports and imports tasks |
 //! | `state_store` | [`MemoryStates`], a state store |
 
@@ -23,6 +23,7 @@ mod delete;
 mod feed;
 mod history;
 mod lease;
+mod limits;
 mod node;
 mod query;
 mod registry;
@@ -33,6 +34,8 @@ mod row;
 mod state_store;
 mod submit;
 mod transfer;
+mod usage;
+mod waits;
 mod watch;
 mod world;
 
@@ -130,7 +133,9 @@ impl Shared {
         // Nothing panics between two steps of a change, so a poisoned lock guards whole data.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
+        world.now = now;
         world.expire(now);
+        world.look_at_lines(now);
         (world, now)
     }
 }

@@ -22,6 +22,7 @@ impl World {
             node: lease.map(|lease| lease.spec.name.clone()),
             fence: row.fence,
             commands: row.waiting.len() as u64,
+            limited_by: self.limited_by(row),
         }
     }
 

@@ -6,7 +6,7 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::MemoryStore;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Error, Filter, Limits, NodeCommand,
+    Applied, Change, ChangeStream, CommandRecord, Error, Filter, LimitUse, Limits, NodeCommand,
     NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
@@ -53,6 +53,10 @@ impl Registry for MemoryStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         Ok(self.shared.lock().0.counts())
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        Ok(self.shared.lock().0.limits_in_use())
     }
 
     async fn purge(

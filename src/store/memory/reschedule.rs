@@ -23,6 +23,10 @@ impl World {
         {
             Arc::make_mut(&mut row.task).priority = priority;
         }
+        // The claim looks for a slot again.
+        if let Some(order) = self.tasks.get(id).map(|row| row.order) {
+            self.leave_line(order);
+        }
         self.set_state(id, state);
         self.record(id, ChangeKind::Rescheduled { from, to }, now);
         self.touch(id);

@@ -35,6 +35,9 @@ impl World {
     /// Gives a task the state of a retry.
     pub(super) fn restart(&mut self, id: &TaskId, state: TaskState, now: Timestamp) {
         self.unclaim(id);
+        if let Some(order) = self.tasks.get(id).map(|row| row.order) {
+            self.leave_line(order);
+        }
         if let Some(row) = self.tasks.get_mut(id) {
             (row.quarantine, row.abandoned) = (None, None);
         }

@@ -14,6 +14,7 @@ use windlass_statemachine::{
 
 use crate::store::{
     CommandRecord, Error, NodeCommand, NodeCommandId, NodeSpec, NodeStatus, TaskView,
+    rules::limits::fair_key,
 };
 
 /// A stored state. Text of [`MemoryStore::damage`](super::MemoryStore::damage) stays text until it is
@@ -46,6 +47,8 @@ pub(super) struct Owner {
     pub(super) fence: Fence,
     /// The claim before was lost, and the owner has not written since.
     pub(super) abandoned: bool,
+    /// It was made for commands, without slots of the limits of the task.
+    pub(super) over_limit: bool,
 }
 
 /// A task with all that belongs to it.
@@ -73,6 +76,15 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Returns its state without its data. One that cannot be read counts as runnable: it is live.
+    pub(super) fn code(&self) -> StateKind {
+        match (&self.saved, self.ended) {
+            (_, Some((code, _))) => code,
+            (Saved::State(state), None) => state.code(),
+            (Saved::Text(_), None) => StateKind::Runnable,
+        }
+    }
+
     /// Returns whether it has ended, even when its state cannot be read.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
@@ -118,9 +130,11 @@ impl Row {
             priority: task.priority,
             order: self.order,
             due: state.due(),
+            deadline: state.deadline(),
             sleeping: state.code() == StateKind::Sleeping,
             claimed_by: self.owner.map(|o| o.lease),
             commanded: !self.waiting.is_empty(),
+            fair_key: fair_key(&task.limits),
         })
     }
 }

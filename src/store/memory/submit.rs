@@ -13,6 +13,7 @@ use crate::store::{
     ChangeKind, Error, Submit, Submitted,
     rules::{
         self,
+        facts::Holder,
         submit::{Taken, Verdict},
     },
 };
@@ -49,14 +50,28 @@ impl World {
         }
     }
 
+    /// Notes the unique key of a task, if it has one.
+    pub(super) fn take_key(&mut self, task: &Task, order: u64, submitted_at: Timestamp) {
+        if let Some(unique) = &task.unique {
+            let holder = Holder {
+                task: task.id.clone(),
+                until: rules::unique::until(unique, submitted_at),
+            };
+            self.unique.insert(unique.key().to_owned(), (order, holder));
+        }
+    }
+
     /// Adds a checked task whose id is free.
-    pub(super) fn insert(&mut self, task: Task, now: Timestamp) {
+    pub(super) fn insert(&mut self, mut task: Task, now: Timestamp) {
         let id = task.id.clone();
-        let state = TaskState::submitted(task.start_at, now);
+        let state = TaskState::first(&task, now);
+        task.waits = None;
+        self.waiters.add(&id, &state);
         let what = ChangeKind::Submitted {
             state: state.code(),
         };
         let order = self.record(&id, what, now);
+        self.take_key(&task, order, now);
         let row = Row {
             task: Arc::new(task),
             saved: state.into(),
@@ -75,5 +90,6 @@ impl World {
         self.by_order.insert(order, id.clone());
         self.tasks.insert(id.clone(), row);
         self.touch(&id);
+        self.touch_waiters(&id);
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
 use super::{MemoryStore, row::Row, world::World};
-use crate::store::{Error, Exported, Transfer, export::There};
+use crate::store::{Error, Exported, Transfer, export::There, rules};
 
 impl World {
     pub(super) fn export(&self, id: &TaskId) -> Result<Exported, Error> {
@@ -47,7 +47,15 @@ impl World {
         }
         self.raise_fences(exported.fence);
         let exported = exported.renumbered(self.next_seq());
+        if let Some(unique) = &exported.task.unique {
+            let until = rules::unique::until(unique, exported.submitted_at);
+            let later = self.unique.get(unique.key());
+            if later.is_none_or(|(_, holder)| holder.until < until) {
+                self.take_key(&exported.task, exported.order, exported.submitted_at);
+            }
+        }
         let state = exported.state;
+        self.waiters.add(&id, &state);
         let ended = state.code().is_terminal();
         let ended = ended.then(|| (state.code(), state.since));
         if let Some((_, since)) = ended {
@@ -81,6 +89,7 @@ impl World {
             self.record(&id, change.what, change.at);
         }
         self.touch(&id);
+        self.touch_waiters(&id);
         Ok(())
     }
 }

@@ -10,11 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 use windlass_statemachine::{Kind, TaskId};
 
-use super::{
-    Shared,
-    row::{Row, Watcher},
-    world::World,
-};
+use super::{Shared, row::Watcher, world::World};
 use crate::store::{Error, Event, EventStream, Lease, NodeCommandId, QueuedNodeCommand};
 
 /// The most tasks in one batch.
@@ -66,7 +62,8 @@ impl World {
         let Some(watcher) = self.watchers.get(&watcher) else {
             return;
         };
-        let view = row.filter(|r| watcher.cares_for(r)).and_then(Row::view);
+        let view = row.filter(|r| watcher.cares_for(r));
+        let view = view.and_then(|row| self.view(row));
         let (Some(row), Some(view)) = (row, view) else {
             let fence = row.map(|row| row.fence);
             return events.push(Event::Gone { id, order, fence });

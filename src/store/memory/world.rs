@@ -8,9 +8,11 @@ use windlass_statemachine::{CommandId, Fence, TaskId, TaskState, TransactionId};
 
 use super::{
     apply::Remembered,
+    limits::Limited,
     row::{LeaseRow, NodeCommandRow, Owner, Row, Saved, Watcher},
+    waits::Waiters,
 };
-use crate::store::{Change, ChangeKind, Error, Limits, NodeCommandId};
+use crate::store::{Change, ChangeKind, Error, Limits, NodeCommandId, rules::facts::Holder};
 
 /// A namespace.
 pub(super) struct World {
@@ -23,6 +25,12 @@ pub(super) struct World {
     pub(super) commands: HashMap<CommandId, (TaskId, u64)>,
     /// The transactions that may be repeated.
     pub(super) applied: HashMap<TransactionId, Remembered>,
+    /// Who has the unique keys, with the submit orders.
+    pub(super) unique: HashMap<String, (u64, Holder)>,
+    pub(super) waiters: Waiters,
+    pub(super) limited: Limited,
+    /// The time of the call that is served.
+    pub(super) now: Timestamp,
     pub(super) leases: BTreeMap<u64, LeaseRow>,
     pub(super) node_commands: BTreeMap<NodeCommandId, NodeCommandRow>,
     pub(super) watchers: HashMap<u64, Watcher>,
@@ -48,6 +56,10 @@ impl World {
             ended: BTreeSet::new(),
             commands: HashMap::new(),
             applied: HashMap::new(),
+            unique: HashMap::new(),
+            waiters: Waiters::default(),
+            limited: Limited::default(),
+            now: Timestamp::MIN,
             leases: BTreeMap::new(),
             node_commands: BTreeMap::new(),
             watchers: HashMap::new(),
@@ -108,6 +120,7 @@ impl World {
         let Some(row) = self.tasks.get_mut(id) else {
             return;
         };
+        let had_ended = row.has_ended();
         if let Some((_, since)) = row.ended.take() {
             self.ended.remove(&(since, row.order));
         }
@@ -116,7 +129,12 @@ impl World {
             row.ended = Some((state.code(), state.since));
         }
         row.version = state.version;
+        self.waiters.remove(id, &row.saved);
+        self.waiters.add(id, &state);
         row.saved = state.into();
+        if row.has_ended() != had_ended {
+            self.touch_waiters(id);
+        }
     }
 
     /// Ends the claim of a task and returns it; `None` when there is none.
@@ -127,6 +145,7 @@ impl World {
         if let Some(lease) = self.leases.get_mut(&owner.lease) {
             lease.claims.remove(id);
         }
+        self.claim_ended(id, owner.over_limit);
         Some(owner)
     }
 
@@ -149,6 +168,8 @@ impl World {
                 if row.quarantine.is_none() && row.ended.is_none() {
                     row.quarantine = Some(reason);
                     row.abandoned = None;
+                    let order = row.order;
+                    self.leave_line(order);
                     self.unclaim(id);
                     self.record(id, ChangeKind::Quarantined, now);
                     self.touch(id);
@@ -162,6 +183,9 @@ impl World {
     pub(super) fn remove(&mut self, id: &TaskId) -> Option<Row> {
         self.unclaim(id);
         let row = self.tasks.remove(id)?;
+        self.waiters.remove(id, &row.saved);
+        self.touch_waiters(id);
+        self.leave_line(row.order);
         self.by_order.remove(&row.order);
         if let Some((_, since)) = row.ended {
             self.ended.remove(&(since, row.order));

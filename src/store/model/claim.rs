@@ -33,6 +33,9 @@ pub struct Claimed {
     pub commands: Vec<QueuedCommand>,
     /// The claim before this one was lost, not released.
     pub abandoned: bool,
+    /// A limit of the task is full ([`Task::limits`](windlass_statemachine::Task::limits)), and it was claimed
+    /// only for the commands that wait: it must not run.
+    pub over_limit: bool,
 }
 
 /// One task's write, on behalf of a claim.

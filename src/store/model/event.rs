@@ -26,8 +26,12 @@ pub struct TaskView {
     pub order: u64,
     /// Its place among the claimable tasks of one priority, earliest first: the wake-up of a
     /// sleeping task, about the time since which any other could be claimed. `None` for one that is
-    /// paused.
+    /// paused, and for one without a deadline that waits for a live task.
     pub due: Option<Timestamp>,
+    /// When it fails unless it has started or ended by then
+    /// ([`TaskState::deadline`](windlass_statemachine::TaskState::deadline)): from then on a node claims it, as
+    /// one with a command.
+    pub deadline: Option<Timestamp>,
     /// Whether it sleeps: only then is `due` a time to wait for. Any other task that has a `due` can
     /// be claimed at once, since that time may come from a clock that is ahead.
     pub sleeping: bool,
@@ -35,6 +39,10 @@ pub struct TaskView {
     pub claimed_by: Option<u64>,
     /// Whether commands wait for it.
     pub commanded: bool,
+    /// The key of its first limit on tasks at once
+    /// ([`Task::limits`](windlass_statemachine::Task::limits)); `None` when it has none. Among the claimable
+    /// tasks of one priority, keys take turns.
+    pub fair_key: Option<Arc<str>>,
 }
 
 /// A report of a watch. Events are levels, not edges: each gives the present state, so seeing one

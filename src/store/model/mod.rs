@@ -5,8 +5,9 @@ mod claim;
 pub(crate) mod data_versions;
 mod event;
 mod filter;
-mod guard;
+mod fingerprint;
 mod limits;
+mod line;
 mod node;
 mod operation;
 mod record;
@@ -18,13 +19,13 @@ pub use claim::{Claim, Claimed, Commit};
 pub use data_versions::DataVersions;
 pub use event::{Event, TaskView};
 pub use filter::{Filter, Page};
-pub use guard::{Guard, Require};
 pub use limits::Limits;
+pub use line::Line;
 pub use node::{
     Lease, NodeCommand, NodeCommandId, NodeFault, NodeRecord, NodeSpec, NodeStatus,
     QueuedNodeCommand,
 };
-pub use operation::{Done, IfExists, Operation, Reschedule, Submit, Submitted};
-pub use record::{CommandRecord, TaskCount, TaskRecord};
+pub use operation::{Done, Operation, Submitted};
+pub use record::{CommandRecord, LimitForm, LimitUse, LimitedBy, TaskCount, TaskRecord};
 pub use refusal::{Part, Reason, Refusal, Refusals};
 pub use transaction::{Applied, Transaction};

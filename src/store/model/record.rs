@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Command, CommandId, Fence, Kind, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
+    Command, CommandId, Fence, Kind, Limit, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
 };
 
 use crate::store::Error;
@@ -42,6 +42,50 @@ pub struct TaskRecord {
     pub fence: Fence,
     /// How many commands wait for it.
     pub commands: u64,
+    /// The limit that holds it back; `None` when none does, or no node has tried to claim it.
+    pub limited_by: Option<LimitedBy>,
+}
+
+/// The limit that holds a task back: no slot was free when a node claimed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitedBy {
+    /// The limit.
+    pub limit: Limit,
+    /// When the next slot of a limit on starts is free; `None` for a limit on tasks at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// A limit that tasks use at present: some claim has a slot of it, or some task waits for one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LimitUse {
+    /// Its key.
+    pub key: String,
+    /// What it counts.
+    pub form: LimitForm,
+    /// The limit as a task has it that waits in its line or is claimed: of several, the one with the greatest
+    /// number. `None` for a limit on starts when there is no such task; a store may know it even then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// How many claims have a slot: of a limit on starts, those that began within the period.
+    pub taken: u32,
+    /// How many tasks wait in its line.
+    pub waiting: u64,
+    /// When the next slot of a limit on starts is free; `None` when one is, for a limit on tasks at once, and
+    /// while [`limit`](Self::limit) is `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitForm {
+    /// Tasks that are claimed at the same time.
+    AtOnce,
+    /// Claims that begin within a period.
+    Starts,
 }
 
 /// How many tasks of a kind are in a state.

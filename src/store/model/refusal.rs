@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use windlass_statemachine::{Fence, Invalid, Kind, StateKind, TaskId};
 
 use crate::store::Error;
@@ -9,13 +10,20 @@ use crate::store::Error;
 /// How many refusals the text of [`Refusals`] shows.
 const SHOWN: usize = 5;
 
-/// A part of a transaction, by its place.
+/// A part of a transaction, or of the effects of a message, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The guard with this index, the first is 0.
     Guard(usize),
     /// The operation with this index, the first is 0.
     Operation(usize),
+    /// An effect of a message ([`Effects`](windlass_statemachine::Effects)).
+    Effect {
+        /// The field that it is in: `submit`, `send`, `delete`, `retry`, `reschedule` or `require`.
+        field: &'static str,
+        /// Its index there, the first is 0.
+        index: usize,
+    },
 }
 
 impl fmt::Display for Part {
@@ -23,6 +31,7 @@ impl fmt::Display for Part {
         match self {
             Self::Guard(index) => write!(f, "guards[{index}]"),
             Self::Operation(index) => write!(f, "operations[{index}]"),
+            Self::Effect { field, index } => write!(f, "effects.{field}[{index}]"),
         }
     }
 }
@@ -37,8 +46,19 @@ pub enum Reason {
     Exists,
     /// The task has ended.
     Finished,
+    /// Another task has the unique key of the submitted one.
+    NotUnique {
+        /// The key.
+        key: String,
+        /// The other task.
+        task: TaskId,
+        /// When the key is free.
+        until: Timestamp,
+    },
     /// A node has claimed the task.
     Claimed,
+    /// The task is the one whose message has the effect. Only a command may go to it.
+    Own,
     /// The task is in another state.
     State {
         /// Its state.
@@ -67,6 +87,8 @@ pub enum Reason {
         /// What the guard requires.
         required: Kind,
     },
+    /// The task has other data.
+    Data,
     /// The record of the task cannot be read, for this reason.
     Unreadable(String),
     /// The operation itself is wrong.
@@ -93,6 +115,7 @@ impl Reason {
             Error::NotFound { .. } => Self::Missing,
             Error::AlreadyExists { .. } => Self::Exists,
             Error::AlreadyFinished(_) => Self::Finished,
+            Error::NotUnique { key, task, until } => Self::NotUnique { key, task, until },
             Error::Corrupt { reason, .. } => Self::Unreadable(reason),
             Error::Invalid(invalid) => Self::Invalid(invalid),
             Error::TooLarge {
@@ -127,7 +150,19 @@ impl fmt::Display for Refusal {
             Reason::Missing => write!(f, "task '{task}' does not exist"),
             Reason::Exists => write!(f, "task '{task}' exists already"),
             Reason::Finished => write!(f, "task '{task}' has ended already"),
+            Reason::NotUnique {
+                key,
+                task: other,
+                until,
+            } => write!(
+                f,
+                "task '{task}' has the unique key '{key}', which task '{other}' has until {until}"
+            ),
             Reason::Claimed => write!(f, "task '{task}' is claimed by a node"),
+            Reason::Own => write!(
+                f,
+                "task '{task}' is the message's own task; return another message, or send it a command"
+            ),
             Reason::State { is, required } => {
                 let names: Vec<&str> = required.iter().map(|code| code.as_str()).collect();
                 let names = names.join(" or ");
@@ -145,6 +180,7 @@ impl fmt::Display for Refusal {
                     "task '{task}' has kind '{is}'; it must have '{required}'"
                 )
             }
+            Reason::Data => write!(f, "task '{task}' has other data than required"),
             Reason::Unreadable(reason) => {
                 write!(f, "the record of task '{task}' cannot be read: {reason}")
             }
@@ -161,8 +197,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Every refused guard and operation of a transaction, guards first, each kind in its order. Nothing of the
-/// transaction was applied.
+/// Every refused guard and operation of a transaction, or of the effects of a message: guards first, each kind
+/// in its order. Nothing was applied, and the task of the message has not moved.
 ///
 /// # Example
 ///
@@ -213,7 +249,11 @@ impl<'a> IntoIterator for &'a Refusals {
 
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("could not apply the transaction: ")?;
+        let of_effects = |one: &Refusal| matches!(one.part, Part::Effect { .. });
+        f.write_str(match self.0.iter().any(of_effects) {
+            true => "could not apply the effects: ",
+            false => "could not apply the transaction: ",
+        })?;
         for refusal in self.0.iter().take(SHOWN) {
             write!(f, "{}: {refusal}; ", refusal.part)?;
         }
@@ -243,7 +283,19 @@ mod tests {
             (Reason::Missing, "task 'a' does not exist"),
             (Reason::Exists, "task 'a' exists already"),
             (Reason::Finished, "task 'a' has ended already"),
+            (
+                Reason::NotUnique {
+                    key: "mail".into(),
+                    task: "b".parse().unwrap(),
+                    until: Timestamp::UNIX_EPOCH,
+                },
+                "task 'a' has the unique key 'mail', which task 'b' has until 1970-01-01T00:00:00Z",
+            ),
             (Reason::Claimed, "task 'a' is claimed by a node"),
+            (
+                Reason::Own,
+                "task 'a' is the message's own task; return another message, or send it a command",
+            ),
             (
                 Reason::State {
                     is: StateKind::Paused,
@@ -304,6 +356,16 @@ mod tests {
             "{text}"
         );
         assert!(Refusals::error(Vec::new()).is_none());
+        let part = Part::Effect {
+            field: "delete",
+            index: 1,
+        };
+        let refused = Refusal {
+            part,
+            ..refusal(Reason::Missing)
+        };
+        let text = "could not apply the effects: effects.delete[1]: task 'a' does not exist; nothing was changed";
+        assert_eq!(Refusals::new(vec![refused]).to_string(), text);
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use windlass_statemachine::{Invalid, TaskId, TransactionId, message::SendCommand};
-
-use super::{
-    guard::{Guard, Require},
-    operation::{Done, Operation, Reschedule, Submit, Submitted},
+use windlass_statemachine::{
+    Effects, Fence, Guard, Invalid, Require, Reschedule, Submit, TaskId, TransactionId, Unique,
+    message::SendCommand,
 };
+
+use super::operation::{Done, Operation, Submitted};
 use crate::store::Error;
+
+/// No claim has this fence.
+const NEVER: Require = Require::Fence(Fence(u64::MAX));
 
 /// What a client asks a store to change, in one atomic step: either every operation is applied, or none.
 ///
@@ -44,6 +47,32 @@ impl From<Operation> for Transaction {
             id: None,
             guards: Vec::new(),
             operations: vec![operation],
+        }
+    }
+}
+
+impl From<Effects> for Transaction {
+    /// Returns a transaction without an id: the submits, the commands, the deletions, the retries and the
+    /// reschedules, in this order.
+    fn from(effects: Effects) -> Self {
+        let Effects {
+            submit,
+            send,
+            delete,
+            retry,
+            reschedule,
+            require,
+        } = effects;
+        let operations = submit.into_iter().map(Operation::Submit);
+        let operations = operations.chain(send.into_iter().map(Operation::Send));
+        let operations = operations.chain(delete.into_iter().map(Operation::Delete));
+        let operations = operations.chain(retry.into_iter().map(Operation::Retry));
+        Self {
+            id: None,
+            guards: require,
+            operations: operations
+                .chain(reschedule.into_iter().map(Operation::Reschedule))
+                .collect(),
         }
     }
 }
@@ -116,6 +145,27 @@ impl Transaction {
         self.with(Operation::Reschedule(change))
     }
 
+    /// Adds a guard that never holds: a store decides everything and changes nothing. It counts neither against
+    /// the limit of operations nor for the [fingerprint](Self::fingerprint).
+    pub(crate) fn never(mut self) -> Self {
+        let task = self.operations.first().map(|one| one.task().clone());
+        self.guards.extend(task.map(|task| Guard {
+            task,
+            require: NEVER,
+        }));
+        self
+    }
+
+    /// Returns whether it has a guard that never holds.
+    pub(crate) fn is_never(&self) -> bool {
+        self.guards.iter().any(|guard| guard.require == NEVER)
+    }
+
+    /// Returns its guards that may hold.
+    pub(crate) fn holding_guards(&self) -> impl Iterator<Item = &Guard> {
+        self.guards.iter().filter(|guard| guard.require != NEVER)
+    }
+
     /// Returns its id; `None` for a transaction that a store does not remember.
     pub fn id(&self) -> Option<&TransactionId> {
         self.id.as_ref()
@@ -152,6 +202,21 @@ impl Transaction {
             Some(operation) => Ok(operation),
             None => Err(self),
         }
+    }
+
+    /// Returns whether it is a submit and no more, as [`into_single`](Self::into_single) has it.
+    pub(crate) fn is_submit_alone(&self) -> bool {
+        let is_alone = self.id.is_none() && self.guards.is_empty();
+        is_alone && matches!(self.operations.as_slice(), [Operation::Submit(_)])
+    }
+
+    /// Returns the unique keys of the tasks that it submits.
+    pub(crate) fn unique_keys(&self) -> impl Iterator<Item = &str> {
+        let submits = self.operations.iter().filter_map(|one| match one {
+            Operation::Submit(submit) => submit.task.unique.as_ref(),
+            _ => None,
+        });
+        submits.map(Unique::key)
     }
 
     /// Returns what the transaction does, as errors say it: `submit a task`, or `apply a transaction` when
@@ -194,7 +259,7 @@ impl Applied {
     /// [`Error::Unusable`] when it is the result of something else: the store is wrong.
     pub fn submitted(self) -> Result<Submitted, Error> {
         match self.0.as_slice() {
-            [Done::Submitted(submitted)] => Ok(*submitted),
+            [Done::Submitted(submitted)] => Ok(submitted.clone()),
             _ => Err(self.unexpected("submit a task")),
         }
     }
@@ -281,6 +346,10 @@ mod tests {
         let applied = Applied::from(vec![
             Done::Submitted(Submitted::New),
             Done::Submitted(Submitted::Existing(StateKind::Paused)),
+            Done::Submitted(Submitted::Other {
+                task: "b".parse().unwrap(),
+                state: StateKind::Paused,
+            }),
             Done::Sent(7),
             Done::Deleted,
             Done::Retried,
@@ -289,7 +358,7 @@ mod tests {
         let text = serde_json::to_string(&applied).unwrap();
         assert_eq!(
             text,
-            r#"[{"submitted":"new"},{"submitted":{"existing":"paused"}},{"sent":7},"deleted","retried",{"rescheduled":"sleeping"}]"#
+            r#"[{"submitted":"new"},{"submitted":{"existing":"paused"}},{"submitted":{"other":{"task":"b","state":"paused"}}},{"sent":7},"deleted","retried",{"rescheduled":"sleeping"}]"#
         );
         assert_eq!(serde_json::from_str::<Applied>(&text).unwrap(), applied);
     }

@@ -3,16 +3,21 @@
 use jiff::Timestamp;
 use windlass_statemachine::TaskState;
 
-/// Returns whether a task without an owner can be claimed at `now`: it is live, and due or commanded.
-/// An index of due times may find tasks that are not; this decides.
+/// Returns whether a task without an owner can be claimed at `now`: it is live, and due, commanded or past a
+/// deadline. An index of due times may find tasks that are not; this decides.
 pub(crate) fn is_claimable(state: &TaskState, is_commanded: bool, now: Timestamp) -> bool {
-    !state.code().is_terminal() && (is_commanded || state.is_due(now))
+    !state.code().is_terminal() && (is_commanded || state.is_due(now) || is_late(state, now))
+}
+
+/// Returns whether a task has missed a deadline: then it is claimed without slots of its limits, and fails.
+pub(crate) fn is_late(state: &TaskState, now: Timestamp) -> bool {
+    state.deadline().is_some_and(|at| at <= now)
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use windlass_statemachine::TaskStatus;
+    use windlass_statemachine::{TaskStatus, state::Deadlines};
 
     use super::*;
 
@@ -37,6 +42,13 @@ mod tests {
             assert_eq!(is_claimable(&state, false, now), due, "{}", state.code());
             let reported = is_claimable(&state, true, now);
             assert_eq!(reported, commanded, "{} with a command", state.code());
+            for (end_by, late) in [(now, commanded), (soon, due)] {
+                let mut state = state.clone();
+                let start_by = None;
+                let end_by = Some(end_by);
+                state.deadlines = Some(Box::new(Deadlines { start_by, end_by }));
+                assert_eq!(is_claimable(&state, false, now), late, "{state:?}");
+            }
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::store::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] for a wake-up in the past, [`Error::TooLarge`] (field `result`).
+/// [`Error::Invalid`] for a wake-up in the past, [`Error::TooLarge`] (field `result`, or `payload` of a
+/// signal).
 pub(crate) fn check(
     command: &Command,
     props: usize,
@@ -19,9 +20,21 @@ pub(crate) fn check(
     command.check(now)?;
     let result = match command {
         Command::Complete { result } => result.as_ref().map_or(0, |json| json.len()),
+        Command::Signal(signal) => {
+            let payload = signal.payload_json().map_or(0, |json| json.len());
+            let bytes = props.saturating_add(payload);
+            if payload > 0 && bytes > limit {
+                return Err(Error::too_large("payload", bytes, limit));
+            }
+            return Ok(());
+        }
         _ => 0,
     };
-    super::size::check(Size { data: 0, result }, props, limit)
+    let size = Size {
+        result,
+        ..Size::default()
+    };
+    super::size::check(size, props, limit)
 }
 
 /// The outcome of a command that waited when its task ended.
@@ -58,6 +71,20 @@ mod tests {
         let result = None;
         assert!(check(&Command::Complete { result }, 99, 20, now).is_ok());
         assert!(check(&Command::Kill, 99, 20, now).is_ok());
+    }
+
+    #[test]
+    fn a_payload_has_room_beside_the_props() {
+        let now = Timestamp::UNIX_EPOCH;
+        let signal = Command::signal("n", &"12345678").unwrap();
+        assert!(check(&signal, 10, 20, now).is_ok());
+        let refused = check(&signal, 11, 20, now).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "payload has 21 bytes; the store takes at most 20"
+        );
+        let plain = Command::Signal(windlass_statemachine::Signal::new("n"));
+        assert!(check(&plain, 99, 20, now).is_ok());
     }
 
     #[test]

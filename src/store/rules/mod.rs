@@ -7,23 +7,33 @@
 //! |---|---|
 //! | `size` | how many bytes a task, a state and a command may have |
 //! | `submit` | what a submit does when its id is taken |
-//! | `plan` | whether a transition's effects can be applied, and which of them have to be written |
 //! | `command` | whether a command can be sent, and the outcomes that stores record themselves |
 //! | `claim` | whether a task can be claimed |
+//! | `limits` | whether a limit has a slot for one more task |
+//! | `unique` | what a submit does when another task has its unique key |
+//! | `stand_ins` | refuses a wait for an id that the same write does not submit, because another task has its unique key |
+//! | `waits` | what a claim reads of the tasks that a task waits for, and what a watch reports of it |
 //! | `history` | the lines that a commit adds to the history |
 //! | `retry` | the state that a retry starts a task with |
 //! | `reschedule` | the state that a reschedule leaves a task in |
+//! | `facts` | what `transaction` and `effects` are decided on |
 //! | `transaction` | whether a transaction of several operations and guards can be applied, and what has to be written |
+//! | `effects` | what the effects of a message may name beside that; each effect is decided as in a transaction |
 //!
 //! The texts of the errors are in [`Error`](super::Error), the limits of a page in
 //! [`Page::check`](super::Page::check).
 
 pub(crate) mod claim;
 pub(crate) mod command;
+pub(crate) mod effects;
+pub(crate) mod facts;
 pub(crate) mod history;
-pub(crate) mod plan;
+pub(crate) mod limits;
 pub(crate) mod reschedule;
 pub(crate) mod retry;
 pub(crate) mod size;
+mod stand_ins;
 pub(crate) mod submit;
 pub(crate) mod transaction;
+pub(crate) mod unique;
+pub(crate) mod waits;

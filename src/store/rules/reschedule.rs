@@ -14,7 +14,7 @@ const MOVABLE: [StateKind; 2] = [StateKind::Runnable, StateKind::Sleeping];
 ///
 /// [`Error::Invalid`] (field `reschedule`) when it changes nothing.
 pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
-    if change.due.is_some() || change.priority.is_some() {
+    if change.due.is_some() || change.priority.is_some() || change.data.is_some() {
         return Ok(());
     }
     let reason = "gives neither a due time nor a priority; give one of them or both";
@@ -28,9 +28,12 @@ pub(crate) fn check(change: &Reschedule) -> Result<(), Error> {
 /// [`Reason::State`] for a new due time of a task that waits for no time.
 pub(crate) fn state(
     change: &Reschedule,
-    state: TaskState,
+    mut state: TaskState,
     now: Timestamp,
 ) -> Result<TaskState, Reason> {
+    if let Some(data) = &change.data {
+        state.data = Some(data.clone());
+    }
     let Some(due) = change.due else {
         return Ok(state);
     };

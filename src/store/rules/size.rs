@@ -76,11 +76,20 @@ mod tests {
 
     #[test]
     fn props_data_and_result_count_together() {
-        let size = Size { data: 3, result: 4 };
+        let size = |data, result| Size {
+            data,
+            result,
+            reply: 0,
+        };
+        let more = |reply| Size {
+            reply,
+            ..size(3, 2)
+        };
+        assert_eq!(reported(check(more(5), 0, 9)), Some(("reply", 10)));
+        let (size, other) = (size(3, 4), size(4, 4));
         assert_eq!(reported(check(size, 3, 10)), None);
         assert_eq!(reported(check(size, 4, 10)), Some(("result", 11)));
-        let size = Size { data: 4, result: 4 };
-        assert_eq!(reported(check(size, 4, 10)), Some(("data", 12)));
+        assert_eq!(reported(check(other, 4, 10)), Some(("data", 12)));
     }
 
     #[test]

@@ -1,22 +1,20 @@
 //! Whether a transaction of several operations and guards can be applied, and what has to be written.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{
-    CommandId, Invalid, StateKind, Task, TaskId, TaskState, message::SendCommand,
+    Invalid, StateKind, Task, TaskId, TaskState, message::SendCommand, size::Size,
 };
 
+pub(crate) use super::facts::{Bounds, Facts, Present};
 use super::{
-    command,
-    plan::Bounds,
-    reschedule,
-    retry::{self, Counted, Record},
+    command, reschedule,
+    retry::{self, Record},
     size,
+    stand_ins::StandIns,
     submit::{self, Taken, Verdict},
+    unique, waits,
 };
 use crate::store::{
     Done, Error, Guard, Operation, Part, Reason, Refusal, Refusals, Require, Reschedule, Submit,
@@ -30,45 +28,6 @@ pub(crate) const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 /// record can truly have.
 pub(crate) fn forgotten_before(latest: Timestamp) -> Option<Timestamp> {
     latest.checked_sub(REMEMBERED).ok()
-}
-
-/// What a store knows of a task that a transaction names.
-#[derive(Debug, Clone)]
-pub(crate) struct Present {
-    /// The task, or why its envelope cannot be read.
-    pub(crate) task: Result<Arc<Task>, String>,
-    /// Its stored state, or why that cannot be read.
-    pub(crate) state: Result<TaskState, String>,
-    /// Why the task is quarantined, if it is.
-    pub(crate) quarantine: Option<String>,
-    /// Whether it has ended, known even when the state cannot be read.
-    pub(crate) has_ended: bool,
-    /// Whether a live lease has claimed it.
-    pub(crate) is_claimed: bool,
-    /// The counters of the last write and the last claim.
-    pub(crate) last: Counted,
-    /// The bytes of its props.
-    pub(crate) props: usize,
-}
-
-impl Present {
-    /// Returns the state, or why the record of the task cannot be read.
-    fn readable(&self) -> Result<&TaskState, Reason> {
-        let reason = match (&self.quarantine, &self.state, &self.task) {
-            (None, Ok(state), Ok(_)) => return Ok(state),
-            (Some(reason), _, _) | (None, Err(reason), _) | (None, Ok(_), Err(reason)) => reason,
-        };
-        Err(Reason::Unreadable(reason.clone()))
-    }
-}
-
-/// What a store knows of the tasks and commands that a transaction names, at one moment before it.
-#[derive(Debug, Default)]
-pub(crate) struct Facts {
-    /// The tasks that exist.
-    pub(crate) tasks: HashMap<TaskId, Present>,
-    /// The commands whose ids are known, with their tasks and orders.
-    pub(crate) commands: HashMap<CommandId, (TaskId, u64)>,
 }
 
 /// What a store writes for one operation.
@@ -117,11 +76,11 @@ pub(crate) fn check(
     max_operations: usize,
 ) -> Result<(), Error> {
     let wrong = |reason: String| Err(Invalid::new("operations", reason).into());
-    let (operations, guards) = (transaction.operations(), transaction.guards());
+    let operations = transaction.operations();
     if operations.is_empty() {
         return wrong("are empty; give at least one".to_owned());
     }
-    let has = operations.len() + guards.len();
+    let has = operations.len() + transaction.holding_guards().count();
     if has > max_operations {
         return wrong(format!(
             "are {has} with the guards; the {store} store takes at most {max_operations} in one \
@@ -145,18 +104,31 @@ pub(crate) fn check(
             ));
         }
     }
-    Ok(())
+    check_circle(operations)
 }
 
-/// Returns what has to be written, one step for each operation in their order. The form of the transaction
-/// was checked.
+/// Refuses submits of tasks that wait for each other in a circle.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] with every guard and operation that is refused; then nothing is written.
+/// [`Error::Invalid`] (field `after`).
+pub(super) fn check_circle(operations: &[Operation]) -> Result<(), Error> {
+    waits::check_circle(operations.iter().filter_map(|operation| match operation {
+        Operation::Submit(submit) => Some(&submit.task),
+        _ => None,
+    }))
+}
+
+/// Returns what has to be written, one step for each operation in their order. The form of the transaction
+/// was checked. Afterwards `facts` has the submitted tasks with unique keys too.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with every guard and operation that is refused; then nothing is written. The error of
+/// the operation when the transaction is a submit alone.
 pub(crate) fn decide<'a>(
     transaction: &'a Transaction,
-    facts: &Facts,
+    facts: &mut Facts,
     bounds: Bounds,
 ) -> Result<Vec<Step<'a>>, Error> {
     let mut refused = Vec::new();
@@ -170,9 +142,21 @@ pub(crate) fn decide<'a>(
         }
     }
     let mut steps = Vec::with_capacity(transaction.operations().len());
+    let mut submits = StandIns::default();
     for (index, operation) in transaction.operations().iter().enumerate() {
         match step(operation, facts, bounds) {
-            Ok(step) => steps.push(step),
+            Ok(step) => {
+                note(Part::Operation(index), operation, &step, &mut submits);
+                if let Step::Submit { task, .. } = &step
+                    && task.unique.is_some()
+                {
+                    let present = Present::submitted(task, bounds.now);
+                    facts.tasks.insert(task.id.clone(), present);
+                    unique::take(task, facts, bounds.now);
+                }
+                steps.push(step);
+            }
+            Err(Refused::Error(error)) if transaction.is_submit_alone() => return Err(error),
             Err(reason) => refused.push(Refusal {
                 part: Part::Operation(index),
                 task: operation.task().clone(),
@@ -180,20 +164,37 @@ pub(crate) fn decide<'a>(
             }),
         }
     }
+    refused.extend(submits.refusals());
     match Refusals::error(refused) {
         None => Ok(steps),
         Some(error) => Err(error),
     }
 }
 
+/// Notes a submit and its result.
+pub(super) fn note<'a>(
+    part: Part,
+    operation: &'a Operation,
+    step: &Step<'a>,
+    submits: &mut StandIns<'a>,
+) {
+    match step {
+        Step::Submit { task, .. } => submits.submitted(part, task),
+        Step::Known(Done::Submitted(Submitted::Other { task, .. })) => {
+            submits.stands_in(operation.task(), task);
+        }
+        _ => {}
+    }
+}
+
 /// Why an operation is refused: by a rule of transactions, or by the rule of the operation.
-enum Refused {
+pub(super) enum Refused {
     Reason(Reason),
     Error(Error),
 }
 
 impl Refused {
-    fn into_reason(self) -> Result<Reason, Error> {
+    pub(super) fn into_reason(self) -> Result<Reason, Error> {
         match self {
             Self::Reason(reason) => Ok(reason),
             Self::Error(error) => Reason::of(error),
@@ -213,7 +214,8 @@ impl From<Error> for Refused {
     }
 }
 
-fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
+/// Returns why a guard does not hold.
+pub(super) fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
     let Some(present) = present else {
         return match guard.require {
             Require::Absent => Ok(()),
@@ -252,15 +254,25 @@ fn holds(guard: &Guard, present: Option<&Present>) -> Result<(), Reason> {
                 required: required.clone(),
             }),
         },
+        Require::Data(required) => match (&present.readable()?.data, required) {
+            (None, None) => Ok(()),
+            (Some(is), Some(required)) if is.same_value(required) => Ok(()),
+            _ => Err(Reason::Data),
+        },
         Require::Unclaimed if present.is_claimed => Err(Reason::Claimed),
         Require::Unclaimed => Ok(()),
     }
 }
 
-fn step<'a>(operation: &'a Operation, facts: &Facts, bounds: Bounds) -> Result<Step<'a>, Refused> {
+/// Returns what has to be written for one operation.
+pub(super) fn step<'a>(
+    operation: &'a Operation,
+    facts: &Facts,
+    bounds: Bounds,
+) -> Result<Step<'a>, Refused> {
     let present = facts.tasks.get(operation.task());
     match operation {
-        Operation::Submit(submit) => submitted(submit, present, bounds),
+        Operation::Submit(submit) => submitted(submit, present, facts, bounds),
         Operation::Send(send) => sent(send, present, facts, bounds),
         Operation::Delete(task) => {
             present.ok_or(Reason::Missing)?;
@@ -274,13 +286,17 @@ fn step<'a>(operation: &'a Operation, facts: &Facts, bounds: Bounds) -> Result<S
 fn submitted<'a>(
     submit: &'a Submit,
     present: Option<&Present>,
+    facts: &Facts,
     bounds: Bounds,
 ) -> Result<Step<'a>, Refused> {
     let task = &submit.task;
     size::check_task(task, bounds.max_bytes)?;
+    let new = |replaces| match unique::decide(submit, facts, bounds.now)? {
+        Some(other) => Ok(Step::Known(Done::Submitted(other))),
+        None => Ok(Step::Submit { task, replaces }),
+    };
     let Some(present) = present else {
-        let replaces = false;
-        return Ok(Step::Submit { task, replaces });
+        return new(false);
     };
     let code = match present.readable() {
         Ok(state) => Ok(state.code()),
@@ -292,13 +308,10 @@ fn submitted<'a>(
         task: present.task.as_deref().ok(),
         code,
     };
-    Ok(match submit::decide(submit, taken)? {
-        Verdict::Existing(code) => Step::Known(Done::Submitted(Submitted::Existing(code))),
-        Verdict::Replace => Step::Submit {
-            task,
-            replaces: true,
-        },
-    })
+    match submit::decide(submit, taken)? {
+        Verdict::Existing(code) => Ok(Step::Known(Done::Submitted(Submitted::Existing(code)))),
+        Verdict::Replace => new(true),
+    }
 }
 
 fn sent<'a>(
@@ -366,6 +379,9 @@ fn rescheduled<'a>(
     }
     let from = state.code();
     let state = reschedule::state(change, state, bounds.now)?;
+    if change.data.is_some() {
+        size::check(Size::of(&state), present.props, bounds.max_bytes)?;
+    }
     Ok(Step::Reschedule {
         change,
         from,

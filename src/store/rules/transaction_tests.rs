@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use windlass_statemachine::{Command, Fence, Json, Kind, TaskStatus};
 
-use super::*;
+use std::sync::Arc;
+
+use super::{super::retry::Counted, *};
 use crate::store::IfExists;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -72,7 +74,8 @@ const BOUNDS: Bounds = Bounds {
 
 /// Returns the reason of each refusal, in their order.
 fn reasons(transaction: &Transaction, facts: &Facts) -> Vec<Reason> {
-    match decide(transaction, facts, BOUNDS) {
+    let mut facts = facts.clone();
+    match decide(transaction, &mut facts, BOUNDS) {
         Ok(_) => Vec::new(),
         Err(Error::Refused(refusals)) => refusals.iter().map(|one| one.reason.clone()).collect(),
         Err(other) => panic!("{other:?}"),
@@ -161,8 +164,8 @@ fn every_guard_meets_every_task() {
 /// Returns the step of one operation as a word, or why it is refused.
 fn stepped(operation: Operation, present: Option<Present>) -> Result<String, Reason> {
     let transaction = Transaction::new().with(operation);
-    let facts = facts(present);
-    match decide(&transaction, &facts, BOUNDS) {
+    let mut facts = facts(present);
+    match decide(&transaction, &mut facts, BOUNDS) {
         Ok(steps) => Ok(match steps.as_slice() {
             [Step::Known(done)] => format!("{done:?}"),
             [Step::Submit { replaces, .. }] => format!("submit, replaces: {replaces}"),
@@ -318,8 +321,8 @@ fn every_refusal_is_listed_with_its_place() {
         .delete(id("y"))
         .delete(id("a"))
         .retry(id("z"));
-    let facts = facts(Some(present(TaskStatus::Runnable)));
-    let Err(Error::Refused(refusals)) = decide(&transaction, &facts, BOUNDS) else {
+    let mut facts = facts(Some(present(TaskStatus::Runnable)));
+    let Err(Error::Refused(refusals)) = decide(&transaction, &mut facts, BOUNDS) else {
         panic!("three tasks do not exist");
     };
     let places: Vec<_> = refusals

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::sleep;
 use windlass_statemachine::{
-    Effects, Invalid, Kind, StateKind, TaskId, TaskState, TaskStatus, errors::MAX_KEPT,
-    machine::Write,
+    Effects, Invalid, Kind, Outcome, StateKind, TaskId, TaskState, TaskStatus, errors::MAX_KEPT,
+    machine::Write, size::Size, state::SettledSignal,
 };
 
 use super::{
@@ -25,9 +25,26 @@ const WAITS_MS: [u64; 4] = [50, 100, 200, 400];
 /// The state without what the state store keeps.
 pub(super) fn stripped(mut state: TaskState) -> TaskState {
     state.data = None;
+    state.settled_signals = Vec::new();
     if let TaskStatus::Completed { result } = &mut state.status {
         *result = None;
     }
+    state
+}
+
+/// The state as the state store holds it: with the outcomes of the signals that the write settles, which
+/// the coordinator may not get.
+fn with_signals(write: &Write) -> TaskState {
+    let mut state = write.state.clone();
+    let signals = write.outcomes.iter().filter(|(_, outcome)| {
+        let of_signal = matches!(outcome, Outcome::Answered { .. } | Outcome::Unanswered);
+        of_signal
+    });
+    let settled = signals.map(|(order, outcome)| SettledSignal {
+        order: *order,
+        outcome: outcome.clone(),
+    });
+    state.settled_signals = settled.collect();
     state
 }
 
@@ -39,7 +56,7 @@ fn check(write: &Write, limit: usize) -> Result<(), Error> {
         return Err(Invalid::new("effects", reason).into());
     }
     // The coordinator gets neither data nor result, so it cannot check its limit.
-    rules::size::check_state(&write.state, limit)
+    rules::size::check(Size::of_write(write), 0, limit)
 }
 
 /// Returns the answer to a call with one item.
@@ -258,7 +275,7 @@ impl Coordinator for Split {
             .iter()
             .map(|(_, commit)| StateWrite {
                 task: commit.claim.task.clone(),
-                state: commit.write.state.clone(),
+                state: with_signals(&commit.write),
             })
             .collect();
         let stored = pad(

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use windlass_statemachine::{
-    ActionKind, Outcome, QueuedCommand, StateKind, TaskState, TransitionError,
+    ActionKind, Command, Outcome, QueuedCommand, StateKind, TaskState, TransitionError,
     errors::{ErrorEntry, MAX_KEPT},
     machine::{Step, Write},
     state::LastCommand,
@@ -73,15 +73,24 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
         add_content(&mut state, &stored);
         state
     };
+    let mut state = state;
+    let signals = std::mem::take(&mut state.settled_signals);
+    let is_settled = |command: &QueuedCommand, done: u64| match command.command {
+        Command::Signal(_) => signals.iter().any(|s| s.order == command.order),
+        _ => command.order <= done,
+    };
     let last = state.last_command.clone();
     let done = last.as_ref().map_or(0, |last| last.order);
     let commands = std::mem::take(&mut claimed.commands);
     let (settled, waiting): (Vec<_>, Vec<_>) = commands
         .into_iter()
-        .partition(|command| command.order <= done);
+        .partition(|command| is_settled(command, done));
+    let (signalled, settled): (Vec<_>, Vec<_>) = settled
+        .into_iter()
+        .partition(|command| matches!(command.command, Command::Signal(_)));
     claimed.commands = waiting;
     claimed.state = state;
-    if !ahead && settled.is_empty() {
+    if !ahead && settled.is_empty() && signalled.is_empty() {
         let recovery = None;
         return Merged { claimed, recovery };
     }
@@ -89,10 +98,13 @@ pub(super) fn merge(mut claimed: Claimed, stored: Option<TaskState>) -> Merged {
         claimed.state.version = claimed.state.version.saturating_add(1);
     }
     let state = claimed.state.clone();
-    let (steps, outcomes) = match last {
+    let (steps, mut outcomes) = match last {
         Some(last) => replay(from, state.code(), &settled, &last),
         None => (path(from, state.code()), Vec::new()),
     };
+    let known = |order| signals.iter().find(|s| s.order == order);
+    let signals = signalled.iter().filter_map(|c| known(c.order));
+    outcomes.extend(signals.map(|s| (s.order, s.outcome.clone())));
     let recovery = Some(recovery(state, steps, outcomes));
     Merged { claimed, recovery }
 }

@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
+use windlass_statemachine::{CommandId, Invalid, NodeName, StateKind, TaskId};
 
 use super::Split;
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Operation, Page, Registry, StateRemoval, Submitted, TaskCount,
-    TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Done, Error, Filter, Guard, LimitUse,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Operation, Page, Registry, Require,
+    StateRemoval, Submitted, TaskCount, TaskRecord, Transaction, Transfer,
 };
 
 impl Split {
@@ -67,9 +67,20 @@ fn changed(transaction: &Transaction) -> Vec<TaskId> {
         .collect()
 }
 
-/// Returns the tasks that the transactions retry.
+/// Whether the transaction reads or changes data, which is not the coordinator's.
+fn touches_data(transaction: &Transaction) -> bool {
+    let changes = |operation: &Operation| match operation {
+        Operation::Reschedule(change) => change.data.is_some(),
+        _ => false,
+    };
+    let reads = |guard: &Guard| matches!(guard.require, Require::Data(_));
+    transaction.operations().iter().any(changes) || transaction.guards().iter().any(reads)
+}
+
+/// Returns the tasks that the transactions retry. Those that only check retry none.
 fn retried(transactions: &[Transaction]) -> Vec<TaskId> {
-    let operations = transactions.iter().flat_map(Transaction::operations);
+    let transactions = transactions.iter().filter(|one| !one.is_never());
+    let operations = transactions.flat_map(Transaction::operations);
     let retried = operations.filter(|operation| matches!(operation, Operation::Retry(_)));
     retried.map(|operation| operation.task().clone()).collect()
 }
@@ -97,6 +108,12 @@ impl Registry for Split {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
+        if transactions.iter().any(touches_data) {
+            let reason = "is kept in a state store beside the coordinator, which no transaction can change \
+                          with it; keep states in the coordinator to change data";
+            let refused = Error::from(Invalid::new("data", reason));
+            return transactions.iter().map(|_| Err(refused.clone())).collect();
+        }
         let ids: Vec<Vec<TaskId>> = transactions.iter().map(changed).collect();
         if let Err(error) = self.drop_unreadable(&retried(&transactions)).await {
             return transactions.iter().map(|_| Err(error.clone())).collect();
@@ -113,8 +130,14 @@ impl Registry for Split {
             for (id, done) in ids.into_iter().zip(applied.done()) {
                 match done {
                     Done::Deleted => gone.push(id),
-                    Done::Submitted(Submitted::Existing(_)) if is_single => {
-                        if let Ok(record) = self.get(&id).await
+                    Done::Submitted(Submitted::Existing(_) | Submitted::Other { .. })
+                        if is_single =>
+                    {
+                        let id = match done {
+                            Done::Submitted(Submitted::Other { task, .. }) => task,
+                            _ => &id,
+                        };
+                        if let Ok(record) = self.get(id).await
                             && let Err(error) = record.state
                         {
                             *answer = Err(error);
@@ -152,6 +175,10 @@ impl Registry for Split {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.registry.counts().await
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        self.registry.limits_in_use().await
     }
 
     async fn purge(

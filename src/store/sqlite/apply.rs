@@ -17,6 +17,9 @@ pub(super) enum Prepared {
 
 impl Prepared {
     pub(super) fn new(transaction: Transaction) -> Self {
+        if transaction.unique_keys().next().is_some() {
+            return Self::All(transaction::Prepared::new(transaction));
+        }
         match transaction.into_single() {
             Ok(Operation::Submit(submit)) => Self::Submit(submit),
             Ok(Operation::Send(send)) => Self::Send(command::Prepared::new(send)),

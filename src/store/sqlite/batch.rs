@@ -2,17 +2,30 @@
 
 use std::cell::{Cell, RefCell};
 
+use hashbrown::HashMap;
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
+use windlass_statemachine::{Fence, StateKind, TaskId};
 
 use super::{
     boot::LeaseClock,
-    codes::{Log, micros},
+    codes::{CLAIMED, Log, micros},
     errors::Stop,
 };
 use crate::store::Limits;
 
 pub(super) type Sql<T> = rusqlite::Result<T>;
+
+/// What a transaction changes for tasks that wait for others.
+#[derive(Default)]
+pub(super) struct WaitNews {
+    /// The tasks that have ended or are gone.
+    pub(super) ended: Vec<i64>,
+    /// The tasks that wait from now on.
+    pub(super) waiting: Vec<i64>,
+    /// Whether an ended task is live again, or gone: it may be live again later.
+    pub(super) unsettles: bool,
+}
 
 /// One write transaction. Numbers the changes that are made in it.
 pub(super) struct Batch<'c> {
@@ -29,6 +42,10 @@ pub(super) struct Batch<'c> {
     /// Nodes whose leases this transaction ends, with the lease and the number of lost claims.
     /// Logged when the transaction is durable.
     pub(super) lost: Vec<(String, i64, usize)>,
+    /// What this transaction changes for waiting tasks.
+    pub(super) waits: WaitNews,
+    /// The states of tasks that claims of waiting tasks have read. Empty after any other change.
+    pub(super) codes: RefCell<HashMap<TaskId, Option<StateKind>>>,
     /// The statements that were used, the latest last, by the address of their text.
     used: RefCell<Vec<(&'static str, CachedStatement<'c>)>>,
 }
@@ -50,6 +67,8 @@ impl<'c> Batch<'c> {
             clock,
             floor: Cell::new(None),
             lost: Vec::new(),
+            waits: WaitNews::default(),
+            codes: RefCell::default(),
             used: RefCell::default(),
         })
     }
@@ -118,7 +137,7 @@ impl<'c> Batch<'c> {
         if let Some(floor) = self.floor.get() {
             return Ok(floor);
         }
-        let read = "SELECT value FROM meta WHERE name = 'fence_floor'";
+        let read = "SELECT value FROM windlass_meta WHERE name = 'fence_floor'";
         let floor = self.first(read, (), |row| row.get(0))?.unwrap_or(0);
         self.floor.set(Some(floor));
         Ok(floor)
@@ -130,6 +149,11 @@ impl<'c> Batch<'c> {
         Ok(self.next().saturating_add(self.floor()?))
     }
 
+    /// Returns the number of the claim with this fence, unless the fence is of an earlier file.
+    pub(super) fn number_of(&self, fence: Fence) -> Sql<i64> {
+        Ok((fence.0 as i64).saturating_sub(self.floor()?))
+    }
+
     /// Makes every later fence greater than `fence`.
     pub(super) fn raise_fences(&self, fence: i64) -> Sql<()> {
         // Most fences come from claims that this file has numbered.
@@ -137,7 +161,7 @@ impl<'c> Batch<'c> {
             return Ok(());
         }
         self.run(
-            "INSERT OR REPLACE INTO meta (name, value) VALUES ('fence_floor', ?1)",
+            "INSERT OR REPLACE INTO windlass_meta (name, value) VALUES ('fence_floor', ?1)",
             [fence],
         )?;
         self.floor.set(Some(fence));
@@ -154,7 +178,7 @@ impl<'c> Batch<'c> {
     pub(super) fn change_at(&mut self, n: i64, prev: i64, at: i64, log: Log) -> Sql<i64> {
         let seq = self.next();
         self.run(
-            "INSERT INTO changes (seq, n, prev, at, what, detail, fence, command)
+            "INSERT INTO windlass_changes (seq, n, prev, at, what, detail, fence, command)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             (
                 seq,
@@ -168,6 +192,12 @@ impl<'c> Batch<'c> {
             ),
         )?;
         self.newest = seq;
+        if log.what != CLAIMED {
+            self.codes.get_mut().clear();
+        }
+        if log.ends() {
+            self.waits.ended.push(n);
+        }
         Ok(seq)
     }
 
@@ -184,6 +214,7 @@ impl<'c> Batch<'c> {
             Err(Stop::Refused(_)) => {
                 self.run("ROLLBACK TO item", ())?;
                 self.newest = newest;
+                self.codes.get_mut().clear();
                 self.floor.set(None);
             }
             Err(Stop::Sql(_)) => return result,
@@ -196,7 +227,7 @@ impl<'c> Batch<'c> {
 /// Returns the number of the newest change. That change is never pruned, so no earlier number was
 /// greater.
 pub(super) fn newest(conn: &Connection) -> Sql<i64> {
-    let mut newest = conn.prepare_cached("SELECT ifnull(max(seq), 0) FROM changes")?;
+    let mut newest = conn.prepare_cached("SELECT ifnull(max(seq), 0) FROM windlass_changes")?;
     newest.query_row((), |row| row.get(0))
 }
 

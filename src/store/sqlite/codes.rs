@@ -40,17 +40,24 @@ pub(super) struct Log {
 
 /// A command was sent to a node. This is not the change of a task.
 pub(super) const NODE: i64 = 0;
-const SUBMITTED: i64 = 1;
+pub(super) const SUBMITTED: i64 = 1;
 pub(super) const CLAIMED: i64 = 2;
 pub(super) const MOVED: i64 = 3;
 pub(super) const CHECKPOINTED: i64 = 4;
-const DROPPED: i64 = 5;
-const LOST: i64 = 6;
+pub(super) const DROPPED: i64 = 5;
+pub(super) const LOST: i64 = 6;
 const COMMANDED: i64 = 7;
-const RETRIED: i64 = 8;
-const QUARANTINED: i64 = 9;
-const DELETED: i64 = 10;
+pub(super) const RETRIED: i64 = 8;
+pub(super) const QUARANTINED: i64 = 9;
+pub(super) const DELETED: i64 = 10;
 const RESCHEDULED: i64 = 11;
+/// Nodes see a task in another way, by the line of a limit. This is not a change of the task, nor of its chain.
+const HELD: i64 = 12;
+
+/// Returns whether the move with this detail has ended its task.
+pub(super) fn is_last_move(detail: i64) -> bool {
+    to_code(detail & 15).is_some_and(StateKind::is_terminal)
+}
 
 impl Log {
     fn plain(what: i64) -> Self {
@@ -129,8 +136,17 @@ impl Log {
         Self::plain(QUARANTINED)
     }
 
+    pub(super) fn held() -> Self {
+        Self::plain(HELD)
+    }
+
     pub(super) fn deleted() -> Self {
         Self::plain(DELETED)
+    }
+
+    /// Returns whether the task is live no more from this change on: it has ended, or is gone.
+    pub(super) fn ends(self) -> bool {
+        self.what == DELETED || self.what == MOVED && is_last_move(self.detail)
     }
 
     /// Returns the columns of a change; `lease` is a lease of the node that claimed.

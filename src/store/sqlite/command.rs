@@ -29,7 +29,7 @@ impl Prepared {
 /// Returns the order of a known command, and the task that it was sent to.
 pub(super) fn known(batch: &Batch<'_>, id: &CommandId) -> Sql<Option<(i64, TaskId)>> {
     let known = batch.first(
-        "SELECT c.ord, t.id FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        "SELECT c.ord, t.id FROM windlass_commands c JOIN windlass_tasks t ON t.n = c.n WHERE c.id = ?1",
         [id.as_str()],
         |row| Ok((row.get(0)?, rows::id(row, 1)?)),
     )?;
@@ -46,7 +46,7 @@ pub(super) fn send(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<u64, St
     }
     let text = text.as_ref().map_err(Clone::clone)?;
     let task = batch.first(
-        "SELECT t.n, s.last, s.size, s.code FROM tasks t JOIN states s ON s.n = t.n
+        "SELECT t.n, s.last, s.size, s.code FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n
          WHERE t.id = ?1",
         [send.task.as_str()],
         |row| {
@@ -73,11 +73,11 @@ pub(super) fn write(
     let order = batch.next();
     batch.change(n, last, Log::commanded(order))?;
     batch.run(
-        "INSERT INTO commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO windlass_commands (ord, id, n, sent_at, command) VALUES (?1, ?2, ?3, ?4, ?5)",
         (order, id.as_str(), n, batch.at, text),
     )?;
     batch.run(
-        "UPDATE states SET pending = pending + 1, last = ?2 WHERE n = ?1",
+        "UPDATE windlass_states SET pending = pending + 1, last = ?2 WHERE n = ?1",
         (n, order),
     )?;
     Ok(order as u64)
@@ -89,7 +89,7 @@ pub(super) type Waiting = Result<QueuedCommand, (i64, String)>;
 /// Returns the waiting commands of a task, in order.
 pub(super) fn waiting(conn: &Connection, n: i64) -> Sql<Vec<Waiting>> {
     let mut waiting = conn.prepare_cached(
-        "SELECT ord, id, command FROM commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
+        "SELECT ord, id, command FROM windlass_commands WHERE n = ?1 AND outcome IS NULL ORDER BY ord",
     )?;
     let rows = waiting.query_map([n], |row| {
         let (order, id): (i64, String) = (row.get(0)?, row.get(1)?);
@@ -114,7 +114,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> Result<String, Error> {
 /// Records the outcome of a command of task `n`. Returns whether the command was waiting.
 pub(super) fn settle(batch: &Batch<'_>, n: i64, order: i64, outcome: &str) -> Sql<bool> {
     let settled = batch.run(
-        "UPDATE commands SET outcome = ?3 WHERE ord = ?1 AND n = ?2 AND outcome IS NULL",
+        "UPDATE windlass_commands SET outcome = ?3 WHERE ord = ?1 AND n = ?2 AND outcome IS NULL",
         (order, n, outcome),
     )?;
     Ok(settled > 0)
@@ -129,7 +129,10 @@ pub(super) fn reject_unreadable(
 ) -> Result<(), Stop> {
     let outcome = outcome_text(&rules::command::unreadable(reason))?;
     if settle(batch, n, order, &outcome)? {
-        batch.run("UPDATE states SET pending = pending - 1 WHERE n = ?1", [n])?;
+        batch.run(
+            "UPDATE windlass_states SET pending = pending - 1 WHERE n = ?1",
+            [n],
+        )?;
     }
     Ok(())
 }
@@ -137,7 +140,7 @@ pub(super) fn reject_unreadable(
 /// Rejects the waiting commands of a task that has ended.
 pub(super) fn reject_waiting(batch: &Batch<'_>, n: i64, code: StateKind) -> Result<(), Stop> {
     batch.run(
-        "UPDATE commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
+        "UPDATE windlass_commands SET outcome = ?2 WHERE n = ?1 AND outcome IS NULL",
         (n, outcome_text(&rules::command::ended(code))?),
     )?;
     Ok(())

@@ -1,15 +1,15 @@
 //! Writes transitions: the hot path.
 
-use windlass_statemachine::{Fence, StateKind, Task, machine::Write, size::Size};
+use windlass_statemachine::{Fence, StateKind, TaskId, machine::Write, size::Size};
 
 use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
     command,
     errors::Stop,
-    submit, texts,
+    limits, texts, transaction, waits,
 };
-use crate::store::{Claim, Commit, Error, IfExists, Submit, rules};
+use crate::store::{Claim, Commit, Error, Transaction, rules};
 
 /// A commit with its JSON texts. They are made before the transaction begins, outside of the one
 /// thread that writes.
@@ -24,14 +24,15 @@ struct Texts {
     data_version: u32,
     since: i64,
     due: Option<i64>,
+    deadline: Option<i64>,
     state: String,
     /// The bytes of data and result. With the props, they count against the limit.
     size: Size,
     lines: Vec<Log>,
     outcomes: Vec<(i64, String)>,
     drop_claim: bool,
-    submit: Vec<Submit>,
-    send: Vec<command::Prepared>,
+    waited_for: Vec<TaskId>,
+    effects: Option<transaction::Prepared>,
 }
 
 impl Prepared {
@@ -44,7 +45,7 @@ impl Prepared {
 }
 
 fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
-    let state = &write.state;
+    let (state, size) = (&write.state, Size::of_write(&write));
     let lines = rules::history::lines(fence, &write);
     // No line of a commit needs a number or a lease.
     let lines = lines.iter().map(|what| Log::of(what, 0, 0)).collect();
@@ -53,18 +54,16 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         .outcomes
         .iter()
         .map(|(order, outcome)| command::outcome_text(outcome).map(|text| (*order as i64, text)));
-    let submit = |task: Task| Submit {
-        task,
-        if_exists: IfExists::Refuse,
-    };
-    let sends = write.effects.send.into_iter();
+    let has_effects = !write.effects.is_empty();
+    let effects = has_effects.then(|| Transaction::from(write.effects));
     Ok(Texts {
         code: state.code(),
         version: state.version as i64,
         data_version: state.data_version,
         since: micros(state.since),
         due: state.due().map(micros),
-        size: Size::of(state),
+        deadline: state.deadline().map(micros),
+        size,
         state: match texts::to_json(state) {
             Ok(text) => text,
             Err(Stop::Refused(error)) => return Err(error),
@@ -73,16 +72,22 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
         outcomes: outcomes.collect::<Result<_, _>>()?,
         lines,
         drop_claim: ends_claim,
-        submit: write.effects.submit.into_iter().map(submit).collect(),
-        send: sends.map(command::Prepared::new).collect(),
+        waited_for: waits::waited_for(state).to_vec(),
+        effects: effects.map(transaction::Prepared::new),
     })
 }
 
 pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
     let claim = &commit.claim;
+    if let Ok(texts) = &commit.write
+        && texts.can_end_at_once()
+        && end_at_once(batch, claim, texts)?
+    {
+        return Ok(());
+    }
     // The transaction has reaped ended leases, so their claims have no owner.
     let held = batch.first(
-        "SELECT last, pending, size, version, owner FROM states WHERE n = ?1 AND fence = ?2",
+        "SELECT last, pending, size, version, owner, waits, limited FROM windlass_states WHERE n = ?1 AND fence = ?2",
         (claim.token as i64, claim.fence.0 as i64),
         |row| {
             Ok((
@@ -91,10 +96,12 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
                 row.get::<_, i64>(2)?,
                 row.get::<_, i64>(3)?,
                 row.get::<_, Option<i64>>(4)?,
+                row.get::<_, bool>(5)?,
+                row.get::<_, i64>(6)?,
             ))
         },
     )?;
-    let Some((last, pending, props, version, owner)) = held else {
+    let Some((last, pending, props, version, owner, waited, limited)) = held else {
         return Err(Stop::Refused(Error::fenced(&claim.task)));
     };
     let texts = match &commit.write {
@@ -107,30 +114,96 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
         Err(error) => return Err(error.clone().into()),
     };
     rules::size::check(texts.size, props as usize, batch.limits.max_bytes)?;
-    if texts.submit.is_empty() && texts.send.is_empty() {
-        return write(batch, claim, texts, last, pending);
-    }
-    batch.all_or_nothing(|batch| {
+    let index = |batch: &mut Batch<'_>| match waited || !texts.waited_for.is_empty() {
+        true => waits::put(batch, claim.token as i64, &texts.waited_for),
+        false => Ok(()),
+    };
+    let Some(effects) = &texts.effects else {
+        index(batch)?;
         write(batch, claim, texts, last, pending)?;
-        for new in &texts.submit {
-            submit::submit(batch, new)?;
-        }
-        for send in &texts.send {
-            command::send(batch, send)?;
-        }
-        Ok(())
+        return free(batch, claim, texts, limited);
+    };
+    batch.all_or_nothing(|batch| {
+        index(batch)?;
+        write(batch, claim, texts, last, pending)?;
+        free(batch, claim, texts, limited)?;
+        transaction::effects(batch, effects, &claim.task)
     })
+}
+
+/// Frees the slots of limits, if the write ends the claim.
+fn free(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, limited: i64) -> Result<(), Stop> {
+    if limited != 0 && texts.drop_claim {
+        let could_run = texts.code == StateKind::Runnable;
+        limits::claim_ended(batch, claim.token as i64, limited, could_run)?;
+    }
+    Ok(())
 }
 
 // One statement for each set of indexed columns that change: an index is not looked at when its
 // column keeps its value.
-const ENDS: &str = "UPDATE states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+const ENDS: &str =
+    "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
+// As above, of a task that nothing has changed since its claim. Without a look at the row before it.
+const ENDS_AT_ONCE: &str =
+    "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
+    WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
+    AND limited = 0 AND version <> ?4 AND size <= ?10";
 const RELEASES: &str =
-    "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-    state = ?7, data_version = ?8, lost_by = NULL, owner = NULL WHERE n = ?1";
-const KEEPS: &str = "UPDATE states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
-    state = ?7, data_version = ?8, lost_by = NULL WHERE n = ?1";
+    "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+    state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL, owner = NULL WHERE n = ?1";
+const KEEPS: &str =
+    "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
+    state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL WHERE n = ?1";
+
+impl Texts {
+    /// Returns whether the write does no more than to end the task.
+    fn can_end_at_once(&self) -> bool {
+        let is_plain = self.effects.is_none() && self.outcomes.is_empty();
+        is_plain && self.code.is_terminal() && !self.lines.is_empty()
+    }
+
+    /// Returns how large the props may be.
+    fn room(&self, max_bytes: usize) -> i64 {
+        match self.size.bytes() {
+            0 => i64::MAX,
+            bytes => max_bytes.checked_sub(bytes).map_or(-1, |room| room as i64),
+        }
+    }
+}
+
+/// Ends a task whose last change is its claim, without commands, waits and limits. Returns `false` for any
+/// other, and writes nothing then.
+fn end_at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
+    let n = claim.token as i64;
+    let claimed = batch.number_of(claim.fence)?;
+    let last = batch.next() + texts.lines.len() as i64 - 1;
+    let ended = batch.run(
+        ENDS_AT_ONCE,
+        (
+            n,
+            from_code(texts.code),
+            last,
+            texts.version,
+            &texts.state,
+            texts.since,
+            claim.fence.0 as i64,
+            claim.lease as i64,
+            claimed,
+            texts.room(batch.limits.max_bytes),
+        ),
+    )?;
+    if ended == 0 {
+        return Ok(false);
+    }
+    let mut prev = claimed;
+    for line in &texts.lines {
+        prev = batch.change(n, prev, *line)?;
+    }
+    Ok(true)
+}
 
 fn write(
     batch: &mut Batch<'_>,
@@ -154,8 +227,9 @@ fn write(
         batch.run(ENDS, (n, code, last, version, state, texts.since))?;
     } else {
         let sql = if texts.drop_claim { RELEASES } else { KEEPS };
-        let (due, data) = (texts.due, texts.data_version);
-        batch.run(sql, (n, code, due, last, pending, version, state, data))?;
+        let (due, data, deadline) = (texts.due, texts.data_version, texts.deadline);
+        let at = (n, code, due, last, pending, version, state, data, deadline);
+        batch.run(sql, at)?;
     }
     Ok(())
 }

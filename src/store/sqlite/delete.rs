@@ -1,11 +1,13 @@
 //! Deletes tasks.
 
+use rusqlite::Row;
 use windlass_statemachine::TaskId;
 
 use super::{
     batch::{Batch, Sql},
     codes::Log,
     errors::Stop,
+    limits, waits,
 };
 use crate::store::Error;
 
@@ -16,23 +18,29 @@ pub(super) fn remove(batch: &mut Batch<'_>, n: i64, id: &TaskId, last: i64) -> S
 }
 
 /// Deletes the rows of a task, whose last change is at most `seq`.
-pub(super) fn forget(batch: &Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sql<()> {
+pub(super) fn forget(batch: &mut Batch<'_>, n: i64, id: &TaskId, seq: i64) -> Sql<()> {
     batch.run(
-        "INSERT INTO gone (n, id, seq) VALUES (?1, ?2, ?3)",
+        "INSERT INTO windlass_gone (n, id, seq) VALUES (?1, ?2, ?3)",
         (n, id.as_str(), seq),
     )?;
-    batch.run("DELETE FROM commands WHERE n = ?1", [n])?;
-    let delete = "DELETE FROM states WHERE n = ?1 RETURNING fence";
-    for fence in batch.all(delete, [n], |row| row.get(0))? {
+    batch.run("DELETE FROM windlass_commands WHERE n = ?1", [n])?;
+    let delete = "DELETE FROM windlass_states WHERE n = ?1 RETURNING fence, waits, limited";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    for (fence, waits, limited) in batch.all(delete, [n], read)? {
         batch.raise_fences(fence)?;
+        if waits {
+            waits::clear(batch, n)?;
+        }
+        limits::forget(batch, n, limited)?;
     }
-    batch.run("DELETE FROM tasks WHERE n = ?1", [n])?;
+    batch.run("DELETE FROM windlass_tasks WHERE n = ?1", [n])?;
+    batch.waits.unsettles = true;
     Ok(())
 }
 
 pub(super) fn delete(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let found = batch.first(
-        "SELECT t.n, s.last FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        "SELECT t.n, s.last FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;

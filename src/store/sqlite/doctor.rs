@@ -1,6 +1,9 @@
 //! [`Doctor`]: the examination of a file.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -11,20 +14,23 @@ use super::{
     boot::LeaseClock,
     codes::time,
     errors::Stop,
-    file,
+    file, inbox, lease,
     modes::{not_writable, permissions},
-    process, schema,
+    schema,
     space::free,
     strays::{self, Repaired},
+    waits,
 };
 use crate::store::{
     Doctor, Error,
-    examine::{Examination, Finding, Latency, Strays, Verdict},
+    examine::{Examination, Finding, Latency, Strays, Verdict, circle},
 };
 
 const CALLS: usize = 10;
 /// A log of this size is written back too seldom.
 const LARGE_WAL: u64 = 256 << 20;
+/// How long a repair waits for another connection that copies the log.
+const WRITE_BACK_WITHIN: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl Doctor for SqliteStore {
@@ -42,22 +48,25 @@ impl Doctor for SqliteStore {
         let (mut findings, strays) = read.await?;
         let (mut reads, mut writes) = (Latency::default(), Latency::default());
         for _ in 0..CALLS {
-            let read = inner
-                .readers
-                .run("read the schema's version", |conn| Ok(version(conn)?));
-            let version = reads.measure(read).await?;
+            let read = inner.readers.run("read the schema's version", |conn| {
+                Ok(schema::stored(conn)?)
+            });
+            reads.measure(read).await?;
             if inner.writer.refuses() {
                 continue;
             }
+            // Another value each time: SQLite skips a page that stays the same.
             let write = inner
                 .writer
-                .run("write the schema's version", 1, move |batch| {
-                    batch
-                        .connection()
-                        .pragma_update(None, "user_version", version)
+                .run("write the mark of an examination", 1, |batch| {
+                    batch.run(
+                        "INSERT OR REPLACE INTO windlass_meta (name, value)
+                     VALUES ('examined', hex(randomblob(8)))",
+                        (),
+                    )
                 });
             match writes.measure(write).await {
-                Ok(()) => {}
+                Ok(_) => {}
                 // The other checks, which only read, show the cause.
                 Err(error) if error.is_retryable() => {
                     findings.push(not_written(&error));
@@ -88,18 +97,14 @@ fn not_written(error: &Error) -> Finding {
     Finding::new("writes", Verdict::Error, error.to_string(), advice)
 }
 
-fn version(conn: &Connection) -> Sql<i64> {
-    conn.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
 /// Examines the file, the clock and the nodes.
 fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![Finding::ok(
         "version",
         format!(
             "schema {} (this program: {}), SQLite {}",
-            version(conn)?,
-            schema::MIGRATIONS.len(),
+            schema::stored(conn)?,
+            schema::NEWEST,
             rusqlite::version()
         ),
     )];
@@ -108,6 +113,8 @@ fn first(conn: &Connection, clock: &LeaseClock, full: bool) -> Result<Vec<Findin
     findings.push(journal(&mode));
     findings.push(clocks(conn)?);
     findings.push(stale(conn, clock)?);
+    findings.push(inbox::finding(conn)?);
+    findings.push(circle::finding(&waits::waiting(conn)?));
     Ok(findings)
 }
 
@@ -149,8 +156,8 @@ fn journal(mode: &str) -> Finding {
 /// Examines whether the newest changes are in the future of this clock.
 fn clocks(conn: &Connection) -> Result<Finding, Stop> {
     let newest: Option<i64> = conn.query_row(
-        "SELECT max(at) FROM (SELECT at FROM changes WHERE seq > (SELECT max(seq) FROM changes) - 100
-             UNION ALL SELECT joined_at FROM leases WHERE ended_at IS NULL)",
+        "SELECT max(at) FROM (SELECT at FROM windlass_changes WHERE seq > (SELECT max(seq) FROM windlass_changes) - 100
+             UNION ALL SELECT joined_at FROM windlass_leases WHERE ended_at IS NULL)",
         (),
         |row| row.get(0),
     )?;
@@ -165,22 +172,9 @@ fn clocks(conn: &Connection) -> Result<Finding, Stop> {
 }
 
 fn stale(conn: &Connection, clock: &LeaseClock) -> Result<Finding, Stop> {
-    let mut live = conn.prepare(
-        "SELECT node, boot, expires, process FROM leases WHERE ended_at IS NULL ORDER BY node",
-    )?;
-    let (boot, now) = (clock.boot().to_owned(), clock.now());
-    let rows = live.query_map((), |row| {
-        let process: Option<String> = row.get(3)?;
-        let over = row.get::<_, String>(1)? != boot || row.get::<_, i64>(2)? <= now;
-        let gone = process.is_some_and(|process| process::has_ended(&process));
-        Ok((row.get::<_, String>(0)?, over || gone))
-    })?;
-    let rows: Vec<(String, bool)> = rows.collect::<Sql<_>>()?;
-    let stale: Strays = rows
-        .iter()
-        .filter(|(_, s)| *s)
-        .map(|(n, _)| n.clone())
-        .collect();
+    let rows = lease::standing(conn, lease::LIVE, clock)?;
+    let stale = rows.iter().filter(|lease| lease.is_over);
+    let stale: Strays = stale.map(|lease| lease.node.clone()).collect();
     if stale.count == 0 {
         return Ok(Finding::ok("nodes", format!("{} live", rows.len())));
     }
@@ -204,9 +198,7 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     if repair {
         let checkpoint = store.0.readers.run("write the log back", |conn| {
             conn.pragma_update(None, "query_only", false)?;
-            let done = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| {
-                row.get::<_, i64>(0)
-            });
+            let done = write_back(conn);
             conn.pragma_update(None, "query_only", true)?;
             Ok(done?)
         });
@@ -222,6 +214,20 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     let advice = "a program keeps a transaction open, so that the log cannot be written back: look \
                   for a backup or a shell; windlass doctor --repair tries to write it back";
     Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
+}
+
+/// Writes the whole log to the file and truncates it. Waits while another connection copies the log: SQLite
+/// itself waits for readers only.
+fn write_back(conn: &Connection) -> Sql<()> {
+    let until = Instant::now() + WRITE_BACK_WITHIN;
+    loop {
+        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_busy = conn.query_row(truncate, (), |row| row.get::<_, bool>(0))?;
+        if !is_busy || Instant::now() >= until {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn space(path: &Path) -> Finding {

@@ -9,7 +9,7 @@ use crate::store::Change;
 /// Returns the newest `limit` changes of a task, oldest first. Follows their chain.
 pub(super) fn history(conn: &Connection, id: &TaskId, limit: u32) -> Result<Vec<Change>, Stop> {
     let n = row_of(conn, id)?;
-    let mut newest = conn.prepare_cached("SELECT last FROM states WHERE n = ?1")?;
+    let mut newest = conn.prepare_cached("SELECT last FROM windlass_states WHERE n = ?1")?;
     let mut next: i64 = first(&mut newest, [n], |row| row.get(0))?.unwrap_or(0);
     let mut history = Vec::new();
     while next != 0 && history.len() < limit as usize {

@@ -1,14 +1,16 @@
 //! [`Hub`]: the one thread of an open store that follows the log of changes, for the nodes and the
 //! clients of this process.
 //!
-//! The thread sleeps until the writer of this process has committed, or for a few milliseconds. Then it
-//! asks SQLite whether any process has committed (`data_version`, about two microseconds). Without
-//! a watch or a feed it sleeps until one is added.
+//! The thread sleeps until the writer of this process has committed, or another process writes to the log
+//! file ([`Alarm`]). Then it asks SQLite whether any process has committed (`data_version`, about two
+//! microseconds). A notice of another process comes before its commit is visible, so the thread asks
+//! again, first at once and then less and less often ([`Pace`]). Without a watch or a feed the thread
+//! sleeps until one is added.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::Ordering,
         mpsc::{self, RecvTimeoutError},
     },
     thread::JoinHandle,
@@ -18,26 +20,40 @@ use std::{
 use rusqlite::Connection;
 
 use super::{
-    batch::Sql, errors::Stop, feed::Feed, open, open_files::OpenFiles, progress::Progress,
-    views::Views, watch::Watch,
+    alarm::{Alarm, Notice, OwnWrites},
+    batch::Sql,
+    errors::Stop,
+    feed::Feed,
+    mail::Mail,
+    open,
+    open_files::OpenFiles,
+    progress::Progress,
+    views::Views,
+    wake::{Bell, Pace, Ringer},
+    watch::Watch,
+    writer::Poster,
 };
 use crate::store::Error;
 
-/// How often the thread looks for commits of other processes.
-const POLL: Duration = Duration::from_millis(5);
 /// How long the thread waits for a reader whose queue is full: this long at first, and longer after
 /// each turn, up to `FULL_FOR_LONG` times as long.
 const FULL: Duration = Duration::from_millis(1);
 const FULL_FOR_LONG: u32 = 20;
-/// How often the thread checks that the files are still there.
+/// How often the thread checks that the files are still there, where no alarm reports that they go away,
+/// and beside one.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_BESIDE_ALARM: Duration = Duration::from_secs(1);
 /// How long the thread waits after a failure of the store.
 const FAILED: Duration = Duration::from_millis(200);
 
 pub(super) enum Message {
     Watch(Watch),
     Feed(Feed),
+    /// From now on the thread has the writer take the rows of the inbox.
+    Inbox(Poster),
     Committed,
+    /// The system reports this of the files.
+    Notice(Notice),
     Stop,
 }
 
@@ -45,33 +61,30 @@ pub(super) enum Message {
 pub(super) struct Hub {
     messages: mpsc::Sender<Message>,
     bell: Arc<Bell>,
+    own: Arc<OwnWrites>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// Wakes the thread after a commit of this process, unless it is awake or follows nothing.
-struct Bell {
-    watching: AtomicBool,
-    rung: AtomicBool,
 }
 
 impl Hub {
     pub(super) fn start(files: Arc<OpenFiles>, settings: open::Settings) -> Result<Self, Error> {
         let (messages, queue) = mpsc::channel();
-        let bell = Arc::new(Bell {
-            watching: AtomicBool::new(false),
-            rung: AtomicBool::new(false),
-        });
+        let (bell, own) = (Arc::new(Bell::default()), Arc::new(OwnWrites::default()));
         let mut thread = Thread {
             files,
             checked: None,
             settings,
             conn: None,
+            messages: messages.clone(),
             bell: bell.clone(),
+            own: own.clone(),
+            alarm: None,
+            pace: Pace::default(),
             seen: None,
             full: 0,
             views: Views::default(),
             watches: Vec::new(),
             feeds: Vec::new(),
+            mail: Mail::default(),
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-watch".into())
@@ -80,19 +93,24 @@ impl Hub {
         Ok(Self {
             messages,
             bell,
+            own,
             thread: Some(thread),
         })
     }
 
-    /// Returns the function that the writer calls after each commit.
-    pub(super) fn ringer(&self) -> Box<dyn Fn() + Send> {
+    /// Returns by what the writer wakes the thread.
+    pub(super) fn ringer(&self) -> Ringer {
         let (messages, bell) = (self.messages.clone(), self.bell.clone());
-        Box::new(move || {
-            if bell.watching.load(Ordering::Acquire) && !bell.rung.swap(true, Ordering::AcqRel) {
+        let ring = move || {
+            if bell.rings(&bell.rung) {
                 // A thread that has stopped needs no waking.
                 let _ = messages.send(Message::Committed);
             }
-        })
+        };
+        Ringer {
+            ring: Box::new(ring),
+            own: self.own.clone(),
+        }
     }
 
     pub(super) fn add(&self, message: Message) -> Result<(), Error> {
@@ -116,7 +134,13 @@ struct Thread {
     checked: Option<Instant>,
     settings: open::Settings,
     conn: Option<Connection>,
+    /// The thread's own queue, for the alarm.
+    messages: mpsc::Sender<Message>,
     bell: Arc<Bell>,
+    own: Arc<OwnWrites>,
+    /// Set while the thread follows something and the system reports writes.
+    alarm: Option<Alarm>,
+    pace: Pace,
     /// The `data_version` up to which every reader has received everything.
     seen: Option<i64>,
     /// The number of turns in a row in which a reader's queue was full.
@@ -124,6 +148,7 @@ struct Thread {
     views: Views,
     watches: Vec<Watch>,
     feeds: Vec<Feed>,
+    mail: Mail,
 }
 
 impl Thread {
@@ -143,10 +168,15 @@ impl Thread {
                     self.feeds.push(feed);
                     self.seen = None;
                 }
+                Ok(Message::Inbox(writer)) => self.mail.writer = Some(writer),
+                Ok(Message::Notice(Notice::Written)) => self.pace.written(Instant::now()),
+                Ok(Message::Notice(Notice::Moved)) => self.checked = None,
                 Ok(Message::Committed) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.bell.rung.store(false, Ordering::Release);
+            let bell = &self.bell;
+            bell.rung.store(false, Ordering::Release);
+            bell.noticed.store(false, Ordering::Release);
             wait = match self.turn() {
                 Ok(wait) => wait,
                 Err(error) => {
@@ -161,9 +191,30 @@ impl Thread {
         }
     }
 
+    /// Starts to listen for writes of other processes.
+    fn listen(&self) -> Option<Alarm> {
+        let (messages, bell) = (self.messages.clone(), self.bell.clone());
+        let notice = move |notice| {
+            // Of many writes the thread gets one message.
+            if notice == Notice::Moved || bell.rings(&bell.noticed) {
+                let _ = messages.send(Message::Notice(notice));
+            }
+        };
+        Alarm::start(
+            self.files.log()?,
+            self.files.others(),
+            self.own.clone(),
+            notice,
+        )
+    }
+
     /// Returns whether the files are gone. If so, ends every watch, and every feed with the reason.
     fn is_gone(&mut self) -> bool {
-        if self.checked.is_some_and(|at| at.elapsed() < CHECK_EVERY) {
+        let every = match self.alarm {
+            Some(_) => CHECK_BESIDE_ALARM,
+            None => CHECK_EVERY,
+        };
+        if self.checked.is_some_and(|at| at.elapsed() < every) {
             return false;
         }
         self.checked = Some(Instant::now());
@@ -173,6 +224,7 @@ impl Thread {
         self.watches.clear();
         self.feeds.drain(..).for_each(|feed| feed.fail(&error));
         self.conn = None;
+        self.alarm = None;
         self.checked = None;
         true
     }
@@ -185,12 +237,17 @@ impl Thread {
         if self.watches.is_empty() && self.feeds.is_empty() {
             // The next watch begins with a new connection and a new cache.
             self.conn = None;
+            self.alarm = None;
             self.seen = None;
             self.views = Views::default();
             return Ok(None);
         }
         if self.is_gone() {
             return Ok(None);
+        }
+        if self.conn.is_none() {
+            // Before the first look: nothing is missed between the two.
+            self.alarm = self.listen();
         }
         let conn = match self.conn.take() {
             Some(conn) => conn,
@@ -205,11 +262,14 @@ impl Thread {
         };
         let conn = self.conn.insert(conn);
         let version = open::data_version(conn)?;
+        let has_alarm = self.alarm.is_some();
         if self.seen == Some(version) {
-            return Ok(Some(POLL));
+            self.mail.ask_again(version);
+            return Ok(Some(self.pace.wait(has_alarm, Instant::now())));
         }
+        self.pace.committed(Instant::now());
         let views = &mut self.views;
-        let (watches, feeds) = (&mut self.watches, &mut self.feeds);
+        let (watches, feeds, mail) = (&mut self.watches, &mut self.feeds, &mut self.mail);
         let furthest = at_once(conn, || {
             let (mut furthest, mut failed) = (Progress::Done, None);
             let mut stays = |advanced: Sql<Progress>| {
@@ -222,6 +282,7 @@ impl Thread {
             };
             watches.retain_mut(|watch| stays(watch.advance(conn, views)));
             feeds.retain_mut(|feed| stays(feed.advance(conn)));
+            mail.look(conn, version)?;
             failed.map_or(Ok(furthest), Err)
         })?;
         self.full = if furthest == Progress::Full {
@@ -234,7 +295,7 @@ impl Thread {
             Progress::Full => FULL * self.full,
             Progress::Done | Progress::Ended => {
                 self.seen = Some(version);
-                POLL
+                self.pace.wait(has_alarm, Instant::now())
             }
         }))
     }

@@ -3,21 +3,48 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, Row};
+use windlass_statemachine::StateKind;
 
 use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
-    codes::Log,
+    codes::{Log, to_code},
     errors::Stop,
-    process,
+    limits, process,
 };
 use crate::store::{Error, Lease, NodeSpec};
 
-const ENDED: &str = "SELECT id, node FROM leases
+const ENDED: &str = "SELECT id, node FROM windlass_leases
      WHERE ended_at IS NULL AND (boot <> ?1 OR expires <= ?2)";
 
-const OF_PROCESSES: &str = "SELECT id, node, process FROM leases
+const OF_PROCESSES: &str = "SELECT id, node, process FROM windlass_leases
      WHERE ended_at IS NULL AND boot = ?1 AND process IS NOT NULL";
+
+/// The leases that no program has ended, for [`standing`].
+pub(super) const LIVE: &str =
+    "SELECT node, boot, expires, process FROM windlass_leases WHERE ended_at IS NULL ORDER BY node";
+
+/// A lease that no program has ended.
+pub(super) struct Standing {
+    pub(super) node: String,
+    /// The next write ends it.
+    pub(super) is_over: bool,
+}
+
+/// Returns the leases that a query of the columns of [`LIVE`] finds.
+pub(super) fn standing(conn: &Connection, live: &str, clock: &LeaseClock) -> Sql<Vec<Standing>> {
+    let now = clock.now();
+    let mut live = conn.prepare(live)?;
+    let found = live.query_map((), |row| {
+        let process: Option<String> = row.get(3)?;
+        let over = row.get::<_, String>(1)? != clock.boot() || row.get::<_, i64>(2)? <= now;
+        Ok(Standing {
+            node: row.get(0)?,
+            is_over: over || process.is_some_and(|process| process::has_ended(&process)),
+        })
+    })?;
+    found.collect()
+}
 
 /// Returns whether there is a lease to [`reap`].
 pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
@@ -61,11 +88,11 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
 fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = end_claims(batch, lease, lost_by)?;
     batch.run(
-        "UPDATE leases SET ended_at = ?2 WHERE id = ?1",
+        "UPDATE windlass_leases SET ended_at = ?2 WHERE id = ?1",
         (lease, batch.at),
     )?;
     batch.run(
-        "DELETE FROM node_commands WHERE lease = ?1 AND outcome IS NULL",
+        "DELETE FROM windlass_node_commands WHERE lease = ?1 AND outcome IS NULL",
         [lease],
     )?;
     Ok(claims)
@@ -74,20 +101,27 @@ fn end(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
 /// Ends the claims of a lease, as [`end`] does, and returns their number.
 pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str>) -> Sql<usize> {
     let claims = batch.all(
-        "SELECT n, last, fence FROM states WHERE owner = ?1 ORDER BY n",
+        "SELECT n, last, fence, limited, code FROM windlass_states WHERE owner = ?1 ORDER BY n",
         [lease],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| {
+            let could_run = to_code(row.get(4)?) == Some(StateKind::Runnable);
+            Ok((
+                (row.get(0)?, row.get(1)?, row.get(2)?),
+                (row.get(3)?, could_run),
+            ))
+        },
     )?;
-    for &(n, last, fence) in &claims {
+    for &((n, last, fence), (limited, could_run)) in &claims {
         let log = match lost_by {
             Some(_) => Log::lost(fence),
             None => Log::dropped(fence),
         };
         let seq = batch.change(n, last, log)?;
         batch.run(
-            "UPDATE states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
+            "UPDATE windlass_states SET owner = NULL, lost_by = ?2, last = ?3 WHERE n = ?1",
             (n, lost_by, seq),
         )?;
+        limits::claim_ended(batch, n, limited, could_run)?;
     }
     Ok(claims.len())
 }
@@ -95,7 +129,7 @@ pub(super) fn end_claims(batch: &mut Batch<'_>, lease: i64, lost_by: Option<&str
 /// Returns whether the lease lives. A transaction has reaped ended leases before.
 pub(super) fn lives(conn: &Connection, lease: i64) -> Sql<bool> {
     let mut lives =
-        conn.prepare_cached("SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL")?;
+        conn.prepare_cached("SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL")?;
     lives.exists([lease])
 }
 
@@ -107,7 +141,7 @@ pub(super) fn join(
     ttl: Duration,
 ) -> Result<Lease, Stop> {
     let name = node.name.as_str();
-    let live = "SELECT 1 FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    let live = "SELECT 1 FROM windlass_leases WHERE node = ?1 AND ended_at IS NULL";
     if batch.first(live, [name], |_| Ok(()))?.is_some() {
         return Err(Stop::Refused(Error::node_exists(&node.name)));
     }
@@ -117,7 +151,7 @@ pub(super) fn join(
         .min(1 << 61);
     let clock = batch.clock;
     let joined = batch.all(
-        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at, process)
+        "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at, process)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id",
         (
             name,
@@ -145,7 +179,7 @@ pub(super) fn join(
 pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Result<(), Stop> {
     let now = batch.clock.now();
     let renewed = batch.run(
-        "UPDATE leases SET expires = ?2 + ttl, status = ?3 WHERE id = ?1 AND ended_at IS NULL",
+        "UPDATE windlass_leases SET expires = ?2 + ttl, status = ?3 WHERE id = ?1 AND ended_at IS NULL",
         (lease.id as i64, now, status),
     )?;
     if renewed == 0 {
@@ -155,7 +189,7 @@ pub(super) fn renew(batch: &mut Batch<'_>, lease: &Lease, status: &str) -> Resul
 }
 
 pub(super) fn leave(batch: &mut Batch<'_>, lease: u64) -> Sql<()> {
-    let live = "SELECT 1 FROM leases WHERE id = ?1 AND ended_at IS NULL";
+    let live = "SELECT 1 FROM windlass_leases WHERE id = ?1 AND ended_at IS NULL";
     if batch.first(live, [lease as i64], |_| Ok(()))?.is_some() {
         end(batch, lease as i64, None)?;
     }

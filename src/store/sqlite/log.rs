@@ -1,19 +1,18 @@
 //! Reads the log of changes: for histories, for the feeds of clients, and for watches.
 
 use rusqlite::{Connection, Row};
-use windlass_statemachine::StateKind;
 
 use super::{
     batch::{Sql, first},
-    codes::{Log, time, to_code},
+    codes::{self, DELETED, Log, MOVED, RETRIED, SUBMITTED, time},
     rows,
 };
 use crate::store::Change;
 
 const COLUMNS: &str = "SELECT c.seq, c.at, c.what, c.detail, c.fence, c.command,
         coalesce(t.id, g.id), l.node, c.prev
-     FROM changes c LEFT JOIN tasks t ON t.n = c.n LEFT JOIN gone g ON g.n = c.n
-     LEFT JOIN leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
+     FROM windlass_changes c LEFT JOIN windlass_tasks t ON t.n = c.n LEFT JOIN windlass_gone g ON g.n = c.n
+     LEFT JOIN windlass_leases l ON l.id = iif(c.what = 2, c.detail >> 1, NULL)";
 
 /// Returns a change of a task; `None` for other rows.
 fn change(row: &Row<'_>) -> Sql<Option<Change>> {
@@ -89,15 +88,29 @@ pub(super) struct Touched {
 }
 
 impl Touched {
+    /// Returns whether the task has ended, is gone, or is live again.
+    pub(super) fn concerns_waiters(&self) -> bool {
+        match self.what {
+            MOVED => self.ends(),
+            what => matches!(what, SUBMITTED | RETRIED | DELETED),
+        }
+    }
+
+    /// Returns whether the task is live from this change on.
+    pub(super) fn lives(&self) -> bool {
+        matches!(self.what, SUBMITTED | RETRIED)
+    }
+
     /// Returns whether a move has ended the task.
     pub(super) fn ends(&self) -> bool {
-        to_code(self.detail & 15).is_some_and(StateKind::is_terminal)
+        codes::is_last_move(self.detail)
     }
 }
 
 /// Returns the changes after `after`, for watches.
 pub(super) fn touched(conn: &Connection, after: i64, limit: usize) -> Sql<Next<Touched>> {
-    let sql = "SELECT seq, n, what, detail FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    let sql =
+        "SELECT seq, n, what, detail FROM windlass_changes WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     next(conn, sql, after, limit, |row| {
         Ok(Some(Touched {
             seq: row.get(0)?,
@@ -110,6 +123,6 @@ pub(super) fn touched(conn: &Connection, after: i64, limit: usize) -> Sql<Next<T
 
 /// Returns the number of the oldest kept change; 0 when there is none.
 pub(super) fn oldest(conn: &Connection) -> Sql<i64> {
-    let mut oldest = conn.prepare_cached("SELECT ifnull(min(seq), 0) FROM changes")?;
+    let mut oldest = conn.prepare_cached("SELECT ifnull(min(seq), 0) FROM windlass_changes")?;
     oldest.query_row((), |row| row.get(0))
 }

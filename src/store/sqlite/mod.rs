@@ -26,9 +26,10 @@
 //!
 //! # Errors
 //!
-//! [`Error::Unusable`] when another program or a newer version wrote the file, or when the file is
-//! damaged or cannot be written. Its text says what to do.
+//! [`Error::Unusable`] when a newer version wrote the file, when nodes of an older version use it, or when the
+//! file is damaged or cannot be written. Its text says what to do.
 
+mod alarm;
 mod apply;
 mod batch;
 mod boot;
@@ -37,6 +38,7 @@ mod codes;
 mod command;
 mod commit;
 mod coordinator;
+mod copier;
 mod delete;
 mod doctor;
 mod errors;
@@ -44,8 +46,12 @@ mod feed;
 mod file;
 mod history;
 mod hub;
+pub mod inbox;
 mod lease;
+mod limits;
+mod location;
 mod log;
+mod mail;
 mod modes;
 mod node;
 mod open;
@@ -68,6 +74,8 @@ mod texts;
 mod transaction;
 mod transfer;
 mod views;
+mod waits;
+mod wake;
 mod wal;
 mod watch;
 mod writer;
@@ -77,7 +85,10 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use boot::LeaseClock;
 pub use errors::Failure;
 use hub::Hub;
+pub use location::Location;
 use readers::Readers;
+/// The SQLite library that windlass uses, for [`inbox::submit`].
+pub use rusqlite;
 pub use state_store::SqliteStates;
 use wal::Wal;
 use writer::Writer;
@@ -151,6 +162,7 @@ pub struct SqliteStore(Arc<Inner>);
 struct Inner {
     path: Arc<Path>,
     limits: Limits,
+    clock: Arc<dyn Clock>,
     lease_clock: LeaseClock,
     prune_clock: PruneClock,
     readers: Arc<Readers>,
@@ -166,7 +178,8 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file, and creates it if there is none (its folder must exist). `clock` gives the
+    /// Opens the file, and creates it if there is none (its folder must exist). The file may hold tables of
+    /// other programs: those of windlass have the prefix `windlass_`, and are added to them. `clock` gives the
     /// recorded times and decides when tasks are due. Leases follow the clock of the machine.
     ///
     /// # Errors
@@ -179,34 +192,59 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
-        blocking(move || {
-            let (files, conn) = open::writer(&path, &options)?;
+        let (store, has_mail) = blocking(move || {
+            let (files, mut conn) = open::writer(&path, &options)?;
+            let has_mail = inbox::waits(&conn).map_err(|e| errors::opening(&path, &e))?;
             let hub = Hub::start(files.clone(), open::Settings::of(&options))?;
             let lease_clock = LeaseClock::new(options.supervisor);
             // Before this process writes anything.
             let newest = retention::newest_at(&conn).map_err(|e| errors::opening(&path, &e))?;
             let prune_clock = PruneClock::new(clock.clone(), newest);
             let writer = Writer::start(writer::Setup {
-                wal: Wal::new(&conn, &files)?,
+                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
                 conn,
                 files: files.clone(),
-                clock,
+                clock: clock.clone(),
                 lease_clock: lease_clock.clone(),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
-                committed: hub.ringer(),
+                ringer: Some(hub.ringer()),
             })?;
-            Ok(Self(Arc::new(Inner {
+            hub.add(hub::Message::Inbox(writer.poster()))?;
+            let store = Self(Arc::new(Inner {
                 readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
                 path: files.path().clone(),
                 limits: options.limits,
+                clock,
                 lease_clock,
                 prune_clock,
                 writer,
                 hub,
-            })))
+            }));
+            Ok((store, has_mail))
         })
-        .await
+        .await?;
+        if has_mail {
+            store.take_inbox().await;
+        }
+        Ok(store)
+    }
+
+    /// Takes every row of the inbox that waits. A failure leaves them for the next commit.
+    async fn take_inbox(&self) {
+        let take = || {
+            let take = |batch: &mut batch::Batch<'_>| inbox::take(batch).map(inbox::report);
+            self.0
+                .writer
+                .run("take the rows of the inbox", inbox::MOST, take)
+        };
+        loop {
+            match take().await {
+                Ok(taken) if taken.is_full => {}
+                Ok(_) => return,
+                Err(error) => return tracing::warn!(%error, "could not take the rows of the inbox"),
+            }
+        }
     }
 
     /// Opens an existing file to read it, even one that this user cannot write. Creates no file and
@@ -232,7 +270,8 @@ impl SqliteStore {
             Ok(Self(Arc::new(Inner {
                 hub: Hub::start(files.clone(), settings)?,
                 lease_clock: LeaseClock::new(None),
-                prune_clock: PruneClock::new(clock, newest),
+                prune_clock: PruneClock::new(clock.clone(), newest),
+                clock,
                 writer: Writer::refusing(errors::read_only(files.path())),
                 readers: Arc::new(Readers::new(files.clone(), settings)),
                 path: files.path().clone(),
@@ -246,6 +285,45 @@ impl SqliteStore {
     /// SQLite keeps beside it. A file that does not exist counts as one that can be written.
     pub fn is_writable(path: impl AsRef<Path>) -> bool {
         open::is_writable(path.as_ref())
+    }
+
+    /// Returns whether the file at `path` is a SQLite database that holds tables, but none of windlass.
+    /// [`open`](Self::open) would add them. Changes nothing. `false` for a file that cannot be read: opening it
+    /// returns the reason.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::store::sqlite::SqliteStore;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("songs.db");
+    /// rusqlite::Connection::open(&path)?.execute_batch("CREATE TABLE songs (name TEXT)")?;
+    /// assert!(SqliteStore::is_foreign(&path));
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn is_foreign(path: impl AsRef<Path>) -> bool {
+        open::is_foreign(path.as_ref())
+    }
+
+    /// Returns the version of the tables in the file at `path`, and that of this program, if
+    /// [`open`](Self::open) would upgrade the file: programs of the earlier version can not use it any more
+    /// then. Changes nothing. `None` for a file that cannot be read: opening it returns the reason.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::store::{Store, sqlite::SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("tasks.db");
+    /// Store::open(&format!("sqlite:{}", path.display())).await?;
+    /// assert_eq!(SqliteStore::outdated(&path), None);
+    /// # Ok(()) }
+    /// ```
+    pub fn outdated(path: impl AsRef<Path>) -> Option<(usize, usize)> {
+        open::outdated(path.as_ref())
     }
 
     /// Returns whether there is a file at `path`, without opening or creating one; `false` for a

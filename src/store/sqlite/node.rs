@@ -16,8 +16,8 @@ pub(super) fn nodes(conn: &Connection, clock: &LeaseClock) -> Result<Vec<NodeRec
     let now = clock.now();
     let mut nodes = conn.prepare_cached(
         "SELECT id, spec, status, joined_at, expires,
-                (SELECT count(*) FROM states WHERE owner = leases.id)
-         FROM leases WHERE ended_at IS NULL AND boot = ?1 AND expires > ?2 ORDER BY node",
+                (SELECT count(*) FROM windlass_states WHERE owner = windlass_leases.id)
+         FROM windlass_leases WHERE ended_at IS NULL AND boot = ?1 AND expires > ?2 ORDER BY node",
     )?;
     let rows = nodes.query_map((clock.boot(), now), |row| {
         let spec = serde_json::from_str::<NodeSpec>(&row.get::<_, String>(1)?);
@@ -49,13 +49,13 @@ pub(super) fn send(
     node: &NodeName,
     command: &str,
 ) -> Result<NodeCommandId, Stop> {
-    let live = "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NULL";
+    let live = "SELECT id FROM windlass_leases WHERE node = ?1 AND ended_at IS NULL";
     let Some(lease) = batch.first(live, [node.as_str()], |row| row.get(0))? else {
         return Err(Stop::Refused(Error::no_node(node)));
     };
     let order = batch.change(0, 0, Log::node(lease))?;
     batch.run(
-        "INSERT INTO node_commands (ord, lease, sent_at, command) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO windlass_node_commands (ord, lease, sent_at, command) VALUES (?1, ?2, ?3, ?4)",
         (order, lease, batch.at, command),
     )?;
     Ok(NodeCommandId(order as u64))
@@ -72,7 +72,7 @@ pub(super) fn acknowledge(
         return Err(Stop::Refused(Error::lease_fenced(&lease.node)));
     }
     let answered = batch.run(
-        "UPDATE node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
+        "UPDATE windlass_node_commands SET outcome = ifnull(outcome, ?3) WHERE ord = ?1 AND lease = ?2",
         (command.0 as i64, lease.id as i64, outcome),
     )?;
     if answered == 0 {
@@ -84,6 +84,7 @@ pub(super) fn acknowledge(
 /// Returns a node's answer to a command, `None` inside while it waits; `None` outside for an unknown
 /// command.
 pub(super) fn outcome(conn: &Connection, command: NodeCommandId) -> Sql<Option<Option<String>>> {
-    let mut outcome = conn.prepare_cached("SELECT outcome FROM node_commands WHERE ord = ?1")?;
+    let mut outcome =
+        conn.prepare_cached("SELECT outcome FROM windlass_node_commands WHERE ord = ?1")?;
     first(&mut outcome, [command.0 as i64], |row| row.get(0))
 }

@@ -30,12 +30,36 @@ pub(super) fn writer(
     let opening = Opening::at(path.clone())?;
     let mut conn = connect(&path, options).map_err(|e| stop(&path, e))?;
     let file = path.display().to_string();
-    schema::migrate(&mut conn, &file, schema::MIGRATIONS).map_err(|e| stop(&path, e))?;
+    schema::migrate(&mut conn, &file).map_err(|e| stop(&path, e))?;
     configure(&conn, options).map_err(|e| errors::opening(&path, &e))?;
     // The writer waits for locks itself.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
     Ok((Arc::new(opening.opened(Access::Write)?), conn))
+}
+
+/// Returns whether the file holds only tables of other programs. `false` for a file that cannot be read now:
+/// opening it names the reason.
+pub(super) fn is_foreign(path: &Path) -> bool {
+    look(path, schema::is_foreign).unwrap_or(false)
+}
+
+/// Returns the schema of a file that [`writer`] would migrate, and the newest. `None` for a file that cannot be
+/// read now.
+pub(super) fn outdated(path: &Path) -> Option<(usize, usize)> {
+    look(path, schema::outdated).ok().flatten()
+}
+
+/// Looks at a file, and changes nothing.
+fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> Result<T, Error> {
+    let look = |access| {
+        let path: Arc<Path> = file::existing(path)?.into();
+        let opened = Opening::at(path.clone())?.opened(access)?;
+        let conn =
+            reader(&opened, Settings::of(&Options::default())).map_err(|e| stop(&path, e))?;
+        read(&conn, &path.display().to_string()).map_err(|e| stop(&path, e))
+    };
+    look(Access::Read).or_else(|_| look(Access::Frozen))
 }
 
 /// Opens the file for reading, even one that this user cannot write. Creates no file beside it.
@@ -175,7 +199,7 @@ fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Resul
 
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     let conn = open(path, Access::Write, Settings::of(options))?;
-    // Only reads: the file of another program is not changed.
+    // Only reads: a refused file is not changed.
     schema::check(&conn, &path.display().to_string())?;
     if conn.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Stop::Refused(errors::read_only(path)));
@@ -301,17 +325,36 @@ mod tests {
         );
         // The thread of the hub opens one more with `reader`.
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite");
-        let mut opened = Vec::new();
-        for entry in std::fs::read_dir(sources).unwrap() {
-            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let (mut sources, mut opened) = (vec![std::path::PathBuf::from(sources)], Vec::new());
+        while let Some(path) = sources.pop() {
+            if path.is_dir() {
+                let entries = std::fs::read_dir(path).unwrap();
+                sources.extend(entries.map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let lines = code.lines().filter(|l| l.contains("Connection::open"));
-            opened.extend(lines.map(|line| line.trim().to_owned()));
+            let lines = code.lines().map(str::trim).filter(|l| !l.starts_with("//"));
+            let lines = lines.filter(|l| l.contains("Connection::open"));
+            opened.extend(lines.map(str::to_owned));
         }
         assert_eq!(
             opened,
             ["let conn = Connection::open_with_flags(path, flags)?;"]
         );
+    }
+
+    /// `.cargo/config.toml` sets the flags. This one shows that they are used; the other, `HAVE_FDATASYNC`, is not
+    /// among the options that SQLite reports.
+    #[test]
+    fn the_bundled_sqlite_is_built_with_the_flags_of_the_workspace() {
+        let conn = Connection::open_in_memory().unwrap();
+        let has =
+            "SELECT 1 FROM pragma_compile_options WHERE compile_options = 'DEFAULT_MEMSTATUS=0'";
+        assert!(conn.prepare(has).unwrap().exists(()).unwrap());
     }
 
     #[test]

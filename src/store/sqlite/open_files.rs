@@ -98,6 +98,17 @@ impl OpenFiles {
         &self.path
     }
 
+    /// Returns the file of the log; `None` for a file that is read without a log.
+    pub(super) fn log(&self) -> Option<&Path> {
+        self.files.get(1).map(|(path, _)| path.as_path())
+    }
+
+    /// Returns the files beside that of the log.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Path> {
+        let paths = self.files.iter().map(|(path, _)| path.as_path());
+        paths.filter(|path| Some(*path) != self.log())
+    }
+
     pub(super) fn access(&self) -> Access {
         self.access
     }

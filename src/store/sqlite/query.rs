@@ -13,7 +13,7 @@ use crate::store::{CommandRecord, Error, Filter, Page, TaskCount, TaskRecord};
 
 /// Returns the row number of a task.
 pub(super) fn row_of(conn: &Connection, id: &TaskId) -> Result<i64, Stop> {
-    let mut row = conn.prepare_cached("SELECT n FROM tasks WHERE id = ?1")?;
+    let mut row = conn.prepare_cached("SELECT n FROM windlass_tasks WHERE id = ?1")?;
     let n = first(&mut row, [id.as_str()], |row| row.get(0))?;
     Ok(n.ok_or_else(|| Error::no_task(id))?)
 }
@@ -37,14 +37,17 @@ pub(super) fn get(conn: &Connection, id: &TaskId) -> Result<TaskRecord, Stop> {
 fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
     // SQLite does not know that few tasks are live or claimed, and most have ended.
     let index = match filter {
-        Filter { node: Some(_), .. } => Some("states_owned"),
+        Filter { node: Some(_), .. } => Some("windlass_states_owned"),
         Filter {
             id_prefix: None, ..
-        } if filter.is_live_only() => Some("states_live"),
+        } if filter.is_live_only() => Some("windlass_states_live"),
         _ => None,
     };
     let tables = match index {
-        Some(index) => format!("states s INDEXED BY {index} {}", rows::RECORD_BY_STATE),
+        Some(index) => format!(
+            "windlass_states s INDEXED BY {index} {}",
+            rows::RECORD_BY_STATE
+        ),
         None => rows::RECORD_TABLES.to_owned(),
     };
     let n = if index.is_some() { "s.n" } else { "t.n" };
@@ -79,7 +82,8 @@ fn list_query(filter: &Filter, page: Page) -> (String, Vec<Value>) {
         }
     }
     if let Some(node) = &filter.node {
-        sql += " AND s.owner = (SELECT id FROM leases WHERE node = ? AND ended_at IS NULL)";
+        sql +=
+            " AND s.owner = (SELECT id FROM windlass_leases WHERE node = ? AND ended_at IS NULL)";
         values.push(node.to_string().into());
     }
     sql += &format!(" ORDER BY {n}");
@@ -126,14 +130,15 @@ fn after_prefix(prefix: &str) -> Option<String> {
 
 /// Returns the identity of the file, which it got when it was created.
 pub(super) fn identity(conn: &Connection) -> Result<String, Stop> {
-    let mut read = conn.prepare_cached("SELECT value FROM meta WHERE name = 'store_id'")?;
+    let mut read =
+        conn.prepare_cached("SELECT value FROM windlass_meta WHERE name = 'store_id'")?;
     Ok(read.query_row((), |row| row.get(0))?)
 }
 
 pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
     let mut counts = conn.prepare_cached(
         "SELECT t.kind, iif(s.quarantine IS NULL, s.code, NULL) AS code, count(*), count(s.owner)
-         FROM states s JOIN tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
+         FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n GROUP BY 1, 2 ORDER BY 1, 2",
     )?;
     let rows = counts.query_map((), |row| {
         let code: Option<i64> = row.get(1)?;
@@ -154,7 +159,7 @@ pub(super) fn counts(conn: &Connection) -> Result<Vec<TaskCount>, Stop> {
 
 pub(super) fn command(conn: &Connection, id: &CommandId) -> Result<CommandRecord, Stop> {
     let sql = format!(
-        "SELECT {} FROM commands c JOIN tasks t ON t.n = c.n WHERE c.id = ?1",
+        "SELECT {} FROM windlass_commands c JOIN windlass_tasks t ON t.n = c.n WHERE c.id = ?1",
         rows::COMMAND
     );
     let found = first(
@@ -168,7 +173,7 @@ pub(super) fn command(conn: &Connection, id: &CommandId) -> Result<CommandRecord
 pub(super) fn commands(conn: &Connection, id: &TaskId) -> Result<Vec<CommandRecord>, Stop> {
     let n = row_of(conn, id)?;
     let sql = format!(
-        "SELECT {} FROM commands c JOIN tasks t ON t.n = c.n WHERE c.n = ?1 ORDER BY c.ord",
+        "SELECT {} FROM windlass_commands c JOIN windlass_tasks t ON t.n = c.n WHERE c.n = ?1 ORDER BY c.ord",
         rows::COMMAND
     );
     let mut statement = conn.prepare_cached(&sql)?;
@@ -193,19 +198,19 @@ mod tests {
     /// Makes a file with `ended` ended tasks and then ten live ones, the first of them claimed.
     fn file(ended: i64) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut conn, "f", schema::MIGRATIONS).unwrap();
+        schema::migrate(&mut conn, "f").unwrap();
         conn.execute_batch(
-            "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at)
+            "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at)
              VALUES ('n', '{}', '{}', 1, '', 1, 1)",
         )
         .unwrap();
         let state = |code, ended: &str, owner: &str| {
             format!(
-                "INSERT INTO states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1)"
+                "INSERT INTO windlass_states VALUES (?1, {code}, 0, {owner}, 1, 1, 0, 4, 1, NULL, {ended}, NULL, '{{}}', 1, 0, 0, NULL)"
             )
         };
         for n in 1..=ended + 10 {
-            let task = "INSERT INTO tasks (n, id, kind, priority, submitted_at, props)
+            let task = "INSERT INTO windlass_tasks (n, id, kind, priority, submitted_at, props)
                         VALUES (?1, 'id' || ?1, 'k', 0, 0, 'null')";
             conn.execute(task, [n]).unwrap();
             let state = match n - ended {

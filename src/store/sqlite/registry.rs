@@ -6,11 +6,12 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{
     SqliteStore, all_failed, apply, batch::newest, codes, errors::item, feed::Feed, history,
-    hub::Message, json, log, node, progress::QUEUE, query, retention, stream,
+    hub::Message, json, limits, log, node, progress::QUEUE, query, retention, stream,
 };
 use crate::store::{
-    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, Limits, NodeCommand,
-    NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction, Transfer,
+    Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Filter, LimitUse, Limits,
+    NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction,
+    Transfer,
 };
 
 #[async_trait]
@@ -82,6 +83,12 @@ impl Registry for SqliteStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.0.readers.run("count tasks", query::counts).await
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        let now = self.0.clock.now();
+        let read = move |conn: &_| limits::in_use(conn, now);
+        self.0.readers.run("read the limits in use", read).await
     }
 
     async fn purge(

@@ -6,6 +6,7 @@ use super::{
     batch::Batch,
     codes::{Log, from_code, micros},
     errors::Stop,
+    limits,
     texts::to_json,
 };
 
@@ -19,10 +20,13 @@ pub(super) fn write(
 ) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::rescheduled(from, state.code()))?;
     if let Some(priority) = priority {
-        batch.run("UPDATE tasks SET priority = ?2 WHERE n = ?1", (n, priority))?;
+        batch.run(
+            "UPDATE windlass_tasks SET priority = ?2 WHERE n = ?1",
+            (n, priority),
+        )?;
     }
-    batch.run(
-        "UPDATE states SET code = ?2, due = ?3, last = ?4, state = ?5 WHERE n = ?1",
+    let limited = batch.first(
+        "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, state = ?5 WHERE n = ?1 RETURNING limited",
         (
             n,
             from_code(state.code()),
@@ -30,6 +34,9 @@ pub(super) fn write(
             seq,
             to_json(state)?,
         ),
+        |row| row.get(0),
     )?;
+    // The claim looks for a slot again.
+    limits::forget(batch, n, limited.unwrap_or(0))?;
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) fn purge(
     for state in states.iter().filter(|s| s.is_terminal()) {
         // One state at a time: the index then has the oldest first.
         found.extend(batch.all(
-            "SELECT s.ended_at, s.n, s.last, t.id FROM states s JOIN tasks t ON t.n = s.n
+            "SELECT s.ended_at, s.n, s.last, t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
              WHERE s.code = ?1 AND s.ended_at < ?2 ORDER BY s.ended_at LIMIT ?3",
             (from_code(*state), before, limit),
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
@@ -53,15 +53,16 @@ pub(super) fn history(
 ) -> Sql<u64> {
     let conn = batch.connection();
     let newest = newest(conn)?;
-    let mut ats = conn.prepare_cached("SELECT at FROM changes WHERE seq < ?1 ORDER BY seq")?;
+    let mut ats =
+        conn.prepare_cached("SELECT at FROM windlass_changes WHERE seq < ?1 ORDER BY seq")?;
     let ats = ats.query_map([newest], |row| Ok(time(row.get(0)?)))?;
     let old = retention::oldest(ats, (before, now), limit as usize)?;
     if old == 0 {
         return Ok(0);
     }
     let pruned = batch.run(
-        "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM
-             (SELECT seq FROM changes WHERE seq < ?1 ORDER BY seq LIMIT ?2))",
+        "DELETE FROM windlass_changes WHERE seq <= (SELECT max(seq) FROM
+             (SELECT seq FROM windlass_changes WHERE seq < ?1 ORDER BY seq LIMIT ?2))",
         (newest, old as i64),
     )?;
     Ok(pruned as u64)
@@ -69,27 +70,27 @@ pub(super) fn history(
 
 /// Returns the time of the newest change, by its writer's clock.
 pub(super) fn newest_at(conn: &Connection) -> Sql<Option<Timestamp>> {
-    let mut newest = conn.prepare("SELECT at FROM changes ORDER BY seq DESC LIMIT 1")?;
+    let mut newest = conn.prepare("SELECT at FROM windlass_changes ORDER BY seq DESC LIMIT 1")?;
     first(&mut newest, (), |row| Ok(time(row.get(0)?)))
 }
 
 /// Deletes names that no change refers to any more.
 pub(super) fn names(batch: &Batch<'_>, before: i64) -> Sql<()> {
-    let oldest = "SELECT seq, at FROM changes ORDER BY seq LIMIT 1";
+    let oldest = "SELECT seq, at FROM windlass_changes ORDER BY seq LIMIT 1";
     let oldest = batch.first(oldest, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
     let Some((seq, at)): Option<(i64, i64)> = oldest else {
         return Ok(());
     };
     batch.run(
-        "DELETE FROM gone WHERE n IN (SELECT n FROM gone WHERE seq < ?1 LIMIT ?2)",
+        "DELETE FROM windlass_gone WHERE n IN (SELECT n FROM windlass_gone WHERE seq < ?1 LIMIT ?2)",
         (seq, STEP),
     )?;
     if at >= before {
         // Every claim is older than the end of its lease.
-        batch.run("DELETE FROM leases WHERE ended_at < ?1", [before])?;
+        batch.run("DELETE FROM windlass_leases WHERE ended_at < ?1", [before])?;
     }
     batch.run(
-        "DELETE FROM node_commands WHERE outcome IS NOT NULL AND sent_at < ?1",
+        "DELETE FROM windlass_node_commands WHERE outcome IS NOT NULL AND sent_at < ?1",
         [before],
     )?;
     Ok(())

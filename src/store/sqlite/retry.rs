@@ -6,8 +6,9 @@ use super::{
     batch::{Batch, Sql},
     codes::{Log, from_code, micros},
     errors::Stop,
-    rows,
+    limits, rows,
     texts::to_json,
+    waits,
 };
 use crate::store::{
     Error,
@@ -21,35 +22,39 @@ use crate::store::{
 /// retries the task. Its claim ends.
 pub(super) fn quarantine(batch: &mut Batch<'_>, n: i64, last: i64, reason: &str) -> Sql<()> {
     let seq = batch.change(n, last, Log::quarantined())?;
-    batch.run(
-        "UPDATE states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1",
+    let limited = batch.first(
+        "UPDATE windlass_states SET quarantine = ?2, owner = NULL, lost_by = NULL, last = ?3 WHERE n = ?1
+         RETURNING limited",
         (n, reason, seq),
+        |row| row.get(0),
     )?;
-    Ok(())
+    limits::forget(batch, n, limited.unwrap_or(0))
 }
 
 pub(super) fn retry(batch: &mut Batch<'_>, id: &TaskId) -> Result<(), Stop> {
     let found = batch.first(
-        "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version,
-                s.owner IS NOT NULL
-         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        concat!(
+            "SELECT s.n, s.state, s.quarantine IS NOT NULL, s.last, s.fence, s.version,
+                s.owner IS NOT NULL, ",
+            rows::task_columns!(),
+            " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
+        ),
         [id.as_str()],
         |row| {
-            let (task, wrong) = rows::task(row, 0)?.unzip();
+            let (task, wrong) = rows::task(row, 7)?.unzip();
             let record = Record {
                 id,
-                state: rows::state(row, 8)?,
+                state: rows::state(row, 1)?,
                 envelope: wrong.flatten(),
                 start_at: task.and_then(|task| task.start_at),
-                is_quarantined: row.get(9)?,
-                is_claimed: row.get(13)?,
+                is_quarantined: row.get(2)?,
+                is_claimed: row.get(6)?,
                 last: Counted {
-                    version: row.get::<_, i64>(12)? as u64,
-                    fence: Fence(row.get::<_, i64>(11)? as u64),
+                    version: row.get::<_, i64>(5)? as u64,
+                    fence: Fence(row.get::<_, i64>(4)? as u64),
                 },
             };
-            Ok((row.get(7)?, row.get(10)?, record))
+            Ok((row.get(0)?, row.get(3)?, record))
         },
     )?;
     let (n, last, record) = found.ok_or_else(|| Error::no_task(id))?;
@@ -64,11 +69,12 @@ pub(super) fn write(
     state: &TaskState,
 ) -> Result<(), Stop> {
     let seq = batch.change(n, last, Log::retried())?;
+    batch.waits.unsettles = true;
     batch.run(
-        "UPDATE states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
+        "UPDATE windlass_states SET code = ?2, due = ?3, owner = NULL, last = ?4, lost_by = NULL,
                 ended_at = NULL, quarantine = NULL, version = ?5, state = ?6,
-                data_version = ?7,
-                pending = (SELECT count(*) FROM commands c WHERE c.n = ?1 AND outcome IS NULL)
+                data_version = ?7, deadline = ?8,
+                pending = (SELECT count(*) FROM windlass_commands c WHERE c.n = ?1 AND outcome IS NULL)
          WHERE n = ?1",
         (
             n,
@@ -78,7 +84,10 @@ pub(super) fn write(
             state.version as i64,
             to_json(state)?,
             state.data_version,
+            state.deadline().map(micros),
         ),
     )?;
+    // The state before may have been unreadable, so its wait is not known.
+    waits::put(batch, n, waits::waited_for(state))?;
     Ok(())
 }

@@ -5,20 +5,37 @@ use rusqlite::{Row, types::ValueRef};
 use serde::de::DeserializeOwned;
 use windlass_statemachine::{CommandId, Fence, Json, Kind, NodeName, Task, TaskId, TaskState};
 
-use super::{batch::Sql, codes::time};
+use super::{
+    batch::Sql,
+    codes::time,
+    limits::{self, limited_by_columns},
+};
 use crate::store::{CommandRecord, Error, TaskRecord};
 
+/// The columns that [`task`] reads.
+macro_rules! task_columns {
+    () => {
+        "t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props, t.terms"
+    };
+}
+pub(super) use task_columns;
+
 /// The columns that [`record`] reads; `l` is the lease of the claim.
-pub(super) const RECORD: &str = "t.n, t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, \
-     t.props, s.state, s.quarantine, t.submitted_at, s.fence, s.pending, l.node";
+pub(super) const RECORD: &str = concat!(
+    "t.n, t.submitted_at, s.state, s.quarantine, s.fence, s.pending, l.node, ",
+    task_columns!(),
+    ", ",
+    limited_by_columns!()
+);
 
 /// The tables of [`RECORD`].
-pub(super) const RECORD_TABLES: &str =
-    "tasks t JOIN states s ON s.n = t.n LEFT JOIN leases l ON l.id = s.owner";
+pub(super) const RECORD_TABLES: &str = "windlass_tasks t JOIN windlass_states s ON s.n = t.n LEFT JOIN windlass_leases l ON l.id = s.owner
+     LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
 /// The tables of [`RECORD`] behind `states s`, for a query by an index of `states`.
 pub(super) const RECORD_BY_STATE: &str =
-    "CROSS JOIN tasks t ON t.n = s.n LEFT JOIN leases l ON l.id = s.owner";
+    "CROSS JOIN windlass_tasks t ON t.n = s.n LEFT JOIN windlass_leases l ON l.id = s.owner
+     LEFT JOIN windlass_held h ON s.limited AND h.n = s.n";
 
 /// Returns the text in a column, or why it is not text.
 fn text<'r>(row: &'r Row<'_>, column: usize) -> Sql<Result<Option<&'r str>, String>> {
@@ -49,8 +66,7 @@ pub(super) fn state(row: &Row<'_>, column: usize) -> Sql<Result<TaskState, Strin
     Ok(state.and_then(|state| state.ok_or_else(|| "state: is missing".to_owned())))
 }
 
-/// Returns a task from the columns id, kind, priority, labels, start_at, retry and props, from `first`
-/// on, and the first reason why a field cannot be read. Such a field has its default. `None` when the
+/// Returns a task from the columns [`task_columns`], from `first` on, and the first reason why a field cannot be read. Such a field has its default. `None` when the
 /// id cannot be read.
 pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<String>)>> {
     let mut wrong = None;
@@ -88,6 +104,10 @@ pub(super) fn task(row: &Row<'_>, first: usize) -> Sql<Option<(Task, Option<Stri
         Err(e) => keep(&mut wrong, format!("props: {e}")),
     }
     .unwrap_or_default();
+    let terms = json(row, first + 7, "terms")?.unwrap_or_else(|e| keep(&mut wrong, e));
+    if let Some(terms) = terms {
+        task.set_terms(terms);
+    }
     Ok(Some((task, wrong)))
 }
 
@@ -99,20 +119,21 @@ fn keep<T>(wrong: &mut Option<String>, reason: impl ToString) -> Option<T> {
 
 /// Returns a record from the columns [`RECORD`]; `None` when the id cannot be read.
 pub(super) fn record(row: &Row<'_>) -> Sql<Option<TaskRecord>> {
-    let Some((task, wrong)) = task(row, 1)? else {
+    let Some((task, wrong)) = task(row, 7)? else {
         return Ok(None);
     };
-    let state = match (row.get::<_, Option<String>>(9)?.or(wrong), state(row, 8)?) {
+    let state = match (row.get::<_, Option<String>>(3)?.or(wrong), state(row, 2)?) {
         (None, Ok(state)) => Ok(state),
         (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(&task.id, reason)),
     };
     Ok(Some(TaskRecord {
         state,
         order: row.get::<_, i64>(0)? as u64,
-        submitted_at: time(row.get(10)?),
-        node: name(row, 13)?,
-        fence: Fence(row.get::<_, i64>(11)? as u64),
-        commands: row.get::<_, i64>(12)? as u64,
+        submitted_at: time(row.get(1)?),
+        node: name(row, 6)?,
+        fence: Fence(row.get::<_, i64>(4)? as u64),
+        commands: row.get::<_, i64>(5)? as u64,
+        limited_by: limits::limited_by(row, 15)?,
         task,
     }))
 }

@@ -50,16 +50,16 @@ impl SqliteStates {
     pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_owned();
         blocking(move || {
-            let (files, conn) = open::writer(&path, &options)?;
+            let (files, mut conn) = open::writer(&path, &options)?;
             let writer = Writer::start(Setup {
-                wal: Wal::new(&conn, &files)?,
+                wal: Wal::new(&mut conn, &files, open::Settings::of(&options))?,
                 conn,
                 files: files.clone(),
                 clock: SystemClock::shared(),
                 lease_clock: LeaseClock::new(None),
                 limits: options.limits,
                 busy_timeout: options.busy_timeout,
-                committed: Box::new(|| {}),
+                ringer: None,
             })?;
             Ok(Self(Arc::new(Inner {
                 readers: Arc::new(Readers::new(files.clone(), open::Settings::of(&options))),
@@ -119,7 +119,8 @@ fn text(state: &TaskState, limit: usize) -> Result<String, Error> {
 }
 
 fn load(conn: &Connection, id: &TaskId) -> Sql<Result<Option<TaskState>, Error>> {
-    let mut load = conn.prepare_cached("SELECT state FROM states_alone WHERE task = ?1")?;
+    let mut load =
+        conn.prepare_cached("SELECT state FROM windlass_states_alone WHERE task = ?1")?;
     let state = first(&mut load, [id.as_str()], |row| rows::state(row, 0))?;
     Ok(state
         .transpose()
@@ -131,7 +132,7 @@ fn remove(batch: &Batch<'_>, removal: &StateRemoval) -> Result<(), Stop> {
     let stored = load(batch.connection(), &removal.task)?;
     if removal.check(&stored).map_err(Stop::Refused)? {
         let id = removal.task.as_str();
-        batch.run("DELETE FROM states_alone WHERE task = ?1", [id])?;
+        batch.run("DELETE FROM windlass_states_alone WHERE task = ?1", [id])?;
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> 
     // The incarnation is not compared: a late write of a replaced task may have a greater one.
     let new = (state.fence.0 as i64, state.version as i64);
     let stored = batch.first(
-        "SELECT fence, version FROM states_alone WHERE task = ?1",
+        "SELECT fence, version FROM windlass_states_alone WHERE task = ?1",
         [id],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
@@ -150,7 +151,7 @@ fn store(batch: &Batch<'_>, write: &StateWrite, text: &str) -> Result<(), Stop> 
         return Err(Stop::Refused(Error::fenced(&write.task)));
     }
     batch.run(
-        "INSERT OR REPLACE INTO states_alone (task, incarnation, fence, version, state)
+        "INSERT OR REPLACE INTO windlass_states_alone (task, incarnation, fence, version, state)
          VALUES (?1, ?2, ?3, ?4, ?5)",
         (id, i64::from(state.incarnation), new.0, new.1, text),
     )?;

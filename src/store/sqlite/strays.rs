@@ -27,14 +27,15 @@ pub(super) struct Repaired {
     pending: u64,
 }
 
-const WITHOUT_TASK: &str = "SELECT id FROM commands WHERE n NOT IN (SELECT n FROM tasks)";
+const WITHOUT_TASK: &str =
+    "SELECT id FROM windlass_commands WHERE n NOT IN (SELECT n FROM windlass_tasks)";
 const WITHOUT_LEASE: &str =
-    "SELECT coalesce(t.id, s.n) FROM states s LEFT JOIN tasks t ON t.n = s.n
+    "SELECT coalesce(t.id, s.n) FROM windlass_states s LEFT JOIN windlass_tasks t ON t.n = s.n
      WHERE s.owner IS NOT NULL AND NOT EXISTS
-         (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)";
-const MISCOUNTED: &str = "SELECT t.id FROM states s JOIN tasks t ON t.n = s.n
+         (SELECT 1 FROM windlass_leases l WHERE l.id = s.owner AND l.ended_at IS NULL)";
+const MISCOUNTED: &str = "SELECT t.id FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
      WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.pending <>
-         (SELECT count(*) FROM commands c WHERE c.n = s.n AND c.outcome IS NULL)";
+         (SELECT count(*) FROM windlass_commands c WHERE c.n = s.n AND c.outcome IS NULL)";
 
 /// Finds what should not be there.
 pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
@@ -46,8 +47,8 @@ pub(super) fn find(conn: &Connection) -> Result<Stray, Stop> {
     Ok(Stray {
         quarantined: unreadable(conn)?,
         records: named(
-            "SELECT 'state ' || n FROM states WHERE n NOT IN (SELECT n FROM tasks)
-             UNION ALL SELECT id FROM tasks WHERE n NOT IN (SELECT n FROM states)",
+            "SELECT 'state ' || n FROM windlass_states WHERE n NOT IN (SELECT n FROM windlass_tasks)
+             UNION ALL SELECT id FROM windlass_tasks WHERE n NOT IN (SELECT n FROM windlass_states)",
         )?,
         commands: named(WITHOUT_TASK)?,
         claims: named(WITHOUT_LEASE)?,
@@ -73,7 +74,7 @@ fn unreadable(conn: &Connection) -> Sql<Strays> {
     ))?;
     let names = suspects.query_map((), |row| match rows::record(row) {
         Ok(Some(record)) if record.state.is_ok() => Ok(None),
-        _ => name(row, 1).map(Some),
+        _ => name(row, 7).map(Some),
     })?;
     names.filter_map(Result::transpose).collect()
 }
@@ -125,20 +126,20 @@ impl Stray {
 /// Repairs what can be repaired safely.
 pub(super) fn repair(batch: &mut Batch<'_>) -> Sql<Repaired> {
     let commands = batch.run(
-        "DELETE FROM commands WHERE n NOT IN (SELECT n FROM tasks)",
+        "DELETE FROM windlass_commands WHERE n NOT IN (SELECT n FROM windlass_tasks)",
         (),
     )?;
     let pending = batch.run(
-        "UPDATE states SET pending =
-             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)
+        "UPDATE windlass_states SET pending =
+             (SELECT count(*) FROM windlass_commands c WHERE c.n = windlass_states.n AND c.outcome IS NULL)
          WHERE ended_at IS NULL AND quarantine IS NULL AND pending <>
-             (SELECT count(*) FROM commands c WHERE c.n = states.n AND c.outcome IS NULL)",
+             (SELECT count(*) FROM windlass_commands c WHERE c.n = windlass_states.n AND c.outcome IS NULL)",
         (),
     )?;
     let leases: Vec<(i64, String)> = batch.all(
-        "SELECT DISTINCT s.owner, coalesce((SELECT node FROM leases l WHERE l.id = s.owner), '')
-         FROM states s WHERE s.owner IS NOT NULL AND NOT EXISTS
-             (SELECT 1 FROM leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
+        "SELECT DISTINCT s.owner, coalesce((SELECT node FROM windlass_leases l WHERE l.id = s.owner), '')
+         FROM windlass_states s WHERE s.owner IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM windlass_leases l WHERE l.id = s.owner AND l.ended_at IS NULL)",
         (),
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;

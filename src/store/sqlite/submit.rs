@@ -1,5 +1,6 @@
 //! Submits tasks.
 
+use jiff::Timestamp;
 use windlass_statemachine::{StateKind, Task, TaskState};
 
 use super::{
@@ -7,8 +8,9 @@ use super::{
     codes::{Log, from_code, micros, to_code},
     delete::forget,
     errors::Stop,
-    json, rows,
+    json, limits, rows,
     texts::to_json,
+    waits,
 };
 use crate::store::{
     Error, Submit, Submitted,
@@ -30,7 +32,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     let task = &submit.task;
     rules::size::check_task(task, batch.limits.max_bytes)?;
     let existing = batch.first(
-        "SELECT t.n, s.code, s.fence FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+        "SELECT t.n, s.code, s.fence FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [task.id.as_str()],
         |row| {
             Ok(Existing {
@@ -54,17 +56,17 @@ pub(super) fn submit(batch: &mut Batch<'_>, submit: &Submit) -> Result<Submitted
     Ok(Submitted::New)
 }
 
-/// Adds a checked task whose id is free; `fence` is that of the last claim of the task that it replaces, or
-/// 0.
-pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<(), Stop> {
-    let state = TaskState::submitted(task.start_at, batch.now);
+/// Adds a checked task whose id is free, and returns its order; `fence` is that of the last claim of the task
+/// that it replaces, or 0.
+pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<i64, Stop> {
+    let state = TaskState::first(task, batch.now);
     let text = to_json(&state)?;
     let optional = optional(task)?;
     let n = batch.change(batch.next(), 0, Log::submitted(state.code()))?;
     insert(batch, n, task, &optional, batch.at)?;
     batch.run(
-        "INSERT INTO states (n, code, due, fence, last, size, version, state)
-         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6)",
+        "INSERT INTO windlass_states (n, code, due, fence, last, size, version, state, limited, deadline, waits)
+         VALUES (?1, ?2, ?3, ?4, ?1, ?5, 0, ?6, ?7, ?8, ?9)",
         (
             n,
             from_code(state.code()),
@@ -72,7 +74,32 @@ pub(super) fn write(batch: &mut Batch<'_>, task: &Task, fence: i64) -> Result<()
             fence,
             task.props.len() as i64,
             text,
+            limits::limited(task),
+            state.deadline().map(micros),
+            waits::rows(waits::waited_for(&state)),
         ),
+    )?;
+    if let Some(unique) = &task.unique {
+        // It is free, or that of an ended task.
+        batch.run("DELETE FROM windlass_unique WHERE key = ?1", [unique.key()])?;
+        take_key(batch, n, task, batch.now)?;
+    }
+    if state.is_waiting() {
+        waits::add(batch, n, waits::waited_for(&state))?;
+    }
+    Ok(n)
+}
+
+/// Notes the unique key of a task, if it has one and no other task has the key for longer.
+pub(super) fn take_key(batch: &Batch<'_>, n: i64, task: &Task, submitted_at: Timestamp) -> Sql<()> {
+    let Some(unique) = &task.unique else {
+        return Ok(());
+    };
+    let until = rules::unique::until(unique, submitted_at);
+    batch.run(
+        "INSERT INTO windlass_unique (key, n, until) VALUES (?1, ?2, ?3)
+         ON CONFLICT (key) DO UPDATE SET n = excluded.n, until = excluded.until WHERE excluded.until > until",
+        (unique.key(), n, micros(until)),
     )?;
     Ok(())
 }
@@ -82,15 +109,18 @@ pub(super) struct Optional {
     pub(super) labels: Option<String>,
     pub(super) start_at: Option<String>,
     pub(super) retry: Option<String>,
+    pub(super) terms: Option<String>,
 }
 
 pub(super) fn optional(task: &Task) -> Result<Optional, Error> {
     let labels = (!task.labels.is_empty()).then(|| json("labels", &task.labels));
     let retry = task.retry.as_ref().map(|retry| json("retry", retry));
+    let terms = task.terms().map(|terms| json("terms", &terms));
     Ok(Optional {
         labels: labels.transpose()?,
         start_at: task.start_at.map(|at| at.to_string()),
         retry: retry.transpose()?,
+        terms: terms.transpose()?,
     })
 }
 
@@ -103,8 +133,8 @@ pub(super) fn insert(
     submitted_at: i64,
 ) -> Sql<usize> {
     batch.run(
-        "INSERT INTO tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO windlass_tasks (n, id, kind, priority, submitted_at, labels, start_at, retry, props, terms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         (
             n,
             task.id.as_str(),
@@ -115,6 +145,7 @@ pub(super) fn insert(
             &optional.start_at,
             &optional.retry,
             task.props.as_str(),
+            &optional.terms,
         ),
     )
 }
@@ -125,13 +156,15 @@ fn decide(batch: &Batch<'_>, submit: &Submit, existing: &Existing) -> Result<Ver
     let mut there = None;
     if rules::submit::compares(submit.if_exists) {
         there = batch.first(
-            "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                        s.state, s.quarantine
-                 FROM tasks t JOIN states s ON s.n = t.n WHERE t.n = ?1",
+            concat!(
+                "SELECT s.state, s.quarantine, ",
+                rows::task_columns!(),
+                " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.n = ?1"
+            ),
             [existing.n],
             |row| {
-                let quarantine: Option<String> = row.get(8)?;
-                Ok((rows::task(row, 0)?, rows::state(row, 7)?, quarantine))
+                let quarantine: Option<String> = row.get(1)?;
+                Ok((rows::task(row, 2)?, rows::state(row, 0)?, quarantine))
             },
         )?;
     }

@@ -7,7 +7,7 @@ use windlass_statemachine::{CommandId, Fence, StateKind, TaskId, TransactionId};
 
 use super::{
     batch::{Batch, Sql},
-    codes::to_code,
+    codes::{time, to_code},
     command, delete,
     errors::Stop,
     json, reschedule, retry, rows, submit,
@@ -15,9 +15,10 @@ use super::{
 use crate::store::{
     Applied, Done, Error, Operation, Submitted, Transaction,
     rules::{
-        plan::Bounds,
+        self,
+        facts::Holder,
         retry::Counted,
-        transaction::{self, Facts, Present, Step},
+        transaction::{self, Bounds, Facts, Present, Step},
     },
 };
 
@@ -57,58 +58,91 @@ pub(super) fn apply(batch: &mut Batch<'_>, prepared: &Prepared) -> Result<Applie
     let texts = prepared.texts.as_ref().map_err(Clone::clone)?;
     transaction::check(transaction, "SQLite", batch.limits.max_operations)?;
     if let Some(id) = transaction.id()
-        && let Some(earlier) = remembered(batch, id)?
+        && let Some((earlier, fingerprint)) = remembered(batch, id)?
     {
+        transaction.check_repeats(fingerprint.as_deref())?;
         return Ok(earlier.repeated_by(transaction)?);
     }
-    let (facts, places) = read(batch, transaction)?;
+    let (mut facts, mut places) = read(batch, transaction)?;
     let bounds = Bounds {
         max_bytes: batch.limits.max_bytes,
         now: batch.now,
     };
-    let steps = transaction::decide(transaction, &facts, bounds)?;
+    let steps = transaction::decide(transaction, &mut facts, bounds)?;
     batch.all_or_nothing(|batch| {
-        let write = |step| carry_out(batch, step, &places, texts);
+        let write = |step| carry_out(batch, step, &mut places, texts);
         let done: Vec<Done> = steps.into_iter().map(write).collect::<Result<_, Stop>>()?;
         let applied = Applied::from(done);
         if let Some(id) = transaction.id() {
             batch.run(
-                "INSERT INTO transactions (id, at, answer) VALUES (?1, ?2, ?3)",
-                (id.as_str(), batch.at, json("answer", &applied)?),
+                "INSERT INTO windlass_transactions (id, at, answer, fingerprint) VALUES (?1, ?2, ?3, ?4)",
+                (id.as_str(), batch.at, json("answer", &applied)?, transaction.fingerprint()),
             )?;
         }
         Ok(applied)
     })
 }
 
-/// Returns the result of a transaction that was applied before.
-fn remembered(batch: &Batch<'_>, id: &TransactionId) -> Result<Option<Applied>, Stop> {
-    let answer: Option<String> = batch.first(
-        "SELECT answer FROM transactions WHERE id = ?1",
+/// Applies the effects of a message of task `own`, whose transition is written. The caller is in a savepoint:
+/// a refusal takes the transition back.
+pub(super) fn effects(
+    batch: &mut Batch<'_>,
+    prepared: &Prepared,
+    own: &TaskId,
+) -> Result<(), Stop> {
+    let effects = &prepared.transaction;
+    let texts = prepared.texts.as_ref().map_err(Clone::clone)?;
+    rules::effects::check(effects, "SQLite", batch.limits.max_operations)?;
+    let (mut facts, mut places) = read(batch, effects)?;
+    let bounds = Bounds {
+        max_bytes: batch.limits.max_bytes,
+        now: batch.now,
+    };
+    for step in rules::effects::decide(effects, own, &mut facts, bounds)? {
+        carry_out(batch, step, &mut places, texts)?;
+    }
+    Ok(())
+}
+
+/// Returns the result of a transaction that was applied before, and its fingerprint.
+fn remembered(
+    batch: &Batch<'_>,
+    id: &TransactionId,
+) -> Result<Option<(Applied, Option<String>)>, Stop> {
+    let answer: Option<(String, Option<String>)> = batch.first(
+        "SELECT answer, fingerprint FROM windlass_transactions WHERE id = ?1",
         [id.as_str()],
-        |row| row.get(0),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let Some(answer) = answer else {
+    let Some((answer, fingerprint)) = answer else {
         return Ok(None);
     };
     let applied = serde_json::from_str(&answer).map_err(|e| Error::Corrupt {
         what: format!("transaction '{id}'"),
         reason: e.to_string(),
     })?;
-    Ok(Some(applied))
+    Ok(Some((applied, fingerprint)))
 }
 
 fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
     let (mut facts, mut places) = (Facts::default(), Places::new());
-    for id in transaction.tasks() {
+    for key in transaction.unique_keys() {
+        if let Some(holder) = holder(batch, key)? {
+            facts.keys.insert(key.to_owned(), holder);
+        }
+    }
+    let holders: Vec<TaskId> = facts.keys.values().map(|has| has.task.clone()).collect();
+    for id in transaction.tasks().chain(&holders) {
         if places.contains_key(id) {
             continue;
         }
         let found = batch.first(
-            "SELECT t.id, t.kind, t.priority, t.labels, t.start_at, t.retry, t.props,
-                    s.n, s.state, s.quarantine, s.last, s.fence, s.version, s.owner IS NOT NULL,
-                    s.code, s.size
-             FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+            concat!(
+                "SELECT s.n, s.state, s.quarantine, s.last, s.fence, s.version, s.owner IS NOT NULL,
+                    s.code, s.size, ",
+                rows::task_columns!(),
+                " FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1"
+            ),
             [id.as_str()],
             found,
         )?;
@@ -128,29 +162,42 @@ fn read(batch: &Batch<'_>, transaction: &Transaction) -> Sql<(Facts, Places)> {
     Ok((facts, places))
 }
 
+/// Returns the task that has a unique key, even when its time is over.
+fn holder(batch: &Batch<'_>, key: &str) -> Sql<Option<Holder>> {
+    let found = batch.first(
+        "SELECT t.id, u.until FROM windlass_unique u JOIN windlass_tasks t ON t.n = u.n WHERE u.key = ?1",
+        [key],
+        |row| Ok((rows::id(row, 0)?, row.get(1)?)),
+    )?;
+    Ok(found.and_then(|(task, until)| {
+        let (task, until) = (task?, time(until));
+        Some(Holder { task, until })
+    }))
+}
+
 fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
-    let fence: i64 = row.get(11)?;
-    let task = match rows::task(row, 0)? {
+    let fence: i64 = row.get(4)?;
+    let task = match rows::task(row, 9)? {
         Some((task, None)) => Ok(Arc::new(task)),
         Some((_, Some(wrong))) => Err(wrong),
         None => Err("its id is not one".to_owned()),
     };
     let place = Place {
-        n: row.get(7)?,
-        last: row.get(10)?,
+        n: row.get(0)?,
+        last: row.get(3)?,
         fence,
     };
     let present = Present {
         task,
-        state: rows::state(row, 8)?,
-        quarantine: row.get(9)?,
-        has_ended: to_code(row.get(14)?).is_some_and(StateKind::is_terminal),
-        is_claimed: row.get(13)?,
+        state: rows::state(row, 1)?,
+        quarantine: row.get(2)?,
+        has_ended: to_code(row.get(7)?).is_some_and(StateKind::is_terminal),
+        is_claimed: row.get(6)?,
         last: Counted {
-            version: row.get::<_, i64>(12)? as u64,
+            version: row.get::<_, i64>(5)? as u64,
             fence: Fence(fence as u64),
         },
-        props: row.get::<_, i64>(15)? as usize,
+        props: row.get::<_, i64>(8)? as usize,
     };
     Ok((place, present))
 }
@@ -158,7 +205,7 @@ fn found(row: &Row<'_>) -> Sql<(Place, Present)> {
 fn carry_out(
     batch: &mut Batch<'_>,
     step: Step<'_>,
-    places: &Places,
+    places: &mut Places,
     texts: &HashMap<CommandId, String>,
 ) -> Result<Done, Stop> {
     let place = |id: &TaskId| places.get(id).ok_or_else(|| Error::no_task(id));
@@ -171,13 +218,20 @@ fn carry_out(
                 delete::forget(batch, ended.n, &task.id, batch.next())?;
                 fence = ended.fence;
             }
-            submit::write(batch, task, fence)?;
+            let n = submit::write(batch, task, fence)?;
+            let new = Place { n, last: n, fence };
+            places.insert(task.id.clone(), new);
             Done::Submitted(Submitted::New)
         }
         Step::Send(send) => {
             let Place { n, last, .. } = place(&send.task)?;
             let text = texts.get(&send.id).map_or("", String::as_str);
-            Done::Sent(command::write(batch, (*n, *last), &send.id, text)?)
+            let order = command::write(batch, (*n, *last), &send.id, text)?;
+            if let Some(to) = places.get_mut(&send.task) {
+                // A message may send the task another command.
+                to.last = order as i64;
+            }
+            Done::Sent(order)
         }
         Step::Delete(id) => {
             let Place { n, last, .. } = place(id)?;
@@ -201,18 +255,33 @@ fn carry_out(
     })
 }
 
-/// Returns whether a transaction from before `before` is remembered.
+/// Returns whether a transaction from before `before` is remembered, or a unique key or a slot of a limit on starts
+/// that is free since then.
 pub(super) fn has_old(conn: &Connection, before: i64) -> Sql<bool> {
-    let mut old =
-        conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM transactions WHERE at < ?1)")?;
+    let mut old = conn.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM windlass_transactions WHERE at < ?1)
+             OR EXISTS (SELECT 1 FROM windlass_unique WHERE until < ?1)
+             OR EXISTS (SELECT 1 FROM windlass_slots WHERE until < ?1)",
+    )?;
     old.query_row([before], |row| row.get(0))
 }
 
-/// Forgets up to `limit` transactions from before `before`.
+/// Forgets up to `limit` transactions from before `before`, and as many unique keys and slots of limits on starts
+/// that are free since then.
 pub(super) fn forget(batch: &Batch<'_>, before: i64, limit: u32) -> Sql<usize> {
     batch.run(
-        "DELETE FROM transactions WHERE id IN
-             (SELECT id FROM transactions WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        "DELETE FROM windlass_unique WHERE key IN
+             (SELECT key FROM windlass_unique WHERE until < ?1 ORDER BY until LIMIT ?2)",
+        (before, limit),
+    )?;
+    batch.run(
+        "DELETE FROM windlass_slots WHERE (key, starts, slot) IN
+             (SELECT key, starts, slot FROM windlass_slots WHERE until < ?1 ORDER BY until LIMIT ?2)",
+        (before, limit),
+    )?;
+    batch.run(
+        "DELETE FROM windlass_transactions WHERE id IN
+             (SELECT id FROM windlass_transactions WHERE at < ?1 ORDER BY at LIMIT ?2)",
         (before, limit),
     )
 }

@@ -10,13 +10,14 @@ use super::{
     codes::{Log, from_code, micros, to_code},
     command, delete,
     errors::{self, Stop},
-    history, json, query, rows, submit,
+    history, json, limits, query, rows, submit,
     texts::to_json,
+    waits,
 };
 use crate::store::{ChangeKind, CommandRecord, Error, Exported, Transfer, export::There};
 
 pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
-    let mut all = conn.prepare_cached("SELECT id FROM tasks ORDER BY n")?;
+    let mut all = conn.prepare_cached("SELECT id FROM windlass_tasks ORDER BY n")?;
     let ids = all.query_map((), |row| rows::id(row, 0))?;
     let ids: Vec<Option<TaskId>> = ids.collect::<Sql<_>>()?;
     Ok(ids.into_iter().flatten().collect())
@@ -25,7 +26,7 @@ pub(super) fn ids(conn: &Connection) -> Result<Vec<TaskId>, Stop> {
 pub(super) fn export(conn: &Connection, id: &TaskId) -> Result<Exported, Stop> {
     let record = query::get(conn, id)?;
     let mut lost = conn.prepare_cached(
-        "SELECT s.lost_by FROM states s JOIN tasks t ON t.n = s.n WHERE t.id = ?1",
+        "SELECT s.lost_by FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n WHERE t.id = ?1",
     )?;
     let lost_by = first(&mut lost, [id.as_str()], |row| rows::name(row, 0))?;
     let commands = query::commands(conn, id)?;
@@ -39,7 +40,7 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
     let id = &exported.task.id;
     let replaced = batch.first(
         "SELECT t.n, s.code, s.owner IS NOT NULL, s.last
-         FROM tasks t JOIN states s ON s.n = t.n WHERE t.id = ?1",
+         FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.id = ?1",
         [id.as_str()],
         |row| {
             let there = There {
@@ -63,6 +64,7 @@ pub(super) fn import(batch: &mut Batch<'_>, exported: &Exported) -> Result<(), S
         let last = put_history(batch, n, &exported)?;
         let (task, at) = (&exported.task, micros(exported.submitted_at));
         submit::insert(batch, n, task, &submit::optional(task)?, at)?;
+        submit::take_key(batch, n, task, exported.submitted_at)?;
         state(batch, n, last, &exported)?;
         let mut commands = exported.commands.iter();
         commands.try_for_each(|one| put_command(batch, n, one))
@@ -86,7 +88,7 @@ fn put_history(batch: &mut Batch<'_>, n: i64, exported: &Exported) -> Result<i64
 /// Returns an ended lease of a node, by which the history names the node.
 fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
     let known = batch.first(
-        "SELECT id FROM leases WHERE node = ?1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
+        "SELECT id FROM windlass_leases WHERE node = ?1 AND ended_at IS NOT NULL ORDER BY id DESC LIMIT 1",
         [node.as_str()],
         |row| row.get(0),
     )?;
@@ -94,7 +96,7 @@ fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
         return Ok(lease);
     }
     let made = batch.all(
-        "INSERT INTO leases (node, spec, status, ttl, boot, expires, joined_at, ended_at)
+        "INSERT INTO windlass_leases (node, spec, status, ttl, boot, expires, joined_at, ended_at)
          VALUES (?1, '{}', '{}', 0, '', 0, ?2, ?2) RETURNING id",
         (node.as_str(), batch.at),
         |row| row.get(0),
@@ -102,13 +104,14 @@ fn lease_of(batch: &Batch<'_>, node: &NodeName) -> Result<i64, Stop> {
     Ok(made.first().copied().unwrap_or_default())
 }
 
-fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<(), Stop> {
+fn state(batch: &mut Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<(), Stop> {
     let state = &exported.state;
     let ended = state.code().is_terminal().then(|| micros(state.since));
     let pending = exported.commands.iter().filter(|c| c.outcome.is_none());
     batch.run(
-        "INSERT INTO states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
-                state, data_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO windlass_states (n, code, due, fence, last, pending, size, version, lost_by, ended_at,
+                state, data_version, limited, deadline, waits)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         (
             n,
             from_code(state.code()),
@@ -122,8 +125,14 @@ fn state(batch: &Batch<'_>, n: i64, last: i64, exported: &Exported) -> Result<()
             ended,
             to_json(state)?,
             state.data_version,
+            limits::limited(&exported.task),
+            state.deadline().map(micros),
+            waits::rows(waits::waited_for(state)),
         ),
     )?;
+    if state.is_waiting() {
+        waits::add(batch, n, waits::waited_for(state))?;
+    }
     Ok(())
 }
 
@@ -133,7 +142,7 @@ fn put_command(batch: &Batch<'_>, n: i64, command: &CommandRecord) -> Result<(),
     }
     let outcome = command.outcome.as_ref().map(|o| json("outcome", o));
     batch.run(
-        "INSERT INTO commands (ord, id, n, sent_at, command, outcome)
+        "INSERT INTO windlass_commands (ord, id, n, sent_at, command, outcome)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         (
             command.order as i64,

@@ -8,7 +8,10 @@ use windlass_statemachine::{Fence, Kind, QueuedCommand, StateKind, TaskId, task:
 use super::{
     batch::{Sql, first},
     codes::{from_code, time},
-    command, rows,
+    command,
+    limits::{self, HELD, TERMS},
+    rows,
+    waits::{WAITER, waiter},
 };
 use crate::store::{NodeCommand, NodeCommandId, QueuedNodeCommand, TaskView};
 
@@ -31,7 +34,7 @@ pub(super) struct Views {
 const CACHED: usize = 10_000;
 
 const COLUMNS: &str = "t.n, t.id, t.kind, t.labels, t.priority, s.due, s.owner, s.pending,
-     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code, s.data_version";
+     s.ended_at IS NULL AND s.quarantine IS NULL, s.fence, s.code, s.data_version, s.deadline";
 
 /// Returns the cached value of a text, or parses it; `None` for a text that cannot be parsed.
 fn cached<T: Clone>(
@@ -57,7 +60,7 @@ impl Views {
         cached(&mut self.labels, text?, parse)
     }
 
-    /// Returns a task from the columns [`COLUMNS`]; `None` when its id cannot be read.
+    /// Returns a task from the columns [`COLUMNS`], [`WAITER`], [`HELD`] and [`TERMS`]; `None` when its id cannot be read.
     fn view(&mut self, row: &Row<'_>) -> Sql<Option<View>> {
         let Some(id) = rows::id(row, 1)? else {
             let row = row.get::<_, i64>(0)?;
@@ -69,29 +72,40 @@ impl Views {
             let fence = Fence(row.get::<_, i64>(9)? as u64);
             return Ok(Some(View::Ended(id, kind, fence)));
         };
-        Ok(Some(View::Live(TaskView {
+        let due: Option<i64> = row.get(5)?;
+        let mut view = TaskView {
             id,
             kind,
             labels: self.labels(row.get(3)?),
             data_version: row.get(11)?,
             priority: row.get(4)?,
             order: row.get::<_, i64>(0)? as u64,
-            due: row.get::<_, Option<i64>>(5)?.map(time),
+            due: due.map(time),
+            deadline: row.get::<_, Option<i64>>(12)?.map(time),
             sleeping: row.get::<_, i64>(10)? == from_code(StateKind::Sleeping),
             claimed_by: row.get::<_, Option<i64>>(6)?.map(|lease| lease as u64),
             commanded: row.get::<_, i64>(7)? > 0,
-        })))
+            fair_key: limits::fair_key(row, 17)?,
+        };
+        if let Some(waiter) = waiter(row, 13, due)? {
+            waiter.apply(&mut view);
+        }
+        if let Some((report, has_order)) = limits::view(row, 15)? {
+            report.apply(&mut view, || has_order);
+        }
+        Ok(Some(View::Live(view)))
     }
 
     /// Returns the task of a row as it is now.
     pub(super) fn one(&mut self, conn: &Connection, n: i64) -> Sql<Option<View>> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM tasks t JOIN states s ON s.n = t.n WHERE t.n = ?1");
+        let sql = format!(
+            "SELECT {COLUMNS}, {WAITER}, {HELD}, {TERMS} FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n WHERE t.n = ?1"
+        );
         let mut one = conn.prepare_cached(&sql)?;
         if let Some(view) = first(&mut one, [n], |row| self.view(row))? {
             return Ok(view);
         }
-        let mut gone = conn.prepare_cached("SELECT id FROM gone WHERE n = ?1")?;
+        let mut gone = conn.prepare_cached("SELECT id FROM windlass_gone WHERE n = ?1")?;
         let id = first(&mut gone, [n], |row| rows::id(row, 0))?.flatten();
         Ok(id.map(View::Deleted))
     }
@@ -104,7 +118,7 @@ impl Views {
         limit: usize,
     ) -> Sql<(Vec<TaskView>, Option<i64>)> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM states s INDEXED BY states_live CROSS JOIN tasks t ON t.n = s.n
+            "SELECT {COLUMNS}, {WAITER}, {HELD}, {TERMS} FROM windlass_states s INDEXED BY windlass_states_live CROSS JOIN windlass_tasks t ON t.n = s.n
              WHERE s.ended_at IS NULL AND s.quarantine IS NULL AND s.n > ?1
              ORDER BY s.n LIMIT ?2"
         );
@@ -147,11 +161,11 @@ pub(super) fn node_commands(
     };
     match order {
         Some(_) => read(&mut *conn.prepare_cached(
-            "SELECT ord, command FROM node_commands
+            "SELECT ord, command FROM windlass_node_commands
              WHERE lease = ?1 AND ord = ?2 AND outcome IS NULL",
         )?),
         None => read(&mut *conn.prepare_cached(
-            "SELECT ord, command FROM node_commands
+            "SELECT ord, command FROM windlass_node_commands
              WHERE lease = ?1 AND ?2 IS NULL AND outcome IS NULL ORDER BY ord",
         )?),
     }

@@ -4,6 +4,7 @@
 //! once a checkpoint has copied all of it to the file and no connection reads it. The log is
 //! checkpointed when it is about as large as the file, within [`LEAST`] and [`MOST`]: a checkpoint
 //! then writes each page of the file about once, and the log at most doubles the space of a store.
+//! A thread does most of it ([`Copier`]).
 //!
 //! A checkpoint does not wait for readers. When the log still grows to twice its limit, the writer
 //! truncates it, and waits for readers up to [`PATIENCE`]. A transaction that stays open (of a backup,
@@ -14,20 +15,36 @@
 
 use std::{
     path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
 
-use super::{batch::Sql, errors, file, open_files::OpenFiles, space};
+use super::{
+    batch::Sql,
+    copier::{self, Copier, Stage},
+    errors, file,
+    open::Settings,
+    open_files::OpenFiles,
+    space,
+};
 use crate::store::Error;
 
 /// The smallest and the largest limit of the log, in pages. With a larger limit, fewer pages of a large
 /// file are written twice.
 const LEAST: u64 = 1000;
 const MOST: u64 = 10_000;
+/// In how many steps the thread copies a log that reaches its limit. Each step ends with a sync of the
+/// file, and the syncs of transactions wait for it: steps make it short.
+const STEPS: u64 = 5;
 /// How long a truncation waits for readers. Writes of all processes wait with it.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a truncation waits for the thread that copies.
+const COPIED_WITHIN: Duration = Duration::from_secs(1);
 /// How long the writer waits after a truncation that failed.
 const TRY_EVERY: Duration = Duration::from_secs(5);
 /// How often a warning about a long log is repeated.
@@ -40,6 +57,13 @@ pub(super) struct Wal {
     page_bytes: u64,
     /// The number of pages at which the log is checkpointed.
     limit: u64,
+    /// The number of pages in the log, by the last transaction.
+    pages: Arc<AtomicU64>,
+    /// That number at the last look.
+    seen: u64,
+    /// The number of pages at which the thread copies next.
+    next: u64,
+    copier: Copier,
     /// When a truncation failed last.
     failed: Option<Instant>,
     warned: Option<Instant>,
@@ -52,14 +76,30 @@ fn limit_of(pages: u64) -> u64 {
 
 impl Wal {
     /// Sets the limit on the connection that writes.
-    pub(super) fn new(conn: &Connection, files: &OpenFiles) -> Result<Self, Error> {
+    pub(super) fn new(
+        conn: &mut Connection,
+        files: &Arc<OpenFiles>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
         let failed = |error| errors::opening(files.path(), &error);
+        let pages = Arc::new(AtomicU64::new(0));
+        let counted = pages.clone();
+        // In the place of SQLite's own hook, which checkpoints in the transaction that reaches the limit.
+        let count = move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
+            counted.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        conn.wal_hook(Some(count)).map_err(failed)?;
         let page = conn.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0));
         let mut wal = Self {
             file: files.path().to_path_buf(),
             log: file::beside(files.path(), "-wal"),
             page_bytes: page.map_err(failed)?.unsigned_abs().max(1),
             limit: 0,
+            copier: Copier::new(files.clone(), settings, pages.clone()),
+            pages,
+            seen: 0,
+            next: LEAST / STEPS,
             failed: None,
             warned: None,
         };
@@ -74,7 +114,6 @@ impl Wal {
             return Ok(());
         }
         let set = |pragma: String| conn.query_row(&pragma, (), |_| Ok(()));
-        set(format!("PRAGMA wal_autocheckpoint = {limit}"))?;
         // The first commit after a checkpoint shortens a longer log to this size.
         let bytes = limit * self.page_bytes;
         set(format!("PRAGMA journal_size_limit = {bytes}"))?;
@@ -87,12 +126,16 @@ impl Wal {
         if let Err(error) = self.adapt(conn) {
             tracing::debug!(%error, "could not set the limit of the log");
         }
+        if let Err(error) = self.checkpoint(conn) {
+            tracing::debug!(%error, "could not checkpoint the log");
+        }
         let free = space::free(&self.file).unwrap_or(u64::MAX);
         let most = free.min(2 * self.limit * self.page_bytes);
         let recent = |at: Option<Instant>, every| at.is_some_and(|at| at.elapsed() < every);
         if file::length(&self.log) <= most || recent(self.failed, TRY_EVERY) {
             return;
         }
+        self.copier.wait(COPIED_WITHIN);
         let truncated = self.truncate(conn);
         let bytes = file::length(&self.log);
         if bytes <= most {
@@ -109,6 +152,29 @@ impl Wal {
                  that keeps a transaction open, and for free space on the disk"
             );
         }
+    }
+
+    /// Has the thread copy the log step by step. At the limit, copies what is left: the next transaction
+    /// starts the log again.
+    fn checkpoint(&mut self, conn: &Connection) -> Sql<()> {
+        let (before, pages) = (self.seen, self.pages.load(Ordering::Relaxed));
+        self.seen = pages;
+        if pages < before {
+            // The log has started again.
+            self.next = self.limit / STEPS;
+        }
+        match self.copier.stage() {
+            Stage::Idle if pages >= self.next => self.copier.start(),
+            Stage::Idle | Stage::Copying | Stage::Stopped => {}
+            Stage::Copied => {
+                self.copier.finish();
+                self.next = pages + self.limit / STEPS;
+                if pages >= self.limit {
+                    copier::checkpoint(conn)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Copies the log to the file and truncates it, unless a reader keeps it open.
@@ -136,5 +202,73 @@ mod tests {
         ] {
             assert_eq!(limit_of(pages), limit, "{pages} pages");
         }
+    }
+
+    fn write_pages(conn: &Connection, pages: u64) {
+        let bytes = pages * 4096;
+        conn.execute("REPLACE INTO fill VALUES (1, zeroblob(?1))", [bytes as i64])
+            .unwrap();
+    }
+
+    /// A transaction that reached the limit once copied the whole log, and all others waited for it.
+    #[test]
+    fn a_thread_copies_the_log_and_the_writer_only_what_came_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let options = super::super::Options::default();
+        let (files, mut conn) = super::super::open::writer(&path, &options).unwrap();
+        let mut wal = Wal::new(&mut conn, &files, Settings::of(&options)).unwrap();
+        conn.execute_batch("CREATE TABLE fill (n INTEGER PRIMARY KEY, data BLOB)")
+            .unwrap();
+        write_pages(&conn, 100);
+        wal.keep_short(&conn);
+        assert_eq!(wal.copier.stage(), Stage::Idle);
+        write_pages(&conn, LEAST);
+        let copied = file::length(&path);
+        assert!(copied < LEAST * 4096, "the transaction copied its pages");
+        wal.keep_short(&conn);
+        wal.copier.wait(Duration::from_secs(60));
+        assert_eq!(wal.copier.stage(), Stage::Copied);
+        assert!(file::length(&path) >= LEAST * 4096);
+        // These came while the thread copied.
+        write_pages(&conn, 10);
+        wal.keep_short(&conn);
+        assert_eq!(wal.copier.stage(), Stage::Idle);
+        write_pages(&conn, 10);
+        let pages = wal.pages.load(Ordering::Relaxed);
+        assert!(pages < 100, "{pages}: the log starts again");
+    }
+
+    #[test]
+    fn pages_that_a_reader_needs_are_copied_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.db");
+        let options = super::super::Options::default();
+        let (files, mut conn) = super::super::open::writer(&path, &options).unwrap();
+        let mut wal = Wal::new(&mut conn, &files, Settings::of(&options)).unwrap();
+        conn.execute_batch("CREATE TABLE fill (n INTEGER PRIMARY KEY, data BLOB)")
+            .unwrap();
+        let reader = super::super::open::reader(&files, Settings::of(&options));
+        let reader = reader.unwrap_or_else(|_| panic!("no reader"));
+        reader.execute_batch("BEGIN; SELECT * FROM fill").unwrap();
+        write_pages(&conn, LEAST);
+        let mut turn = |conn: &Connection| {
+            wal.keep_short(conn);
+            wal.copier.wait(Duration::from_secs(60));
+            wal.keep_short(conn);
+            let pages = wal.pages.load(Ordering::Relaxed);
+            (wal.copier.stage(), wal.next > pages)
+        };
+        assert_eq!(turn(&conn), (Stage::Idle, true));
+        // It is not tried again with each transaction.
+        write_pages(&conn, 10);
+        assert_eq!(turn(&conn), (Stage::Idle, true));
+        reader.execute_batch("COMMIT").unwrap();
+        write_pages(&conn, LEAST / 5);
+        turn(&conn);
+        write_pages(&conn, 10);
+        turn(&conn);
+        let pages = wal.pages.load(Ordering::Relaxed);
+        assert!(pages < 100, "{pages}: the log starts again");
     }
 }

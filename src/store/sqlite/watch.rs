@@ -9,11 +9,12 @@ use windlass_statemachine::Kind;
 
 use super::{
     batch::{Sql, newest},
-    codes::{CHECKPOINTED, CLAIMED, MOVED, NODE},
+    codes::{CHECKPOINTED, CLAIMED, DELETED, DROPPED, LOST, MOVED, NODE, QUARANTINED},
     lease,
     log::{self, Touched},
     progress::{CHUNK, Progress},
     views::{self, View, Views},
+    waits,
 };
 use crate::store::Event;
 
@@ -29,6 +30,31 @@ pub(super) struct Watch {
     seen: Option<i64>,
     /// While the list is sent: the last row that was sent.
     listed: Option<i64>,
+    own: OwnClaims,
+}
+
+/// The tasks that the node has claimed, as far as its watch has come. The node knows of the ends that it
+/// writes itself, so the watch neither reads nor reports them.
+#[derive(Default)]
+struct OwnClaims(HashSet<i64>);
+
+impl OwnClaims {
+    /// Takes note of a change, and returns whether it is an end that this lease has written.
+    fn end(&mut self, change: &Touched, lease: i64) -> bool {
+        match change.what {
+            CLAIMED if change.detail >> 1 == lease => {
+                self.0.insert(change.n);
+                false
+            }
+            // Only the owner can end a task while its claim stands.
+            MOVED => change.ends() && self.0.remove(&change.n),
+            CLAIMED | DROPPED | LOST | QUARANTINED | DELETED => {
+                self.0.remove(&change.n);
+                false
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Watch {
@@ -43,6 +69,7 @@ impl Watch {
             events,
             seen: None,
             listed: None,
+            own: OwnClaims::default(),
         }
     }
 
@@ -64,6 +91,7 @@ impl Watch {
             return Ok(self.deliver(vec![Event::Reset], |watch| {
                 watch.seen = Some(newest);
                 watch.listed = Some(0);
+                watch.own = OwnClaims::default();
             }));
         };
         if let Some(after) = self.listed {
@@ -111,6 +139,9 @@ impl Watch {
         for view in live {
             let own = view.claimed_by == Some(self.lease as u64);
             let (id, order) = (view.id.clone(), view.order);
+            if own {
+                self.own.0.insert(order as i64);
+            }
             let commanded = own && view.commanded;
             if self.wants(&view.kind) {
                 events.push(Event::Task(view));
@@ -133,9 +164,21 @@ impl Watch {
     }
 
     /// Returns the events of these changes for the node: each task once, as it is now.
-    fn events(&self, conn: &Connection, views: &mut Views, touched: &[Touched]) -> Sql<Vec<Event>> {
+    fn events(
+        &mut self,
+        conn: &Connection,
+        views: &mut Views,
+        touched: &[Touched],
+    ) -> Sql<Vec<Event>> {
         let (mut events, mut reported) = (Vec::new(), HashSet::new());
+        let mut ended = waits::Changed::new();
         for change in touched {
+            if change.concerns_waiters() {
+                *ended.entry(change.n).or_default() |= change.lives();
+            }
+            if self.own.end(change, self.lease) {
+                continue;
+            }
             match change.what {
                 NODE if change.detail == self.lease => {
                     let commands = views::node_commands(conn, self.lease, Some(change.seq))?;
@@ -180,6 +223,15 @@ impl Watch {
                     }
                     Some(View::Live(_)) | None => {}
                 },
+            }
+        }
+        // Of whatever kind a task is: tasks of this node's kinds may wait for it.
+        for waiter in waits::waiters(conn, &ended)? {
+            if reported.insert(waiter)
+                && let Some(View::Live(view)) = views.one(conn, waiter)?
+                && self.wants(&view.kind)
+            {
+                events.push(Event::Task(view));
             }
         }
         Ok(events)

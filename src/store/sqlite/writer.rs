@@ -16,8 +16,10 @@ use super::{
     batch::{Batch, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
-    lease,
+    lease, limits,
     open_files::OpenFiles,
+    waits,
+    wake::Ringer,
     wal::Wal,
 };
 use crate::{
@@ -81,6 +83,13 @@ enum Message {
     Stop,
 }
 
+/// The phase in which a transaction failed.
+enum Phase {
+    Begin,
+    Work,
+    Commit,
+}
+
 /// The parts of the thread.
 pub(super) struct Setup {
     pub(super) conn: Connection,
@@ -90,8 +99,8 @@ pub(super) struct Setup {
     pub(super) lease_clock: LeaseClock,
     pub(super) limits: Limits,
     pub(super) busy_timeout: Duration,
-    /// Called after each commit.
-    pub(super) committed: Box<dyn Fn() + Send>,
+    /// Wakes the readers of this process after each transaction, if there are any.
+    pub(super) ringer: Option<Ringer>,
 }
 
 /// The handle of the thread. Dropping it ends the thread.
@@ -105,9 +114,15 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(setup: Setup) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel();
+        let thread = Thread {
+            setup,
+            reap: false,
+            lines: limits::Looks::default(),
+            warned: None,
+        };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
-            .spawn(move || Thread::new(setup).run(&queue))
+            .spawn(move || thread.run(&queue))
             .map_err(|e| Error::unavailable_by("start the thread that writes", e))?;
         Ok(Self {
             jobs,
@@ -159,10 +174,37 @@ impl Writer {
         result
     }
 
+    /// Returns what gives the thread jobs whose results matter to no caller.
+    pub(super) fn poster(&self) -> Poster {
+        Poster(self.jobs.clone())
+    }
+
     /// From now on the thread looks for ended leases even without a job.
     pub(super) fn keep_reaping(&self) {
         // A thread that has stopped is reported by the next job.
         let _ = self.jobs.send(Message::Reap);
+    }
+}
+
+/// Gives the thread jobs without waiting for them.
+pub(super) struct Poster(mpsc::Sender<Message>);
+
+impl Poster {
+    /// Runs `work` in a transaction, as [`Writer::run`] does. `work` is dropped when it is done or has failed.
+    pub(super) fn post<T, F>(&self, operation: &'static str, items: usize, work: F)
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Batch<'_>) -> Sql<T> + Send + 'static,
+    {
+        let job = Work {
+            operation,
+            items,
+            work,
+            result: None,
+            answer: oneshot::channel().0,
+        };
+        // A thread that has stopped drops the job.
+        let _ = self.0.send(Message::Job(Box::new(job)));
     }
 }
 
@@ -179,19 +221,12 @@ impl Drop for Writer {
 struct Thread {
     setup: Setup,
     reap: bool,
+    lines: limits::Looks,
     /// When a warning about unreadable leases was last logged.
     warned: Option<Instant>,
 }
 
 impl Thread {
-    fn new(setup: Setup) -> Self {
-        Self {
-            setup,
-            reap: false,
-            warned: None,
-        }
-    }
-
     fn run(mut self, queue: &mpsc::Receiver<Message>) {
         let mut open = true;
         while open {
@@ -232,27 +267,20 @@ impl Thread {
         }
     }
 
-    /// Ends leases that have expired while no job came.
+    /// Ends leases that have expired, and looks at the lines of limits, while no job came.
     fn idle(&mut self) {
         // The check logs once that the files are gone. Every job is refused from then on.
         if self.setup.files.check().is_err() {
             return;
         }
         self.setup.wal.keep_short(&self.setup.conn);
-        let Setup {
-            conn, lease_clock, ..
-        } = &self.setup;
-        let ended = lease::any_ended(conn, lease_clock);
-        let reaped = match ended {
+        let reaped = match has_news(&self.setup) {
             Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
             Ok(false) => return,
             Err(e) => Err(Stop::Sql(e)),
         };
-        let error = match reaped {
-            Ok(()) => return (self.setup.committed)(),
-            Err(stop) => self.error("look for ended leases", &stop),
-        };
-        match error {
+        let Err(stop) = reaped else { return };
+        match self.error("look for ended leases", &stop) {
             error if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) => {
                 self.warned = Some(Instant::now());
                 tracing::warn!(%error, "could not look for ended leases; retries");
@@ -278,7 +306,6 @@ impl Thread {
 
     fn answer(&self, jobs: Vec<Box<dyn Job>>, failed: Option<&Stop>) {
         let Some(stop) = failed else {
-            (self.setup.committed)();
             jobs.into_iter().for_each(|job| job.answer(None));
             return;
         };
@@ -303,6 +330,7 @@ impl Thread {
     /// acknowledged.
     fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
+        let _rings_at_the_end = setup.ringer.as_ref().map(Ringer::begin);
         let conn = &setup.conn;
         let check = |phase| setup.files.check().map_err(|e| (Stop::Refused(e), phase));
         check(Phase::Begin)?;
@@ -312,6 +340,10 @@ impl Thread {
             let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
             lease::reap(&mut batch)?;
             jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
+            if self.reap {
+                self.lines.look(&mut batch)?;
+            }
+            waits::settle(&mut batch)?;
             Ok(std::mem::take(&mut batch.lost))
         };
         let worked = work(jobs).map_err(|e| (Stop::Sql(e), Phase::Work));
@@ -340,11 +372,10 @@ impl Thread {
     }
 }
 
-/// The phase in which a transaction failed.
-enum Phase {
-    Begin,
-    Work,
-    Commit,
+/// Returns whether there is a lease to end or a line of a limit to look at.
+fn has_news(setup: &Setup) -> Sql<bool> {
+    let conn = &setup.conn;
+    Ok(lease::any_ended(conn, &setup.lease_clock)? || limits::any_stuck(conn, setup.clock.now())?)
 }
 
 /// Begins a transaction, waiting for the lock. SQLite's own waiting sleeps for up to 100 ms at a time,

@@ -26,6 +26,8 @@ pub enum Capability {
     Transfer,
     /// The store examines itself: [`Registry::doctor`](crate::store::Registry::doctor).
     Examine,
+    /// A claim respects the limits of its task: [`Task::limits`](windlass_statemachine::Task::limits).
+    Limits,
 }
 
 impl Capability {
@@ -40,6 +42,7 @@ impl Capability {
             Self::Effects => "apply effects and return true from `takes_effects` of the harness",
             Self::Transfer => "return the store's transfer from `transfer` of the registry",
             Self::Examine => "return the store's doctor from `doctor` of the registry",
+            Self::Limits => "let claims take the slots of limits",
         }
     }
 }

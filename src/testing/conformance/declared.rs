@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     Capability, Harness, StateHarness,
     kit::{Kit, id},
+    limits,
 };
 use crate::testing::ManualClock;
 
@@ -36,6 +37,7 @@ pub async fn assert_declared(harness: &dyn Harness, declared: &[(Capability, &st
             Capability::CorruptEnvelope => !harness.corrupt_envelope(&kit.store, &id("a")).await,
             Capability::Effects => !harness.takes_effects(),
             Capability::Transfer => kit.registry().transfer().is_none(),
+            Capability::Limits => !limits::are_kept(&kit).await,
             Capability::Examine => kit.registry().doctor().is_none(),
         };
         assert_lacks(*capability, reason, lacks);

@@ -1,13 +1,13 @@
 //! Effects: tasks and commands that are applied with a transition, or not at all.
 
-use windlass_statemachine::{Command, CommandId, Message, StateKind};
+use windlass_statemachine::{Command, CommandId, Message, StateKind, message::SubmitTask};
 
 use super::{
     Capability, Harness,
     capability::need,
     kit::{Kit, command_of, field, id, task},
 };
-use crate::store::{Claimed, Error};
+use crate::store::{Claimed, Error, IfExists, Reason};
 
 fn pause(message: Message, to: &str, command: &str) -> Message {
     message.and_send(id(to), command_of(command), Command::Pause)
@@ -20,6 +20,23 @@ async fn prepared(harness: &dyn Harness) -> (Kit, Claimed) {
     let claimed = kit.claimed(&node, "a").await;
     kit.submit("b").await;
     (kit, claimed)
+}
+
+impl Kit {
+    /// Returns the place and the reason of each effect that is refused.
+    pub(super) async fn refused_effects(
+        &self,
+        claimed: &Claimed,
+        message: &Message,
+    ) -> Vec<(String, Reason)> {
+        match self.try_commit(claimed, message).await {
+            Err(Error::Refused(refusals)) => refusals
+                .iter()
+                .map(|one| (one.part.to_string(), one.reason.clone()))
+                .collect(),
+            other => panic!("{message:?} is not refused: {other:?}"),
+        }
+    }
 }
 
 async fn assert_nothing_happened(kit: &Kit, claimed: &Claimed) {
@@ -46,7 +63,8 @@ pub async fn effects_are_taken_or_refused(harness: &dyn Harness) {
     kit.commit(&mut claimed, &Message::complete()).await;
 }
 
-/// Tasks are submitted and commands sent in the same step as the transition.
+/// Tasks are submitted and commands sent in the same step as the transition. An existing task is skipped
+/// where the effects say so.
 pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
     let (kit, mut claimed) = prepared(harness).await;
     let mut later = task("later");
@@ -54,6 +72,10 @@ pub async fn effects_come_with_the_transition(harness: &dyn Harness) {
     let message = Message::complete()
         .and_submit(task("new"))
         .and_submit(later.clone())
+        .and_submit(SubmitTask {
+            if_exists: IfExists::Skip,
+            ..task("b").into()
+        })
         .and_send(id("b"), command_of("c1"), Command::Pause)
         .and_send(id("b"), command_of("c2"), Command::Kill);
     kit.commit(&mut claimed, &message).await;
@@ -92,16 +114,16 @@ pub async fn a_refused_effect_refuses_all(harness: &dyn Harness) {
     for (message, is_right) in [
         (
             exists,
-            (|e| matches!(e, Error::AlreadyExists { .. })) as fn(&Error) -> bool,
+            (|reason| *reason == Reason::Exists) as fn(&Reason) -> bool,
         ),
-        (twice, |e| matches!(e, Error::AlreadyExists { .. })),
-        (unknown, |e| matches!(e, Error::NotFound { .. })),
-        (ended, |e| matches!(e, Error::AlreadyFinished(_))),
-        (invalid, |e| matches!(e, Error::Invalid(_))),
-        (other, |e| matches!(e, Error::Invalid(_))),
+        (twice, |reason| *reason == Reason::Exists),
+        (unknown, |reason| *reason == Reason::Missing),
+        (ended, |reason| *reason == Reason::Finished),
+        (invalid, |reason| matches!(reason, Reason::Invalid(_))),
+        (other, |reason| matches!(reason, Reason::Invalid(_))),
     ] {
-        let error = kit.try_commit(&claimed, &message).await.unwrap_err();
-        assert!(is_right(&error), "{error:?}");
+        let refused = kit.refused_effects(&claimed, &message).await;
+        assert!(refused.len() == 1 && is_right(&refused[0].1), "{refused:?}");
         assert_nothing_happened(&kit, &claimed).await;
     }
     kit.commit(&mut claimed, &Message::complete()).await;

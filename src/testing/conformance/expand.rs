@@ -78,6 +78,9 @@ macro_rules! __conformance_case {
     ([Examine $($n:ident)*] $all:tt { Examine $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
     };
+    ([Limits $($n:ident)*] $all:tt { Limits $why:literal $($r:tt)* } $($test:tt)*) => {
+        $crate::__conformance_case! { @test [#[ignore = $why]] $($test)* }
+    };
     ([$n:ident $($ns:ident)*] $all:tt { $w:ident $why:literal $($r:tt)* } $($test:tt)*) => {
         $crate::__conformance_case! { [$n $($ns)*] $all { $($r)* } $($test)* }
     };

@@ -6,17 +6,20 @@ use super::{
     Harness,
     kit::{Kit, fresh, id, of_kind, task},
 };
-use crate::store::{Part, Reason, Require, Transaction};
+use crate::store::{Lease, Part, Reason, Require, Transaction};
 
-/// Each guard lets a transaction pass when it holds, and refuses it with its reason when it does not.
-pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
-    let (kit, node) = Kit::with_node(harness).await;
+/// A guard on a task, and the reason of its refusal; `None` when it holds.
+pub(super) type Guarded = (&'static str, Require, Option<Reason>);
+
+/// Prepares the tasks `free`, of the kind `k`, and `busy`, and returns a guard of every sort that holds, and
+/// one that does not.
+pub(super) async fn guarded(kit: &Kit, node: &Lease) -> Vec<Guarded> {
     kit.submit_task(of_kind("free", "k")).await;
-    let busy = kit.claimed(&node, "busy").await;
+    let busy = kit.claimed(node, "busy").await;
     let (version, fence) = (kit.state("busy").await.version, busy.claim.fence);
     assert_eq!(kit.get("busy").await.fence, fence);
     let (k, other) = ("k".parse().unwrap(), "other".parse().unwrap());
-    for (name, require, reason) in [
+    vec![
         ("free", Require::Exists, None),
         ("nil", Require::Exists, Some(Reason::Missing)),
         ("nil", Require::Absent, None),
@@ -65,7 +68,13 @@ pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
         ),
         ("free", Require::Unclaimed, None),
         ("busy", Require::Unclaimed, Some(Reason::Claimed)),
-    ] {
+    ]
+}
+
+/// Each guard lets a transaction pass when it holds, and refuses it with its reason when it does not.
+pub async fn guards_hold_or_refuse(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    for (name, require, reason) in guarded(&kit, &node).await {
         let text = format!("{name} {require:?}");
         let transaction = Transaction::new()
             .require(id(name), require)

@@ -282,9 +282,14 @@ impl Kit {
     /// Submits a task, claims it and ends it with this message.
     pub(super) async fn ended(&self, lease: &Lease, text: &str, message: &Message) {
         let mut claimed = self.claimed(lease, text).await;
+        self.end_by(&mut claimed, message).await;
+    }
+
+    /// Ends a claimed task with a message: an error fails it.
+    pub(super) async fn end_by(&self, claimed: &mut Claimed, message: &Message) {
         if message.kind() == ActionKind::Error {
             // Two steps of the table: the error, and the end by the retry policy.
-            let mut write = self.write(&claimed, message);
+            let mut write = self.write(claimed, message);
             let fault = Claimed {
                 state: write.state.clone(),
                 ..claimed.clone()
@@ -295,9 +300,9 @@ impl Kit {
                 version: write.state.version,
                 ..failed.state
             };
-            self.try_write(&claimed, write).await.expect("failed");
+            self.try_write(claimed, write).await.expect("failed");
         } else {
-            self.commit(&mut claimed, message).await;
+            self.commit(claimed, message).await;
         }
     }
 
@@ -378,5 +383,8 @@ pub(super) fn with_data(message: Message, n: u64) -> Message {
 /// Adds an outcome to a write, as the state machine does.
 pub(super) fn settle(write: &mut Write, order: u64, outcome: Outcome) {
     write.outcomes.push((order, outcome.clone()));
+    if matches!(outcome, Outcome::Answered { .. } | Outcome::Unanswered) {
+        return;
+    }
     write.state.last_command = Some(LastCommand { order, outcome });
 }

@@ -1,4 +1,4 @@
-//! The lists of the cases, as macros that make a test of each.
+//! The list of the cases of stores, as a macro that makes a test of each.
 
 /// Makes one `#[tokio::test]` per case of the suite for stores, in a module of this name. The
 /// expression makes a [`Harness`](crate::testing::conformance::Harness) and is evaluated once per
@@ -88,6 +88,26 @@ macro_rules! conformance_tests {
                 watches_report_every_task,
                 transactions_are_durable needs Reopen,
             }
+            unique {
+                a_taken_key_is_refused,
+                the_same_task_is_that_with_the_key,
+                the_id_is_decided_first,
+                an_ended_task_loses_its_key_to_a_replacement,
+                a_deleted_task_has_no_key,
+                a_key_is_free_after_its_period needs Clock,
+                a_transaction_takes_a_key_once,
+                effects_follow_the_keys needs Effects,
+                a_key_is_taken_at_once_by_one_of_many,
+                keys_are_durable needs Reopen,
+                a_moved_task_has_its_key needs Transfer,
+            }
+            deadlines {
+                a_parked_task_is_claimed_at_its_deadline needs Clock,
+                watches_report_deadlines,
+                a_retry_ignores_deadlines_that_have_passed needs Clock,
+                deadlines_are_durable needs Reopen,
+                a_moved_task_has_its_deadlines needs Transfer Clock,
+            }
             claims {
                 a_runnable_task_is_claimed,
                 a_claimed_task_is_not_claimed_again,
@@ -146,6 +166,15 @@ macro_rules! conformance_tests {
                 unknown_commands_are_not_found,
                 commands_are_durable needs Reopen,
             }
+            signals {
+                a_payload_survives,
+                a_signal_makes_a_parked_task_claimable,
+                a_reply_is_recorded,
+                replies_come_in_any_order,
+                the_end_rejects_waiting_signals,
+                a_reply_that_is_too_large_is_refused,
+                bad_signals_are_refused,
+            }
             effects {
                 effects_are_taken_or_refused,
                 effects_come_with_the_transition needs Effects,
@@ -153,6 +182,19 @@ macro_rules! conformance_tests {
                 a_refused_effect_refuses_all needs Effects,
                 a_stale_owner_has_no_effects needs Effects,
                 a_repeated_commit_has_its_effects_once needs Effects,
+            }
+            effects_on_tasks {
+                every_operation_is_an_effect needs Effects,
+                a_submit_follows_its_if_exists needs Effects,
+                guards_hold_or_refuse_the_message needs Effects,
+                guards_see_the_tasks_before_the_effects needs Effects,
+                every_refused_effect_is_listed needs Effects,
+                its_own_task_takes_only_commands needs Effects,
+                a_task_has_one_change needs Effects,
+                more_than_the_limit_are_refused needs Effects,
+                the_owner_of_a_deleted_task_is_fenced needs Effects,
+                a_stale_owner_changes_no_task needs Effects,
+                a_repeated_commit_changes_each_task_once needs Effects,
             }
             watch {
                 a_watch_begins_with_live_tasks,
@@ -225,6 +267,49 @@ macro_rules! conformance_tests {
                 a_replacement_begins_with_the_first,
                 a_move_keeps_them needs Transfer,
             }
+            waits {
+                a_task_waits_for_others,
+                a_message_waits,
+                watches_report_waiters,
+                a_task_that_is_live_again_blocks,
+                a_deadline_ends_a_wait,
+                a_command_does_not_end_a_wait_by_itself,
+                a_wait_that_is_over_is_forgotten,
+                a_retry_waits_again,
+                many_wait,
+                a_circle_is_refused,
+                a_move_keeps_the_wait needs Transfer,
+            }
+            long_waits {
+                any_order_of_ends,
+                any_of_them_blocks_again,
+                many_wait_for_many,
+            }
+            limits {
+                at_most_so_many_are_claimed_at_once needs Limits,
+                every_end_of_a_claim_frees_its_slot needs Limits,
+                a_lost_lease_frees_its_slots needs Limits,
+                a_lost_answer_takes_no_second_slot needs Limits,
+                starts_are_counted_within_the_period needs Limits Clock,
+                a_commanded_task_is_claimed_over_the_limit needs Limits,
+                a_signal_waits_with_a_held_back_task needs Limits,
+                each_task_has_its_own_number needs Limits,
+                a_record_names_the_limit needs Limits,
+                slots_and_lines_are_durable needs Limits Reopen,
+                a_move_keeps_the_limits needs Limits Transfer,
+            }
+            lines {
+                a_claim_takes_a_slot_of_every_limit needs Limits,
+                a_line_reports_one_task_for_each_slot needs Limits,
+                the_first_of_a_line_of_starts_sleeps needs Limits,
+                a_task_that_leaves_the_line_lets_the_next_pass needs Limits,
+                a_task_that_no_node_claims_does_not_block needs Limits Clock,
+                a_late_task_is_claimed_over_a_full_limit needs Limits Clock,
+                watches_report_the_key needs Limits,
+            }
+            usage {
+                the_limits_in_use_are_listed needs Limits,
+            }
             moving {
                 a_task_from_another_store_is_complete needs Transfer,
                 a_task_for_another_store_is_complete needs Transfer,
@@ -290,91 +375,4 @@ macro_rules! conformance_tests {
             }
         }
     };
-}
-
-/// Makes one `#[tokio::test]` per case of the suite for state stores, in a module of this name. The
-/// expression makes a [`StateHarness`](crate::testing::conformance::StateHarness) and is evaluated
-/// once per case. `paused` and `cannot` are those of [`conformance_tests!`](crate::conformance_tests).
-#[macro_export]
-macro_rules! state_store_conformance_tests {
-    ($name:ident, $harness:expr $(,)?) => {
-        $crate::state_store_conformance_tests! { @list $name, $harness, (), {} }
-    };
-    ($name:ident, $harness:expr, paused $(,)?) => {
-        $crate::state_store_conformance_tests! { @list $name, $harness, (start_paused = true), {} }
-    };
-    ($name:ident, $harness:expr, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
-        $crate::state_store_conformance_tests! { @list $name, $harness, (), { $($what $why)* } }
-    };
-    ($name:ident, $harness:expr, paused, cannot { $($what:ident: $why:literal),* $(,)? } $(,)?) => {
-        $crate::state_store_conformance_tests! { @list $name, $harness, (start_paused = true), { $($what $why)* } }
-    };
-    (@list $name:ident, $harness:expr, $time:tt, $cannot:tt) => {
-        $crate::__conformance_cases! { $name, $harness, $time, $cannot, assert_states_declared,
-            states {
-                a_state_comes_back,
-                a_smaller_fence_is_refused,
-                a_smaller_version_is_refused,
-                a_newer_state_is_stored,
-                the_incarnation_does_not_matter,
-                the_same_write_again_succeeds,
-                another_write_of_the_same_version_is_stored,
-                items_are_independent,
-                names_do_not_touch,
-                a_removed_state_is_gone,
-                only_the_state_that_was_seen_is_removed,
-                a_removal_does_not_take_a_write_along,
-                writers_at_once_leave_the_greatest,
-                large_states_are_stored_or_refused,
-                states_are_durable needs Reopen,
-                an_unreadable_state_is_left_as_it_is needs CorruptState,
-            }
-        }
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
-
-    /// The cases that the lists name, as `topic::case`.
-    fn listed() -> BTreeSet<String> {
-        let mut topic = "";
-        let mut cases = BTreeSet::new();
-        for line in include_str!("list.rs").lines().map(str::trim) {
-            if let Some(name) = line.strip_suffix(" {") {
-                topic = name;
-            } else if let Some(case) = line.strip_suffix(',') {
-                // A case may name the capability that it needs: `case needs Capability`.
-                let case = case.split(' ').next().unwrap_or_default();
-                cases.insert(format!("{topic}::{case}"));
-            }
-        }
-        cases
-    }
-
-    /// Files of public functions that are no cases.
-    const NO_TOPICS: [&str; 1] = ["declared"];
-
-    /// A case that no list names is not run on any store.
-    #[test]
-    fn every_case_is_listed() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testing/conformance");
-        let (listed, mut written) = (listed(), 0);
-        for file in fs::read_dir(folder).unwrap() {
-            let path = file.unwrap().path();
-            let topic = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            if NO_TOPICS.contains(&&*topic) {
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap();
-            let cases = text.split("\npub async fn ").skip(1);
-            for case in cases.filter_map(|text| text.split('(').next()) {
-                let case = format!("{topic}::{case}");
-                assert!(listed.contains(&case), "{case} is in no list");
-                written += 1;
-            }
-        }
-        assert!(written > 100, "{written} cases were found");
-    }
 }

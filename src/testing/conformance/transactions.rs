@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_statemachine::{Command, Message, StateKind};
+use windlass_statemachine::{Command, Json, Message, StateKind};
 
 use super::{
     Harness,
@@ -55,8 +55,7 @@ impl Kit {
     }
 }
 
-/// Prepares the tasks `gone`, `live`, `over` and `late`, and returns a transaction with an operation of every
-/// kind.
+/// Prepares four tasks, and returns a transaction with an operation of every kind on them.
 async fn of_every_kind(kit: &Kit) -> Transaction {
     let node = kit.node("n").await;
     for text in ["gone", "live", "late"] {
@@ -156,8 +155,7 @@ pub async fn each_refusal_names_its_operation(harness: &dyn Harness) {
     assert!(!kit.is_there("new").await);
 }
 
-/// A transaction with the id of an applied one changes nothing and returns the same result, also after its
-/// tasks have changed.
+/// A repeated transaction changes nothing and returns the same result, also after its tasks have changed.
 pub async fn a_repeated_id_has_no_further_effect(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = of_every_kind(&kit).await;
@@ -176,20 +174,23 @@ pub async fn a_repeated_id_has_no_further_effect(harness: &dyn Harness) {
 pub async fn a_refused_id_is_decided_again(harness: &dyn Harness) {
     let kit = Kit::new(harness).await;
     let transaction = Transaction::new().delete(id("a")).submit(fresh(task("b")));
-    kit.assert_refused(&transaction, Part::Operation(0), Reason::Missing)
-        .await;
+    let missing = (Part::Operation(0), "a".to_owned(), Reason::Missing);
+    assert_eq!(kit.refusals(&transaction).await, [missing]);
     kit.submit("a").await;
     kit.apply(&transaction).await;
     assert!(!kit.is_there("a").await && kit.is_there("b").await);
 }
 
-/// The id of an applied transaction is refused for one with another number of operations.
+/// The id of an applied transaction is refused for one with other operations.
 pub async fn an_id_of_another_transaction_is_refused(harness: &dyn Harness) {
-    let kit = Kit::new(harness).await;
-    let transaction = Transaction::new().submit(fresh(task("a")));
+    let (kit, transaction) = (Kit::new(harness).await, Transaction::new());
+    let transaction = transaction.submit(fresh(task("a")));
     kit.apply(&transaction).await;
-    let refused = kit.try_apply(&transaction.submit(fresh(task("b")))).await;
-    assert_eq!(field(&refused.unwrap_err()), "transaction id");
+    let with_id = Transaction::new().with_id(transaction.id().cloned().unwrap());
+    for other in [with_id, transaction].map(|one| one.submit(fresh(task("b")))) {
+        let wrong = kit.try_apply(&other).await.unwrap_err();
+        assert_eq!(field(&wrong), "transaction id");
+    }
     assert!(!kit.is_there("b").await);
 }
 
@@ -262,6 +263,18 @@ pub async fn an_unclaimed_task_is_rescheduled(harness: &dyn Harness) {
         moved(sleeping, runnable),
     ];
     assert_eq!(events[1..4], expected);
+    if harness.takes_effects() {
+        // A store that keeps data elsewhere refuses to change it.
+        kit.submit("b").await;
+        let data = Json::new("data", &7).unwrap();
+        let change = Reschedule::new(id("b")).data(data.clone());
+        let first = Transaction::new().require(id("b"), Require::Data(None));
+        kit.apply(&first.clone().reschedule(change.clone())).await;
+        assert_eq!(kit.state("b").await.data, Some(data));
+        let again = first.with_id("again".parse().unwrap()).reschedule(change);
+        let refused = (Part::Guard(0), "b".to_owned(), Reason::Data);
+        assert_eq!(kit.refusals(&again).await, [refused]);
+    }
 }
 
 /// A claimed task, a paused one, an ended one and an unknown one get no due time, and the change of nothing

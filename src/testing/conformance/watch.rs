@@ -53,9 +53,11 @@ pub async fn a_watch_begins_with_live_tasks(harness: &dyn Harness) {
             priority: record.task.priority,
             order: record.order,
             due: view.due,
+            deadline: None,
             sleeping: record.state.as_ref().unwrap().code() == StateKind::Sleeping,
             claimed_by: (name == "claimed").then_some(other.id),
             commanded: name == "commanded",
+            fair_key: None,
         };
         assert_eq!(view, expected);
         // The index of a store may keep due times less precisely.

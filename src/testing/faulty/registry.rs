@@ -6,9 +6,9 @@ use windlass_statemachine::{CommandId, NodeName, StateKind, TaskId};
 
 use super::{FaultyStore, Operation};
 use crate::store::{
-    self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, Limits,
-    NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord, Transaction,
-    Transfer,
+    self, Applied, Change, ChangeStream, CommandRecord, Doctor, Error, Exported, Filter, LimitUse,
+    Limits, NodeCommand, NodeCommandId, NodeRecord, Page, Registry, TaskCount, TaskRecord,
+    Transaction, Transfer,
     examine::{Examination, Finding},
 };
 
@@ -70,6 +70,11 @@ impl Registry for FaultyStore {
 
     async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
         self.call(Operation::Read, self.registry().counts()).await
+    }
+
+    async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        let call = self.registry().limits_in_use();
+        self.call(Operation::Read, call).await
     }
 
     async fn purge(

@@ -19,6 +19,7 @@ use super::History;
 use crate::{
     client::{Client, Done},
     clock::Clock,
+    schedule::{KIND, Scheduler},
     store::Store,
 };
 
@@ -109,13 +110,18 @@ impl Simulation {
     }
 
     async fn start(
-        kinds: HashMap<Kind, KindEntry>,
+        mut kinds: HashMap<Kind, KindEntry>,
         start: Timestamp,
         limits: Limits,
     ) -> Result<Self, Error> {
         let mut world = World::new(start);
         let (store, clock) = (world.store.clone(), world.clock.clone());
         let store = Store::from_parts(store.clone(), store, clock);
+        let scheduler = || KindEntry {
+            handler: Arc::new(Scheduler::new(&store)),
+            config: Scheduler::config(),
+        };
+        kinds.entry(Kind::new(KIND)?).or_insert_with(scheduler);
         let kinds = Arc::new(kinds);
         let node = Node::join(&mut world, kinds.clone()).await?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! [`Draft`]: one write as it comes together.
 
-use super::{Env, Step, phase::Waiting};
+use super::{Env, Step, phase::Waiting, signals::Open};
 use crate::{
     ActionKind, Effects, Message, Outcome, StateKind, TaskState, TransitionError,
     state::LastCommand, transition,
@@ -13,6 +13,8 @@ pub(super) struct Draft {
     pub(super) outcomes: Vec<(u64, Outcome)>,
     /// The commands that have these outcomes.
     pub(super) settles: Vec<Waiting>,
+    /// The signals that have these outcomes.
+    pub(super) signals: Vec<Open>,
     pub(super) effects: Effects,
     pub(super) drop_claim: bool,
     /// Whether the retry policy decides on the error, if there is one.
@@ -27,6 +29,7 @@ impl Draft {
             steps: Vec::new(),
             outcomes: Vec::new(),
             settles: Vec::new(),
+            signals: Vec::new(),
             effects: Effects::default(),
             drop_claim: false,
             retryable: true,
@@ -54,6 +57,10 @@ impl Draft {
         Ok((from, to))
     }
 
+    pub(super) fn is_terminal(&self) -> bool {
+        self.state.code().is_terminal()
+    }
+
     /// Applies a command that leaves a running handler as it is, and settles it.
     pub(super) fn apply_beside(&mut self, waiting: Waiting) {
         let code = self.state.code();
@@ -68,6 +75,12 @@ impl Draft {
             to: code,
         };
         self.settle(waiting, outcome);
+    }
+
+    /// Records the outcome of a signal. Signals get theirs out of order, so the last command stays.
+    pub(super) fn settle_signal(&mut self, open: Open, outcome: Outcome) {
+        self.outcomes.push((open.queued.order, outcome));
+        self.signals.push(open);
     }
 
     /// Records the outcome of a command.

@@ -25,6 +25,8 @@ pub struct Config {
     /// The most commands that get their outcome in one write (at least 1). Further commands get theirs in
     /// the writes that follow.
     pub max_outcomes: usize,
+    /// Whether the handler takes signals. Otherwise each signal is rejected.
+    pub takes_signals: bool,
     /// How many runs in a row may be shorter than 100 ms and change nothing (no new data, no effect).
     /// After that the machine waits between two runs: 10 ms, doubling up to 1 s.
     pub idle_runs: u32,
@@ -58,13 +60,17 @@ pub enum StopReason {
     LeaseLost,
     /// The task was deleted.
     Deleted,
+    /// The task had to end by a time that has come ([`Task::end_by`](crate::Task::end_by)). It fails, whatever
+    /// the handler returns.
+    Deadline,
 }
 
 /// The two timers of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// The wake-up of a sleep that is too short to release the claim, or the end of the wait before the
-    /// next run of a handler that runs again and again without any effect.
+    /// The wake-up of a sleep that is too short to release the claim, the deadline of a task whose claim is
+    /// kept, or the end of the wait before the next run of a handler that runs again and again without any
+    /// effect.
     Wake,
     /// The end of the handler's grace. Setting the clock does not move it.
     Grace,
@@ -86,6 +92,16 @@ pub enum Input {
         /// The new data.
         data: Json,
     },
+    /// The running handler replies to a signal, with new data if it has any, and goes on.
+    Answer {
+        /// Comes back in [`Effect::CheckpointDone`].
+        ticket: u64,
+        /// The reply.
+        answer: Answer,
+    },
+    /// The running handler has taken every command up to this order. Fed before the handler's return, so
+    /// that a signal which it has not seen stays in the queue.
+    Took(u64),
     /// The handler's progress; stored with the next write.
     Progress(Progress),
     /// A command for the task. A command that was fed before has no effect.
@@ -110,11 +126,27 @@ pub enum Input {
     StopNow(StopReason),
 }
 
+/// A reply to a signal.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The order of the signal.
+    pub signal: u64,
+    /// The reply.
+    pub reply: Json,
+    /// New data, if there is any.
+    pub data: Option<Json>,
+}
+
 /// A signal to a running handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// A command was sent to the task.
-    Command(Command),
+    Command {
+        /// Its place in the queue.
+        order: u64,
+        /// The command; a signal has its place, too ([`Signal::order`](crate::Signal::order)).
+        command: Command,
+    },
     /// The handler should stop.
     Stop(StopReason),
 }
@@ -190,11 +222,11 @@ pub enum Effect {
     Abort,
     /// Write this, and feed [`Input::Stored`], [`Input::Refused`] or [`Input::Fenced`].
     Persist(Box<Write>),
-    /// Answer the handler that asked for this checkpoint.
+    /// Answer the handler that asked for this checkpoint, or for this reply to a signal.
     CheckpointDone {
-        /// The ticket of [`Input::Checkpoint`].
+        /// The ticket of [`Input::Checkpoint`] or [`Input::Answer`].
         ticket: u64,
-        /// Whether the checkpoint is durable; the error holds the reason when it was refused.
+        /// Whether the checkpoint or the reply is durable; the error holds the reason when it was refused.
         result: Result<(), String>,
     },
     /// Set [`Timer::Wake`] (again) to this time of day.

@@ -1,10 +1,29 @@
 //! What the store would refuse of a message.
 
-use super::{Config, Env};
+use super::{Config, Env, io::Answer};
 use crate::{Action, Message, TaskState, size::Size};
 
 pub(super) fn too_large(field: &str, bytes: usize, limit: usize) -> String {
     format!("{field}: has {bytes} bytes; at most {limit} are allowed (with the task's props)")
+}
+
+/// Why the store would refuse a reply to a signal, if it would.
+pub(super) fn unfit_answer(answer: &Answer, durable: &TaskState, limit: usize) -> Option<String> {
+    for (part, field) in [
+        (Some(&answer.reply), "reply"),
+        (answer.data.as_ref(), "data"),
+    ] {
+        if let Some(Err(e)) = part.map(|part| part.check_depth(field)) {
+            return Some(e.to_string());
+        }
+    }
+    let data = answer.data.as_ref().or(durable.data.as_ref());
+    let size = Size {
+        data: data.map_or(0, |d| d.len()),
+        result: 0,
+        reply: answer.reply.len(),
+    };
+    (!size.fits(limit)).then(|| too_large(size.largest(), size.bytes(), limit))
 }
 
 /// Returns the message, or an error in its place when the store would refuse its data or result, or
@@ -24,18 +43,25 @@ pub(super) fn checked(
             return Message::fail(e);
         }
     }
+    for (_, reply) in &message.answers {
+        if let Err(e) = reply.check_depth("reply") {
+            return Message::fail(e);
+        }
+    }
+    let reply = message.answers.iter().map(|(_, reply)| reply.len()).sum();
     let (own_data, result) = (message.data.is_some(), result.map_or(0, |r| r.len()));
     let data = message.data.as_ref().or(durable.data.as_ref());
     let size = Size {
         data: data.map_or(0, |d| d.len()),
         result,
+        reply,
     };
     if let Err(e) = message.resolve_starts(env.now) {
         return Message::fail(e);
     }
     let limit = config.max_data_bytes;
-    // Durable data beyond the limit is not the fault of a message that has neither.
-    if size.fits(limit) || (!own_data && result == 0) {
+    // Durable data beyond the limit is not the fault of a message that adds nothing.
+    if size.fits(limit) || (!own_data && result == 0 && reply == 0) {
         return message;
     }
     Message::fail(too_large(size.largest(), size.bytes(), limit))

@@ -26,6 +26,7 @@
 //! - A command gets exactly one outcome, in the write in which it has its effect.
 //! - After [`Input::Fenced`] nothing is written any more.
 
+mod deadline;
 mod draft;
 mod io;
 mod limits;
@@ -35,18 +36,26 @@ mod policy;
 mod returned;
 mod running;
 mod settle;
+mod signals;
 mod written;
 
 use std::{collections::VecDeque, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
-pub use self::io::{Config, Effect, End, Env, Input, Signal, Step, StopReason, Timer, Write};
+pub use self::io::{
+    Answer, Config, Effect, End, Env, Input, Signal, Step, StopReason, Timer, Write,
+};
 use self::{
     pace::Pace,
-    phase::{Beside, Cause, Checkpoint, Phase, Waiting},
+    phase::{Ask, Asked, Beside, Cause, Phase, Waiting},
+    signals::Signals,
 };
-use crate::{Fence, Progress, TaskState, TaskStatus, errors::cut};
+use crate::{
+    Fence, Progress, TaskState, TaskStatus,
+    errors::cut,
+    waits::{Waited, not_run},
+};
 
 const CLAIM_GONE: &str = "the claim on this task is gone";
 
@@ -58,12 +67,20 @@ pub struct Machine {
     state: TaskState,
     phase: Phase,
     queue: VecDeque<Waiting>,
+    signals: Signals,
+    /// The order of the last command that the handler of this run has taken.
+    took: u64,
     /// When the grace of a stop ends, as [`Env::elapsed`].
     stop: Option<Duration>,
+    /// When the grace of a handler ends whose task has missed its deadline.
+    late: Option<Duration>,
+    /// Whether a handler was started for this claim.
+    has_run: bool,
     progress: Option<Progress>,
     abandoned: bool,
     /// Refused writes since the last one that was stored.
     refusals: u32,
+    /// The order of the last command that was fed.
     last_order: u64,
     pace: Pace,
 }
@@ -72,17 +89,20 @@ impl Machine {
     /// Returns the machine of a task that was just claimed. `state` is the durable one, with the claim's
     /// fence in it; `abandoned` says that the claim before it was lost, not released.
     pub fn new(config: Config, state: TaskState, abandoned: bool) -> Self {
-        let last_order = state.last_command.as_ref().map_or(0, |c| c.order);
         Self {
             config,
             state,
             phase: Phase::Fresh,
             queue: VecDeque::new(),
+            signals: Signals::default(),
+            took: 0,
             stop: None,
+            late: None,
+            has_run: false,
             progress: None,
             abandoned,
             refusals: 0,
-            last_order,
+            last_order: 0,
             pace: Pace::default(),
         }
     }
@@ -117,6 +137,11 @@ impl Machine {
         matches!(&self.phase, Phase::Storing(write) if write.drop_claim)
     }
 
+    /// Whether signals wait for a handler.
+    pub fn holds_signals(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
     /// Whether a write is under way.
     pub fn is_storing(&self) -> bool {
         self.phase.is_storing()
@@ -126,7 +151,7 @@ impl Machine {
     /// phase (a timer that was disarmed too late, say) has no effect.
     pub fn input(&mut self, input: Input, env: Env, out: &mut Vec<Effect>) {
         if self.is_done() {
-            if let Input::Checkpoint { ticket, .. } = input {
+            if let Input::Checkpoint { ticket, .. } | Input::Answer { ticket, .. } = input {
                 out.push(running::refused(ticket, CLAIM_GONE));
             }
             return;
@@ -134,10 +159,20 @@ impl Machine {
         match input {
             Input::Begin => self.begin(env, out),
             Input::Returned(message) => self.finish_run(Cause::Returned(message), env, out),
-            Input::Aborted => self.finish_run(Cause::Nothing, env, out),
-            Input::Checkpoint { ticket, data } => {
-                self.checkpoint(Checkpoint { ticket, data }, env, out);
+            Input::Aborted => {
+                // Without an abort before it: there was no room for the handler, and it was not started.
+                self.has_run &= !self.handler_runs();
+                self.finish_run(Cause::Nothing, env, out);
             }
+            Input::Checkpoint { ticket, data } => {
+                let what = Ask::Checkpoint(data);
+                self.ask(Asked { ticket, what }, env, out);
+            }
+            Input::Answer { ticket, answer } => {
+                let what = Ask::Answer(answer);
+                self.ask(Asked { ticket, what }, env, out);
+            }
+            Input::Took(order) => self.took = self.took.max(order),
             Input::Progress(mut progress) => {
                 // A long text must not make a write too large.
                 cut(&mut progress.text);
@@ -145,7 +180,7 @@ impl Machine {
             }
             Input::Command(command) => self.command(command, env, out),
             Input::Timer(Timer::Wake) if self.is_idle() => self.go_on(env, out),
-            Input::Timer(Timer::Wake) => {}
+            Input::Timer(Timer::Wake) => self.deadline_comes(env, out),
             Input::Timer(Timer::Grace) => self.grace_ends(env, out),
             Input::Stored => self.stored(env, out),
             Input::Refused { reason, retryable } => self.refused(reason, retryable, env, out),
@@ -169,8 +204,12 @@ impl Machine {
     /// What follows a durable state in which no handler runs.
     fn go_on(&mut self, env: Env, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
-        if !self.queue.is_empty() || self.stop.is_some() {
+        let is_late = self.missed(env).is_some();
+        if is_late || self.has_turn() || self.stop.is_some() || self.signals.has_decided() {
             return self.settle(Cause::Nothing, env, out);
+        }
+        if let Some(waited) = self.unmet() {
+            return self.settle(Cause::Unmet(not_run(&waited)), env, out);
         }
         match self.state.status {
             TaskStatus::Runnable if let Some(at) = self.pace.resume(env.elapsed) => {
@@ -180,20 +219,55 @@ impl Machine {
             TaskStatus::Runnable => {
                 self.pace.starts(env.elapsed);
                 self.phase = Phase::Running(Beside::default());
+                self.has_run = true;
+                self.arm_deadline(out);
                 out.push(Effect::Start {
                     attempt: self.state.attempts.saturating_add(1),
                 });
+                self.deliver_waiting(env, out);
             }
-            TaskStatus::Sleeping { until } if until > env.now && !self.parks(until, env.now) => {
-                out.push(Effect::ArmWake(until));
+            _ if self.signals.first_new().is_some() => self.settle(Cause::Nothing, env, out),
+            // A kept signal holds the claim: it would call for a claim at once.
+            TaskStatus::Sleeping { until } if until > env.now && self.keeps(until, env.now) => {
+                let deadline = self.state.deadline();
+                out.push(Effect::ArmWake(
+                    deadline.map_or(until, |deadline| deadline.min(until)),
+                ));
             }
+            TaskStatus::Paused if !self.signals.is_empty() => self.arm_deadline(out),
             // A sleep that is over ends. All else is released, also a finished task that a store hands
             // out though it should not.
             _ => self.settle(Cause::Nothing, env, out),
         }
     }
 
+    /// Returns the task that had to complete before the handler runs and did not.
+    fn unmet(&self) -> Option<Waited> {
+        let waits = self.state.waits.as_deref()?;
+        waits
+            .unmet()
+            .filter(|_| self.state.status == TaskStatus::Runnable)
+    }
+
+    /// Whether the claim is kept for a sleep.
+    fn keeps(&self, until: Timestamp, now: Timestamp) -> bool {
+        !self.state.is_waiting() && !self.parks(until, now)
+    }
+
+    /// Whether the first command has its turn: no signal before it waits for a handler. A kill waits for
+    /// none.
+    fn has_turn(&self) -> bool {
+        let Some(front) = self.queue.front() else {
+            return false;
+        };
+        let signal = self.signals.first_new();
+        signal.is_none_or(|signal| front.command.order < signal) || self.has_kill()
+    }
+
     fn parks(&self, until: Timestamp, now: Timestamp) -> bool {
+        if !self.signals.is_empty() {
+            return false;
+        }
         let longest =
             SignedDuration::try_from(self.config.park_after).unwrap_or(SignedDuration::MAX);
         until.duration_since(now) > longest

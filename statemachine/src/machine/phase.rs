@@ -1,7 +1,8 @@
 //! [`Phase`]: what a machine does, with the data of that phase.
 
-use std::{mem, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
+use super::{io::Answer, signals::Open};
 use crate::{Json, Message, QueuedCommand, TaskState};
 
 /// What a machine does.
@@ -33,15 +34,24 @@ pub(super) enum Phase {
 pub(super) struct Beside {
     /// The write that is under way.
     pub(super) write: Option<SideWrite>,
-    /// The checkpoint that waits for that write.
-    pub(super) next: Option<Checkpoint>,
+    /// The checkpoints and replies that wait for that write.
+    pub(super) next: VecDeque<Asked>,
 }
 
-/// A checkpoint that a handler asks for.
+/// A write that a handler asks for while it runs.
 #[derive(Debug, Clone)]
-pub(super) struct Checkpoint {
+pub(super) struct Asked {
     pub(super) ticket: u64,
-    pub(super) data: Json,
+    pub(super) what: Ask,
+}
+
+/// What a handler asks to write.
+#[derive(Debug, Clone)]
+pub(super) enum Ask {
+    /// This data.
+    Checkpoint(Json),
+    /// The reply to a signal.
+    Answer(Answer),
 }
 
 /// A write that is under way: what becomes durable, and what a refusal undoes.
@@ -50,6 +60,8 @@ pub(super) struct Pending {
     pub(super) state: TaskState,
     /// The commands that the write settles: they go back into the queue when it is refused.
     pub(super) settles: Vec<Waiting>,
+    /// The signals that the write settles.
+    pub(super) signals: Vec<Open>,
 }
 
 /// A write beside a handler: its checkpoint, or commands that do not stop it.
@@ -78,6 +90,8 @@ pub(super) enum Cause {
     Nothing,
     /// The claim before this one was abandoned, once too often for the retry policy.
     GivesUp,
+    /// A task that had to complete before the first run did not: this is the error.
+    Unmet(String),
 }
 
 impl Cause {
@@ -89,6 +103,7 @@ impl Cause {
             Self::Returned(_) => Self::Returned(Message::error("")),
             Self::Nothing => Self::Nothing,
             Self::GivesUp => Self::GivesUp,
+            Self::Unmet(text) => Self::Unmet(text.clone()),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What a handler's return makes of the state, and of the commands that were delivered to it.
 
-use super::{
-    Env, Machine,
-    draft::Draft,
-    limits::{self, too_large},
-    phase::Waiting,
-};
+use super::{Env, Machine, draft::Draft, limits::too_large, phase::Waiting};
 use crate::{Action, ActionKind, Command, Message, Outcome, TaskStatus};
+
+/// Whether a handler that returns this has used up the wait before its run. A further attempt, a further run
+/// after a checkpoint and a run elsewhere get the outcomes again; an ended task keeps its wait for a retry.
+fn clears_wait(returned: ActionKind) -> bool {
+    matches!(
+        returned,
+        ActionKind::Run | ActionKind::Sleep | ActionKind::Pause
+    )
+}
 
 /// Whether the handler knows of this command, and it asks for completion.
 fn is_delivered_complete(waiting: &Waiting) -> bool {
@@ -15,7 +19,6 @@ fn is_delivered_complete(waiting: &Waiting) -> bool {
 
 impl Machine {
     pub(super) fn apply_returned(&mut self, message: Message, draft: &mut Draft, env: Env) {
-        let message = limits::checked(message, &self.state, &self.config, env);
         // A handler that completes because of the command before the kill was first.
         let completes_as_asked = message.kind() == ActionKind::Complete
             && self.queue.front().is_some_and(is_delivered_complete);
@@ -33,7 +36,7 @@ impl Machine {
             if let Some(data) = message.data {
                 draft.state.set_data(data, self.config.data_version);
             }
-            draft.effects = message.effects;
+            draft.effects = *message.effects;
             return;
         }
         if message.kind() == ActionKind::Complete {
@@ -43,6 +46,7 @@ impl Machine {
             action,
             data,
             effects,
+            waits,
             ..
         } = message;
         let resets = matches!(
@@ -52,6 +56,8 @@ impl Machine {
         let mut message = Message::from(action);
         message.data = data;
         message.data_version = self.config.data_version;
+        message.waits = waits;
+        let waited = clears_wait(message.kind()).then(|| draft.state.waits.take());
         let applied = match draft.apply(&message, None, env) {
             Ok((from, to)) => {
                 let again = match draft.state.status {
@@ -59,9 +65,11 @@ impl Machine {
                     TaskStatus::Sleeping { until } => until <= env.now,
                     _ => false,
                 };
-                let idle = again && effects.is_empty() && draft.state.data == self.state.data;
+                let replied = !draft.signals.is_empty();
+                let changes = replied || !effects.changes_nothing();
+                let idle = again && !changes && draft.state.data == self.state.data;
                 self.pace.ends(idle, self.config.idle_runs, env.elapsed);
-                draft.effects = effects;
+                draft.effects = *effects;
                 if resets {
                     draft.state.attempts = 0;
                     draft.state.attempts_left = None;
@@ -69,6 +77,7 @@ impl Machine {
                 Outcome::Applied { from, to }
             }
             Err(why) => {
+                draft.state.waits = waited.flatten();
                 self.pace.reset();
                 let text = format!("the handler returned a message that cannot be applied: {why}");
                 message = Message::error(text);
@@ -108,6 +117,7 @@ impl Machine {
         // One place is left for the completion itself. Commands that do not fit are rejected by the
         // end, as later ones are.
         let room = self.config.max_outcomes.saturating_sub(1);
+        let room = room.saturating_sub(draft.outcomes.len());
         for waiting in self.queue.drain(..complete.unwrap_or(0).min(room)) {
             let command = &waiting.command.command;
             // A command that asks only to go on is done by this very write, before the end.

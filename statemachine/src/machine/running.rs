@@ -6,9 +6,11 @@ use super::{
     Effect, Env, Machine, Signal, StopReason, Timer,
     draft::Draft,
     limits::too_large,
-    phase::{Cause, Checkpoint, Phase, SideWrite, Waiting},
+    limits::unfit_answer,
+    phase::{Ask, Asked, Cause, Phase, SideWrite, Waiting},
+    signals::{Open, Standing, delivered, is_signal},
 };
-use crate::{Command, QueuedCommand};
+use crate::{Command, Outcome, QueuedCommand, StateKind};
 
 impl Machine {
     /// Whether a handler runs and was not aborted.
@@ -22,7 +24,8 @@ impl Machine {
         };
         let beside = mem::take(beside);
         self.disarm_grace(out);
-        if let Some(next) = beside.next {
+        self.disarm_deadline(out);
+        for next in beside.next {
             out.push(refused(next.ticket, "the handler has returned"));
         }
         match beside.write {
@@ -34,46 +37,64 @@ impl Machine {
     }
 
     pub(super) fn disarm_grace(&self, out: &mut Vec<Effect>) {
-        if self.stop.is_some() || self.queue.iter().any(Waiting::is_delivered) {
+        let is_stopped = self.stop.is_some() || self.late.is_some();
+        if is_stopped || self.queue.iter().any(Waiting::is_delivered) {
             out.push(Effect::Disarm(Timer::Grace));
         }
     }
 
-    pub(super) fn checkpoint(&mut self, asked: Checkpoint, env: Env, out: &mut Vec<Effect>) {
+    /// The running handler asks for a write.
+    pub(super) fn ask(&mut self, asked: Asked, env: Env, out: &mut Vec<Effect>) {
         let ticket = asked.ticket;
         let Phase::Running(beside) = &mut self.phase else {
             let why = "the handler is being stopped; return a message instead";
             return out.push(refused(ticket, why));
         };
-        let (bytes, limit) = (asked.data.len(), self.config.max_data_bytes);
-        if bytes > limit {
-            return out.push(refused(ticket, too_large("data", bytes, limit)));
-        }
-        if let Err(e) = asked.data.check_depth("data") {
-            return out.push(refused(ticket, e.to_string()));
+        let limit = self.config.max_data_bytes;
+        let unfit = match &asked.what {
+            Ask::Checkpoint(data) if data.len() > limit => {
+                Some(too_large("data", data.len(), limit))
+            }
+            Ask::Checkpoint(data) => data.check_depth("data").err().map(|e| e.to_string()),
+            Ask::Answer(answer) => unfit_answer(answer, &self.state, limit),
+        };
+        if let Some(why) = unfit {
+            return out.push(refused(ticket, why));
         }
         if beside.write.is_none() {
             return self.write_beside(Some(asked), env, out);
         }
-        if let Some(older) = beside.next.replace(asked) {
+        let is_checkpoint = |asked: &Asked| matches!(asked.what, Ask::Checkpoint(_));
+        if is_checkpoint(&asked)
+            && let Some(older) = beside.next.back_mut().filter(|older| is_checkpoint(older))
+        {
             // The handler stopped waiting for it: the newer data stands for both.
-            out.push(refused(older.ticket, "a newer checkpoint took its place"));
+            let older = mem::replace(older, asked);
+            return out.push(refused(older.ticket, "a newer checkpoint took its place"));
         }
+        beside.next.push_back(asked);
     }
 
-    /// Writes while the handler runs: its checkpoint, and commands that do not stop it.
-    pub(super) fn write_beside(
-        &mut self,
-        checkpoint: Option<Checkpoint>,
-        env: Env,
-        out: &mut Vec<Effect>,
-    ) {
+    /// Writes while the handler runs: what it asks for, and commands that do not stop it.
+    pub(super) fn write_beside(&mut self, asked: Option<Asked>, env: Env, out: &mut Vec<Effect>) {
         let mut draft = Draft::new(&self.state);
+        let (mut ticket, mut has_data) = (None, false);
+        if let Some(Asked { ticket: of, what }) = asked {
+            has_data = match &what {
+                Ask::Checkpoint(_) => true,
+                Ask::Answer(answer) => answer.data.is_some(),
+            };
+            if let Err(why) = self.add_asked(what, &mut draft) {
+                out.push(refused(of, why));
+                return self.go_on_beside(env, out);
+            }
+            ticket = Some(of);
+        }
         while draft.outcomes.len() < self.config.max_outcomes.max(1)
             && let Some(front) = self.queue.front()
             && match front.command.command {
                 // A checkpoint that the handler makes by itself does what the command asks.
-                Command::Checkpoint => checkpoint.is_some() || front.is_overdue(env.elapsed),
+                Command::Checkpoint => has_data || front.is_overdue(env.elapsed),
                 Command::Run => front.is_overdue(env.elapsed),
                 _ => false,
             }
@@ -81,18 +102,7 @@ impl Machine {
         {
             draft.apply_beside(front);
         }
-        let mut ticket = None;
-        if let Some(Checkpoint {
-            ticket: asked,
-            data,
-        }) = checkpoint
-        {
-            if draft.state.data.as_ref() != Some(&data) {
-                self.pace.changes();
-            }
-            draft.state.set_data(data, self.config.data_version);
-            ticket = Some(asked);
-        }
+        self.settle_decided(&mut draft);
         let pending = self.persist(draft, out);
         if let Phase::Running(beside) = &mut self.phase {
             beside.write = Some(SideWrite { pending, ticket });
@@ -100,27 +110,121 @@ impl Machine {
         self.arm_grace(out);
     }
 
+    /// Adds what the handler asks for to a write.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be written: the signal has its outcome.
+    fn add_asked(&mut self, what: Ask, draft: &mut Draft) -> Result<(), String> {
+        let data = match what {
+            Ask::Checkpoint(data) => Some(data),
+            Ask::Answer(answer) => {
+                let Some(open) = self.signals.take(answer.signal) else {
+                    return Err(
+                        "the signal waits for no reply: it has its outcome, or is another task's"
+                            .to_owned(),
+                    );
+                };
+                let reply = answer.reply;
+                draft.settle_signal(open, Outcome::Answered { reply });
+                self.pace.changes();
+                answer.data
+            }
+        };
+        if let Some(data) = data {
+            if draft.state.data.as_ref() != Some(&data) {
+                self.pace.changes();
+            }
+            draft.state.set_data(data, self.config.data_version);
+        }
+        Ok(())
+    }
+
+    /// Settles signals whose outcome is known, as many as one write takes.
+    pub(super) fn settle_decided(&mut self, draft: &mut Draft) {
+        while draft.outcomes.len() < self.config.max_outcomes.max(1)
+            && let Some((open, outcome)) = self.signals.take_decided()
+        {
+            draft.settle_signal(open, outcome);
+        }
+    }
+
     /// What follows an answered write while the handler has not ended.
     pub(super) fn go_on_beside(&mut self, env: Env, out: &mut Vec<Effect>) {
         let Phase::Running(beside) = &mut self.phase else {
             return;
         };
-        match beside.next.take() {
+        match beside.next.pop_front() {
             Some(next) => self.write_beside(Some(next), env, out),
+            None if self.signals.has_decided() => self.write_beside(None, env, out),
             None => self.arm_grace(out),
         }
     }
 
+    /// Delivers the signals and the commands that wait to a handler that starts, in their order.
+    pub(super) fn deliver_waiting(&mut self, env: Env, out: &mut Vec<Effect>) {
+        self.took = 0;
+        let deadline = Some(self.grace_from(env.elapsed));
+        let signals = self.signals.start().map(|q| (q.order, delivered(q)));
+        let mut all: Vec<(u64, Command)> = signals.collect();
+        for waiting in &mut self.queue {
+            waiting.deadline = deadline;
+            all.push((waiting.command.order, waiting.command.command.clone()));
+        }
+        all.sort_by_key(|(order, _)| *order);
+        for (order, command) in all {
+            out.push(Effect::Signal(Signal::Command { order, command }));
+        }
+        if !self.queue.is_empty() {
+            self.arm_grace(out);
+        }
+    }
+
+    fn signal(&mut self, queued: QueuedCommand, env: Env, out: &mut Vec<Effect>) {
+        let standing = if !self.config.takes_signals {
+            let reason = "the kind takes no signals".to_owned();
+            Standing::Decided(Outcome::Rejected { reason })
+        } else if self.handler_runs() {
+            let (order, command) = (queued.order, delivered(&queued));
+            out.push(Effect::Signal(Signal::Command { order, command }));
+            Standing::Meanwhile
+        } else if queued.order <= self.state.kept_signals {
+            Standing::Kept
+        } else {
+            Standing::New
+        };
+        self.signals.insert(Open { queued, standing });
+        match self.phase {
+            Phase::Running(_) if self.signals.has_decided() && !self.is_storing() => {
+                self.write_beside(None, env, out);
+            }
+            // Nothing changes but the wait for the next run.
+            Phase::Idle if self.state.code() == StateKind::Runnable => {
+                out.push(Effect::Disarm(Timer::Wake));
+                self.go_on(env, out);
+            }
+            Phase::Idle => self.settle_idle(env, out),
+            _ => {}
+        }
+    }
+
     pub(super) fn command(&mut self, command: QueuedCommand, env: Env, out: &mut Vec<Effect>) {
-        if command.order <= self.last_order {
+        // A signal that was kept is older than a command that was applied since.
+        let applied = self.state.last_command.as_ref().map_or(0, |c| c.order);
+        let is_known = !is_signal(&command.command) && command.order <= applied;
+        if is_known || command.order <= self.last_order {
             return;
         }
         self.last_order = command.order;
         self.pace.reset();
+        if is_signal(&command.command) {
+            return self.signal(command, env, out);
+        }
         let mut deadline = None;
         if self.handler_runs() {
             deadline = Some(self.grace_from(env.elapsed));
-            out.push(Effect::Signal(Signal::Command(command.command.clone())));
+            let (order, command) = (command.order, command.command.clone());
+            out.push(Effect::Signal(Signal::Command { order, command }));
         }
         self.queue.push_back(Waiting { command, deadline });
         match self.phase {
@@ -160,14 +264,15 @@ impl Machine {
         self.settle(Cause::Nothing, env, out);
     }
 
-    fn grace_from(&self, elapsed: Duration) -> Duration {
+    pub(super) fn grace_from(&self, elapsed: Duration) -> Duration {
         elapsed.saturating_add(self.config.stop_grace)
     }
 
     /// Arms the grace timer for the first grace that ends.
-    fn arm_grace(&self, out: &mut Vec<Effect>) {
+    pub(super) fn arm_grace(&self, out: &mut Vec<Effect>) {
         let command = self.queue.front().and_then(|w| w.deadline);
-        if let Some(at) = command.into_iter().chain(self.stop).min() {
+        let stops = self.stop.into_iter().chain(self.late);
+        if let Some(at) = command.into_iter().chain(stops).min() {
             out.push(Effect::ArmGrace(at));
         }
     }
@@ -177,7 +282,8 @@ impl Machine {
         if !self.handler_runs() {
             return;
         }
-        if self.stop.is_some_and(|deadline| deadline <= env.elapsed) {
+        let mut stops = self.stop.into_iter().chain(self.late);
+        if stops.any(|deadline| deadline <= env.elapsed) {
             return self.abort(out);
         }
         match self.queue.front() {

@@ -1,11 +1,13 @@
 //! What a handler's return, the commands that wait and a stop make of the state: one write.
 
+use super::limits;
 use super::{
     Effect, Env, Machine,
+    deadline::expire,
     draft::Draft,
     phase::{Cause, Phase, Settling},
 };
-use crate::{Message, Outcome, TaskStatus};
+use crate::{Message, Outcome, StateKind, TaskStatus, waits::WaitStage};
 
 impl Machine {
     /// Applies what the handler returned (nothing, if it was aborted or did not run), then the
@@ -17,20 +19,50 @@ impl Machine {
         // a store can refuse.
         let results_refused = match cause {
             Cause::Returned(_) => self.refusals > 1,
-            Cause::Nothing | Cause::GivesUp => self.refusals > 0,
+            Cause::Nothing | Cause::GivesUp | Cause::Unmet(_) => self.refusals > 0,
         };
         let again = cause.after_refusal();
         let mut draft = Draft::new(&self.state);
+        let missed = self.missed(env).filter(|_| !killed);
         match cause {
-            Cause::Returned(message) => self.apply_returned(message, &mut draft, env),
-            Cause::GivesUp if killed => {}
+            Cause::Returned(message) if missed.is_some() => {
+                // The data is kept for operators; the effects are not carried out.
+                let message = limits::checked(message, &self.state, &self.config, env);
+                self.settle_signals(&message, &mut draft);
+                if let Some(data) = message.data {
+                    draft.state.set_data(data, self.config.data_version);
+                }
+            }
+            Cause::Returned(message) => {
+                let message = limits::checked(message, &self.state, &self.config, env);
+                self.settle_signals(&message, &mut draft);
+                self.apply_returned(message, &mut draft, env);
+            }
+            Cause::GivesUp | Cause::Unmet(_) if killed || missed.is_some() => {}
             Cause::GivesUp => self.give_up(&mut draft, env),
-            Cause::Nothing => wake(&mut draft, env),
+            Cause::Unmet(text) => fail(&mut draft, text, env),
+            Cause::Nothing => {
+                // A handler that was aborted for a command leaves its signals without a reply. One that
+                // was aborted for its node leaves them to the next.
+                self.signals.run_ended(self.stop.is_some(), self.had());
+                self.settle_decided(&mut draft);
+                if missed.is_none() {
+                    wake(&mut draft, env);
+                }
+            }
+        }
+        if let Some(text) = missed {
+            expire(&mut draft, text, env);
         }
         if !killed {
             self.ask_policy(&mut draft, env);
         }
         self.apply_commands(&mut draft, results_refused, env);
+        if !killed {
+            self.wake_for_signal(&mut draft, env);
+        }
+        let parked = !matches!(draft.state.code(), StateKind::Runnable) && !draft.is_terminal();
+        draft.state.kept_signals = if parked { self.signals.last_kept() } else { 0 };
         if self.stop.is_some() && !draft.drop_claim && !draft.state.code().is_terminal() {
             let _ = draft.apply(&Message::release(), None, env);
         }
@@ -38,7 +70,10 @@ impl Machine {
             _ if draft.state.code().is_terminal() => true,
             // More commands wait: the next write decides.
             _ if !self.queue.is_empty() => false,
+            // A task with signals is claimed again at once: it keeps the claim instead.
+            _ if !self.signals.is_empty() => false,
             TaskStatus::Runnable => false,
+            TaskStatus::Sleeping { .. } if draft.state.is_waiting() => true,
             TaskStatus::Sleeping { until } => self.parks(until, env.now),
             _ => true,
         };
@@ -56,18 +91,58 @@ impl Machine {
         });
     }
 
-    /// Both steps are in the table: runnable → fault → failed.
+    /// The handler has returned: settles its replies, and the signals that it leaves without one.
+    fn settle_signals(&mut self, message: &Message, draft: &mut Draft) {
+        // One place is left for the command that the message answers.
+        let most = self.config.max_outcomes.saturating_sub(1).max(1);
+        for (order, reply) in &message.answers {
+            self.signals.decide(*order, reply.clone());
+        }
+        self.signals.run_ended(message.keeps_signals(), self.had());
+        while draft.outcomes.len() < most
+            && let Some((open, outcome)) = self.signals.take_decided()
+        {
+            draft.settle_signal(open, outcome);
+        }
+    }
+
+    /// Returns the order of the last command that the handler knows of: the last that it took, or the last
+    /// for which it was asked to stop.
+    fn had(&self) -> u64 {
+        let stops = self.queue.iter().filter(|waiting| {
+            let command = &waiting.command.command;
+            waiting.is_delivered() && command.aborts()
+        });
+        let last = stops.map(|waiting| waiting.command.order).max();
+        last.unwrap_or(0).max(self.took)
+    }
+
+    /// Wakes a parked task for the first signal that no handler has had. The commands before it have had
+    /// their effect.
+    fn wake_for_signal(&mut self, draft: &mut Draft, env: Env) {
+        let Some(order) = self.signals.first_new() else {
+            return;
+        };
+        let waits = self.queue.front().is_some_and(|w| w.command.order < order);
+        let code = draft.state.code();
+        if !waits && matches!(code, StateKind::Sleeping | StateKind::Paused) && self.stop.is_none()
+        {
+            let _ = draft.apply(&Message::run(), Some(order), env);
+        }
+    }
+
     fn give_up(&self, draft: &mut Draft, env: Env) {
         let last = self.state.errors.last().map_or("", |e| e.error.as_str());
         let attempts = self.state.attempts;
         let text = format!("the retry policy gives up after {attempts} attempts: {last}");
-        let _ = draft.apply(&Message::error(text), None, env);
-        let _ = draft.apply(&Message::error(""), None, env);
+        fail(draft, text, env);
     }
 
-    /// Settles the commands that wait, oldest first, as many as one write takes.
+    /// Settles the commands that wait, oldest first, as many as one write takes. Those behind a signal
+    /// that no handler has had wait for it.
     fn apply_commands(&mut self, draft: &mut Draft, results_refused: bool, env: Env) {
         while draft.outcomes.len() < self.config.max_outcomes.max(1)
+            && (self.has_turn() || draft.is_terminal())
             && let Some(waiting) = self.queue.pop_front()
         {
             let queued = &waiting.command;
@@ -86,11 +161,18 @@ impl Machine {
     }
 }
 
+/// Fails a task whose handler did not run. Both steps are in the table: runnable → fault → failed.
+pub(super) fn fail(draft: &mut Draft, text: String, env: Env) {
+    let _ = draft.apply(&Message::error(text), None, env);
+    let _ = draft.apply(&Message::error(""), None, env);
+}
+
 /// Ends a sleep whose time has come: the one transition without a sender.
 fn wake(draft: &mut Draft, env: Env) {
     if let TaskStatus::Sleeping { until } = draft.state.status
         && until <= env.now
     {
+        draft.state.end_wait(WaitStage::Over);
         let _ = draft.apply(&Message::run(), None, env);
     }
 }

@@ -1,6 +1,6 @@
 //! Writes: how one is sent, and what follows the answer of the store.
 
-use std::mem;
+use std::{collections::VecDeque, mem};
 
 use super::{
     CLAIM_GONE, Effect, End, Env, Machine, Signal, StopReason, Timer, Write,
@@ -14,6 +14,9 @@ impl Machine {
     /// Sends a draft to the store. The caller keeps what is returned in the phase that follows.
     pub(super) fn persist(&mut self, draft: Draft, out: &mut Vec<Effect>) -> Pending {
         let mut state = draft.state;
+        if self.has_run {
+            state.has_started();
+        }
         state.version = state.version.saturating_add(1);
         if state.code().is_terminal() {
             state.progress = None;
@@ -31,6 +34,7 @@ impl Machine {
         Pending {
             state,
             settles: draft.settles,
+            signals: draft.signals,
         }
     }
 
@@ -123,6 +127,7 @@ impl Machine {
         for waiting in refused.settles.into_iter().rev() {
             self.queue.push_front(waiting);
         }
+        self.signals.put_back(refused.signals);
     }
 
     /// Answers the checkpoint of a refused write. Returns whether there is one: then the handler decides
@@ -164,15 +169,15 @@ impl Machine {
                 (beside.write, beside.next)
             }
             Phase::Aborting(beside) => (beside.write, beside.next),
-            Phase::Ended { write, .. } => (Some(write), None),
+            Phase::Ended { write, .. } => (Some(write), VecDeque::new()),
             Phase::Idle => {
                 out.push(Effect::Disarm(Timer::Wake));
-                (None, None)
+                (None, VecDeque::new())
             }
-            Phase::Fresh | Phase::Storing(_) | Phase::Done => (None, None),
+            Phase::Fresh | Phase::Storing(_) | Phase::Done => (None, VecDeque::new()),
         };
         let stored = write.and_then(|write| write.ticket);
-        let waits = next.map(|next| next.ticket);
+        let waits = next.iter().map(|next| next.ticket);
         for ticket in stored.into_iter().chain(waits) {
             out.push(refused(ticket, CLAIM_GONE));
         }

@@ -1,11 +1,13 @@
-//! [`Effects`]: tasks and commands in the same write as a transition, and how a message gets them.
+//! [`Effects`]: changes of other tasks in the same write as a transition, and how a message gets them.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{Message, Wake};
-use crate::{Command, CommandId, Invalid, Task, TaskId};
+use crate::{
+    Command, CommandId, Guard, IfExists, Invalid, Require, Reschedule, Submit, Task, TaskId,
+};
 
 /// A command that is sent to a task as an effect of a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +20,8 @@ pub struct SendCommand {
     pub command: Command,
 }
 
-/// A task that is submitted as an effect of a transition. A [`Task`] converts, and so does a `NewTask`
-/// of the library.
+/// A task that is submitted as an effect of a transition. A [`Task`] and a [`Submit`] convert, and so does
+/// a `NewTask` of the library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubmitTask {
     /// The task.
@@ -27,29 +29,58 @@ pub struct SubmitTask {
     /// The task starts this long after the message is applied, whatever its `start_at` says; `None` to
     /// leave `start_at` as it is.
     pub start_in: Option<Duration>,
+    /// What to do when its id is taken.
+    pub if_exists: IfExists,
+}
+
+impl From<Submit> for SubmitTask {
+    fn from(Submit { task, if_exists }: Submit) -> Self {
+        Self {
+            task,
+            start_in: None,
+            if_exists,
+        }
+    }
 }
 
 impl From<Task> for SubmitTask {
     fn from(task: Task) -> Self {
-        let start_in = None;
-        Self { task, start_in }
+        Submit::from(task).into()
     }
 }
 
-/// Tasks and commands that are submitted and sent in the same atomic write as a transition, or not at
-/// all.
+/// Changes of other tasks in the same atomic write as a transition: all of them, or none and no
+/// transition.
+///
+/// A store applies them in the order of the fields. Guards are decided before all changes. A task has
+/// either one of delete, retry and reschedule, or up to one submit and any number of commands. Only a
+/// command may go to the task whose message it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Effects {
     /// Tasks to submit.
-    pub submit: Vec<Task>,
-    /// Commands to send to other tasks.
+    pub submit: Vec<Submit>,
+    /// Commands to send. A command may go to a task of `submit`.
     pub send: Vec<SendCommand>,
+    /// Tasks to delete.
+    pub delete: Vec<TaskId>,
+    /// Ended tasks to start again.
+    pub retry: Vec<TaskId>,
+    /// Unclaimed tasks that get another due time or priority.
+    pub reschedule: Vec<Reschedule>,
+    /// What must hold. Otherwise the transition and all effects are refused.
+    pub require: Vec<Guard>,
 }
 
 impl Effects {
     /// Returns whether there are no effects.
     pub fn is_empty(&self) -> bool {
-        self.submit.is_empty() && self.send.is_empty()
+        self.changes_nothing() && self.require.is_empty()
+    }
+
+    /// Returns whether there are no effects but guards.
+    pub(crate) fn changes_nothing(&self) -> bool {
+        let moves_none = self.retry.is_empty() && self.reschedule.is_empty();
+        moves_none && self.submit.is_empty() && self.send.is_empty() && self.delete.is_empty()
     }
 }
 
@@ -63,10 +94,11 @@ impl Message {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass_statemachine::{ActionKind, Message, Task, message::SubmitTask};
+    /// use windlass_statemachine::{Message, Task, message::SubmitTask};
     ///
     /// let task = Task::new("reminder-7".parse()?, "mail".parse()?);
-    /// let tomorrow = SubmitTask { task, start_in: Some(Duration::from_secs(86_400)) };
+    /// let in_a_day = Some(Duration::from_secs(86_400));
+    /// let tomorrow = SubmitTask { start_in: in_a_day, ..task.into() };
     /// let message = Message::complete().and_submit(tomorrow);
     /// assert_eq!(message.effects().submit.len(), 1);
     /// # Ok::<(), windlass_statemachine::Invalid>(())
@@ -79,10 +111,15 @@ impl Message {
     {
         match task.try_into() {
             Ok(_) if self.refused => {}
-            Ok(SubmitTask { task, start_in }) => {
+            Ok(new) => {
+                let SubmitTask {
+                    task,
+                    start_in,
+                    if_exists,
+                } = new;
                 let at = self.effects.submit.len();
                 self.starts.extend(start_in.map(|wait| (at, wait)));
-                self.effects.submit.push(task);
+                self.effects.submit.push(Submit { task, if_exists });
             }
             Err(e) => self.refuse("a task to submit", &e.into()),
         }
@@ -126,6 +163,105 @@ impl Message {
         self
     }
 
+    /// The same message, which also deletes another task with everything that belongs to it: in the same
+    /// write, or not at all. A node that runs the task stops its handler.
+    ///
+    /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Message;
+    ///
+    /// let message = Message::complete().and_delete("draft").and_retry("report");
+    /// assert_eq!(message.effects().delete[0].as_str(), "draft");
+    /// assert_eq!(message.effects().retry[0].as_str(), "report");
+    /// ```
+    #[must_use]
+    pub fn and_delete(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        if let Some(task) = self.named("a task to delete", task) {
+            self.effects.delete.push(task);
+        }
+        self
+    }
+
+    /// The same message, which also starts another task that has ended again: in the same write, or not
+    /// at all.
+    ///
+    /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send). For an
+    /// example see [`and_delete`](Self::and_delete).
+    #[must_use]
+    pub fn and_retry(mut self, task: impl TryInto<TaskId, Error: Into<Invalid>>) -> Self {
+        if let Some(task) = self.named("a task to retry", task) {
+            self.effects.retry.push(task);
+        }
+        self
+    }
+
+    /// The same message, which also changes the due time or the priority of another task that is not
+    /// claimed: in the same write, or not at all.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Message, Reschedule};
+    ///
+    /// let first = Reschedule::new("report".parse()?).priority(5);
+    /// let message = Message::complete().and_reschedule(first);
+    /// assert_eq!(message.effects().reschedule[0].priority, Some(5));
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    #[must_use]
+    pub fn and_reschedule(mut self, change: Reschedule) -> Self {
+        if !self.refused {
+            self.effects.reschedule.push(change);
+        }
+        self
+    }
+
+    /// The same message, which is applied only if something holds for another task: otherwise the store
+    /// refuses it with all its effects, and the attempt has failed.
+    ///
+    /// An invalid id makes the message a [`fail`](Self::fail), as in [`and_send`](Self::and_send).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Message, Require, StateKind};
+    ///
+    /// let message = Message::complete()
+    ///     .and_require("order-7", Require::State(StateKind::Paused))
+    ///     .and_delete("order-7");
+    /// assert_eq!(message.effects().require[0].task.as_str(), "order-7");
+    /// ```
+    #[must_use]
+    pub fn and_require(
+        mut self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        require: Require,
+    ) -> Self {
+        if let Some(task) = self.named("a task to require", task) {
+            self.effects.require.push(Guard { task, require });
+        }
+        self
+    }
+
+    /// Returns the task of an effect; `None` when the message takes no effects, or no longer takes any
+    /// because of this id.
+    fn named(
+        &mut self,
+        what: &str,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+    ) -> Option<TaskId> {
+        match task.try_into() {
+            Ok(task) => (!self.refused).then_some(task),
+            Err(e) => {
+                self.refuse(what, &e.into());
+                None
+            }
+        }
+    }
+
     /// Makes the message a failure, for an effect that cannot be carried out.
     fn refuse(&mut self, what: &str, error: &Invalid) {
         let data = self.data.take();
@@ -144,8 +280,8 @@ impl Message {
             let start = Wake::After(wait).resolve(now);
             let beyond = "is beyond the year 9999; start the task sooner";
             let start = start.map_err(|_| Invalid::new("start_in", beyond))?;
-            if let Some(task) = self.effects.submit.get_mut(at) {
-                task.start_at = Some(start);
+            if let Some(submit) = self.effects.submit.get_mut(at) {
+                submit.task.start_at = Some(start);
             }
         }
         Ok(())
@@ -173,5 +309,29 @@ mod tests {
         assert_eq!(message.data().unwrap().as_str(), "7");
         let task = Task::new("t".parse().unwrap(), "k".parse().unwrap());
         assert!(bad().and_submit(task).effects().is_empty());
+    }
+
+    #[test]
+    fn each_effect_with_a_bad_id_names_what_it_is_and_the_field() {
+        for (message, what) in [
+            (Message::run().and_delete("a/b"), "a task to delete"),
+            (Message::run().and_retry("a/b"), "a task to retry"),
+            (
+                Message::run().and_require("a/b", Require::Exists),
+                "a task to require",
+            ),
+        ] {
+            let change = Reschedule::new("c".parse().unwrap()).priority(1);
+            let message = message
+                .and_reschedule(change)
+                .and_delete("c")
+                .and_retry("c");
+            let Action::Error { error, retryable } = message.action() else {
+                panic!("{message:?}")
+            };
+            let expected = format!("{what} is invalid: id: 'a/b'");
+            assert!(error.starts_with(&expected), "{error}");
+            assert!(!retryable && message.effects().is_empty());
+        }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) fn config(retry: impl RetryPolicy + 'static) -> Config {
         max_data_bytes: 100,
         data_version: 1,
         max_outcomes: 5,
+        takes_signals: true,
         idle_runs: 100,
     }
 }
@@ -213,7 +214,10 @@ pub(crate) fn line(effect: &Effect) -> String {
     };
     match effect {
         Effect::Start { attempt } => format!("start {attempt}"),
-        Effect::Signal(Signal::Command(command)) => format!("signal {}", command.kind()),
+        Effect::Signal(Signal::Command { order, command }) => match command {
+            Command::Signal(signal) => format!("signal {}#{order}", signal.name()),
+            command => format!("signal {}", command.kind()),
+        },
         Effect::Signal(Signal::Stop(reason)) => format!("signal {reason:?}"),
         Effect::Abort => "abort".into(),
         Effect::Persist(write) => write_line(write),
@@ -253,6 +257,8 @@ fn write_line(write: &Write) -> String {
             Outcome::Applied { from, to } => format!("; {order} applied {from} {to}"),
             Outcome::Overridden { by } => format!("; {order} overridden by {by}"),
             Outcome::Rejected { reason } => format!("; {order} rejected: {reason}"),
+            Outcome::Answered { reply } => format!("; {order} answered {reply}"),
+            Outcome::Unanswered => format!("; {order} unanswered"),
         };
     }
     if write.drop_claim {

@@ -147,12 +147,15 @@ fn a_submitted_task_with_a_wait_starts_that_long_after_the_return() {
         let [id, kind] = ["c", "k"];
         let task = Task::new(id.parse().unwrap(), kind.parse().unwrap());
         let start_in = Some(wait);
-        Message::complete().and_submit(SubmitTask { task, start_in })
+        Message::complete().and_submit(SubmitTask {
+            start_in,
+            ..task.into()
+        })
     };
     let mut rig = Rig::running();
     rig.at(5).returned(submits(Duration::from_secs(60)));
     let write = rig.write.take().unwrap();
-    assert_eq!(write.effects.submit[0].start_at, Some(t(65)));
+    assert_eq!(write.effects.submit[0].task.start_at, Some(t(65)));
     let mut rig = Rig::running();
     assert_eq!(
         rig.returned(submits(Duration::MAX)),

@@ -8,6 +8,7 @@ mod checkpoints;
 mod commands;
 mod course;
 mod data_versions;
+mod deadlines;
 mod errors;
 mod losing;
 mod many;
@@ -16,7 +17,10 @@ mod pace;
 mod parked;
 mod phases;
 mod refused;
+mod replies;
+mod signals;
 mod stopping;
+mod waits;
 
 use common::{json, t, t0};
 use windlass_statemachine::{Command, Decision, Failure, RetryPolicy, TaskState, TaskStatus};

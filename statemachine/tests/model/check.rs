@@ -84,6 +84,9 @@ impl World {
                 Outcome::Rejected { reason } => {
                     assert!(step.is_none() && !reason.is_empty(), "{log}");
                 }
+                Outcome::Answered { .. } | Outcome::Unanswered => {
+                    panic!("no signal was sent: {log}")
+                }
             }
         }
         assert!(write.outcomes.len() <= self.waiting.len(), "{log}");

@@ -280,9 +280,9 @@ impl World {
                     Handler::Runs,
                     "a running handler receives it: {log}"
                 );
-                if let Signal::Command(command) = signal {
+                if let Signal::Command { order, command } = signal {
                     let last = self.waiting.last().unwrap();
-                    assert_eq!(last.1, command, "{log}");
+                    assert_eq!(*last, (order, command), "{log}");
                     self.delivered.insert(last.0, self.elapsed);
                 }
             }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant as Moment};
 
 use fastrand::Rng;
 use tokio::time::Instant;
-use windlass::{ActionKind, Client, store::ChangeKind};
+use windlass::{ActionKind, Client, Outcome, store::ChangeKind};
 
 use crate::{
     BoxError,
@@ -12,7 +12,7 @@ use crate::{
     disturb::{disturb, shake},
     ground,
     invariants::{
-        self, Overlaps,
+        self, Overlaps, Timed,
         takeover::{self, Within},
     },
     plan::Plan,
@@ -72,8 +72,16 @@ pub struct Summary {
     pub refused: usize,
     /// How many ids were submitted by two clients at the same moment.
     pub races: usize,
+    /// How many transactions competed for a task.
+    pub passes: usize,
+    /// How many signals got a reply.
+    pub replies: usize,
     /// How many commands were sent to nodes.
     pub node_commands: usize,
+    /// How many claims took the last slot that a limit of more than one had for them.
+    pub filled: usize,
+    /// How many tasks met or missed their deadlines.
+    pub timed: Timed,
     /// How often handlers ran, and how often beside that of a later claim while their process was
     /// paused.
     pub overlaps: Overlaps,
@@ -89,7 +97,7 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} effects refused, {} ids submitted twice at once, {} commands to nodes, {} of {} runs and {} commands overlapped in a pause, in {:.1?}",
+            "{} tasks, {} commands, {} changes, {} kills, {} stops, {} claims lost with their lease, {} late writes refused, {} effects refused, {} ids submitted twice at once, {} transactions, {} replies to signals, {} commands to nodes, {} claims filled a limit, deadlines: {}, {} of {} runs and {} commands overlapped in a pause, in {:.1?}",
             self.tasks,
             self.commands,
             self.changes,
@@ -99,7 +107,11 @@ impl std::fmt::Display for Summary {
             self.fenced,
             self.refused,
             self.races,
+            self.passes,
+            self.replies,
             self.node_commands,
+            self.filled,
+            self.timed,
             self.overlaps.excused,
             self.overlaps.runs,
             self.overlaps.commands,
@@ -133,7 +145,7 @@ pub async fn run(programs: Programs, settings: Settings) -> Result<Summary, BoxE
 async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError> {
     let began = Moment::now();
     let mut rng = Rng::with_seed(settings.seed);
-    let mut plan = Plan::new(rng.u64(..), &scene.site.witnesses());
+    let mut plan = Plan::new(rng.u64(..), &scene.site.witnesses()).with_deadlines();
     if settings.ground == Ground::Split {
         plan = plan.without(&NOT_SPLIT);
     }
@@ -142,12 +154,14 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
     let traffic = &scene.traffic;
     let other = Client::new(&ground::open(&scene.store).await?);
     let (one, two, three, four) = (rng.fork(), rng.fork(), rng.fork(), rng.fork());
+    let five = rng.fork();
     tokio::try_join!(
         traffic.submit(&mut plan, settings.tasks, settings.over.mul_f64(0.8)),
         traffic.command_at_random(one, until),
         traffic.command_nodes(two, until),
         traffic.reuse(rng.fork(), until),
         traffic.race(&other, rng.fork(), until),
+        traffic.pass(&other, five, until),
         disturb(&mut scene.workers, &scene.feed, three, start, settings),
         shake(
             &mut scene.etcd,
@@ -178,7 +192,11 @@ async fn play(scene: &mut Scene, settings: Settings) -> Result<Summary, BoxError
             .count(),
         refused: refused(&world),
         races: world.promised.races.len(),
+        passes: world.promised.passes.len(),
+        replies: replies(&world),
         node_commands: world.promised.node_commands.len(),
+        filled: invariants::filled(&world),
+        timed: invariants::timed(&world),
         overlaps: invariants::overlaps(&world),
         kills: settings.kills,
         stops: settings.stops,
@@ -200,6 +218,15 @@ fn in_time(world: &World, ttl: Duration) -> Result<(), BoxError> {
         }
         None => Ok(()),
     }
+}
+
+/// How many signals got a reply.
+fn replies(world: &World) -> usize {
+    let commands = world.subjects.values().flat_map(|s| &s.commands);
+    let answered = |o: &Outcome| matches!(o, Outcome::Answered { .. });
+    commands
+        .filter(|c| c.outcome.as_ref().is_some_and(answered))
+        .count()
 }
 
 /// How many steps of the kind `sower` failed: by effects that were refused.

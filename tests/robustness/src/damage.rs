@@ -64,7 +64,7 @@ impl Backdoor {
         match self {
             Self::File(file) => {
                 let text = connect(file)?.query_row(
-                    "SELECT state FROM states WHERE n = (SELECT n FROM tasks WHERE id = ?1)",
+                    "SELECT state FROM windlass_states WHERE n = (SELECT n FROM windlass_tasks WHERE id = ?1)",
                     [task.as_str()],
                     |row| row.get(0),
                 )?;
@@ -82,7 +82,7 @@ impl Backdoor {
         match self {
             Self::File(file) => {
                 let changed = connect(file)?.execute(
-                    "UPDATE states SET state = ?2 WHERE n = (SELECT n FROM tasks WHERE id = ?1)",
+                    "UPDATE windlass_states SET state = ?2 WHERE n = (SELECT n FROM windlass_tasks WHERE id = ?1)",
                     [task.as_str(), text],
                 )?;
                 match changed {

@@ -10,6 +10,10 @@ use windlass::{
     TaskContext, TaskId, runner::Builder,
 };
 
+mod ids;
+
+pub use ids::{STRAY, child, command_to_child, has_children, never, stray_child, stray_command};
+
 use crate::{
     terms::Terms,
     witness::{Journal, Said},
@@ -43,60 +47,19 @@ pub struct Kept {
 pub const PARK_AFTER: Duration = Duration::from_millis(300);
 
 /// The kinds. Their names say what they do.
-pub const KINDS: [&str; 10] = [
-    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower",
+pub const KINDS: [&str; 11] = [
+    "steps", "naps", "waits", "flaky", "doomed", "deaf", "parent", "far", "again", "sower", "asked",
 ];
 
 /// Returns whether tasks of this kind stay parked.
 pub fn stays(kind: &str) -> bool {
-    matches!(kind, "far" | "again")
+    matches!(kind, "far" | "again" | crate::passes::KIND)
 }
 
 /// Returns whether tasks of this kind may end in `failed`.
 pub fn may_fail(kind: &str) -> bool {
     matches!(kind, "doomed" | "again")
 }
-
-/// Returns whether the plan's task of this id submits children. Such a task is not deleted: the
-/// checkers look for its children.
-pub fn has_children(id: &TaskId) -> bool {
-    ["parent-", "sower-"]
-        .iter()
-        .any(|kind| id.as_str().starts_with(kind))
-}
-
-/// The id of a child.
-pub fn child(parent: &TaskId, number: u64) -> String {
-    format!("{parent}.{number}")
-}
-
-/// The id of the command that a parent sends to its first child.
-pub fn command_to_child(parent: &TaskId) -> String {
-    format!("{parent}.command")
-}
-
-/// The id of a task that comes only with effects that are refused.
-pub fn never(sower: &TaskId, number: u64) -> String {
-    format!("{sower}.never-{number}")
-}
-
-/// The id of a child that is drawn in every attempt: a second execution of the effects makes a
-/// second child.
-pub fn stray_child(parent: &TaskId) -> String {
-    format!("{parent}{STRAY}{:016x}", fastrand::u64(..))
-}
-
-/// The id of a command to the first child that is drawn in every attempt.
-pub fn stray_command(parent: &TaskId) -> String {
-    format!(
-        "{}{STRAY}{:016x}",
-        command_to_child(parent),
-        fastrand::u64(..)
-    )
-}
-
-/// What is between the parent's part of such an id and the part that is drawn.
-pub const STRAY: char = '~';
 
 /// Adds the handlers of a node to its builder.
 pub fn add_all(mut builder: Builder, journal: &Arc<Journal>, terms: &Terms) -> Builder {
@@ -174,6 +137,7 @@ impl Run {
             "far" => self.far().await,
             "again" => self.again().await,
             "sower" => self.sower().await,
+            "asked" => self.asked().await,
             _ => self.steps().await,
         }
     }
@@ -262,6 +226,31 @@ impl Run {
         }
         let kept = self.asks(self.n + 1);
         Ok(Message::pause().with_data(&kept))
+    }
+
+    /// Counts each signal and replies with the count, in one write: beside its run, or as it returns.
+    async fn asked(mut self) -> Result<Message, BoxError> {
+        let commands = self.task.commands();
+        loop {
+            tokio::select! {
+                biased;
+                Some(command) = commands.next() => {
+                    let Command::Signal(signal) = command else { continue };
+                    let n = self.n + 1;
+                    let kept = self.asks(n);
+                    if n.is_multiple_of(3) {
+                        let message = Message::pause().keep_signals();
+                        return Ok(message.with_data(&kept).answer(&signal, &n));
+                    }
+                    self.task.answer_with(&signal, &n, &kept).await?;
+                    self.n = n;
+                }
+                moment = self.moment() => match moment {
+                    Some(message) => return Ok(message),
+                    None => return self.waits().await,
+                },
+            }
+        }
     }
 
     /// Fails in every way there is, then counts.

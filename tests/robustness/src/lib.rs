@@ -11,6 +11,7 @@
 //! | [`ground`] | the names of the stores that they work on |
 //! | [`traffic`] | what is sent meanwhile: submits, commands, retries |
 //! | [`reuse`], [`race`], [`node_commands`] | ids that are used again, submits at once, commands to nodes |
+//! | [`passes`] | transactions that compete for one task |
 //! | [`scene`] | a folder, a store and workers, for one run |
 //! | [`chaos`] | one run of everything at once, until everything has settled |
 //! | [`damage`] | records that cannot be read |
@@ -32,6 +33,7 @@ pub mod invariants;
 pub mod kinds;
 pub mod late;
 pub mod node_commands;
+pub mod passes;
 pub mod plan;
 mod processes;
 pub mod race;

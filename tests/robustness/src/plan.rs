@@ -1,15 +1,16 @@
 //! The tasks of a run, drawn from a seed.
 
-use std::{path::Path, time::Duration};
+use std::{collections::VecDeque, path::Path, time::Duration};
 
 use fastrand::Rng;
-use windlass::{NewTask, Retry};
+use windlass::{Limit, NewTask, Retry};
 
 use crate::{kinds::Job, world::EXEC_FILE};
 
 /// How many of a hundred tasks are of which kind.
-const MIX: [(&str, u32); 10] = [
-    ("steps", 23),
+const MIX: [(&str, u32); 11] = [
+    ("steps", 15),
+    ("asked", 8),
     ("sower", 4),
     ("naps", 16),
     ("waits", 8),
@@ -20,6 +21,12 @@ const MIX: [(&str, u32); 10] = [
     ("far", 5),
     ("exec", 17),
 ];
+
+/// The keys of limits.
+const KEYS: [&str; 3] = ["red", "green", "blue"];
+
+/// The steps of tasks with limits take no longer, in milliseconds: such tasks run one after the other.
+const SHORT: u64 = 40;
 
 /// Counts in the task's folder, and says so. What the processes are is read from `/proc`, so that
 /// one that has ended and is not waited for yet does not count as alive.
@@ -60,7 +67,14 @@ pub struct Plan {
     exec_file: String,
     without: &'static [&'static str],
     made: usize,
+    /// Whether some tasks have deadlines.
+    has_deadlines: bool,
+    /// The last tasks that end; `None` when no task waits for others.
+    recent: Option<VecDeque<String>>,
 }
+
+/// How many of the last tasks another may wait for.
+const RECENT: usize = 30;
 
 impl Plan {
     /// A plan; `witnesses` is the folder that handlers write to.
@@ -70,14 +84,48 @@ impl Plan {
             exec_file: witnesses.join(EXEC_FILE).display().to_string(),
             without: &[],
             made: 0,
+            has_deadlines: false,
+            recent: Some(VecDeque::new()),
         }
     }
 
-    /// The same plan, with tasks of the first kind instead of these.
+    /// The same plan, with deadlines for some of the tasks.
+    #[must_use]
+    pub fn with_deadlines(mut self) -> Self {
+        self.has_deadlines = true;
+        self
+    }
+
+    /// The same plan, with tasks of the first kind instead of these, of which none waits for another.
     #[must_use]
     pub fn without(mut self, kinds: &'static [&'static str]) -> Self {
         self.without = kinds;
+        self.recent = None;
         self
+    }
+
+    /// Draws the tasks that a task waits for; most wait for none.
+    fn after(&mut self, kind: &str, id: &str) -> Vec<String> {
+        let Some(recent) = &mut self.recent else {
+            return Vec::new();
+        };
+        let mut after = Vec::new();
+        if self.rng.u32(0..6) == 0 {
+            let count = self.rng.usize(1..=3);
+            after.extend((0..count).filter_map(|_| {
+                let at = self.rng.usize(0..recent.len().max(1));
+                recent.get(at).cloned()
+            }));
+            after.sort_unstable();
+            after.dedup();
+        }
+        if kind != "far" {
+            recent.push_back(id.to_owned());
+        }
+        if recent.len() > RECENT {
+            recent.pop_front();
+        }
+        after
     }
 
     fn kind(&mut self) -> &'static str {
@@ -93,22 +141,76 @@ impl Plan {
     }
 }
 
+/// Draws the limits of a task: one task of six has one, or two of different keys.
+fn limits(rng: &mut Rng) -> Vec<Limit> {
+    let count = match rng.u32(0..24) {
+        0..3 => 1,
+        3 => 2,
+        _ => 0,
+    };
+    let keys = KEYS.iter().cycle().skip(rng.usize(0..KEYS.len()));
+    let limits = keys
+        .take(count)
+        .map(|key| Limit::at_once(*key, rng.u32(1..=3)));
+    // Each of these is a good one.
+    limits.filter_map(Result::ok).collect()
+}
+
+/// Draws the deadlines of a task: one task of four has one, or both. Some pass before the task can start, some
+/// while it runs or is parked, and some never. A task starts after `starts`.
+fn deadlines(rng: &mut Rng, task: NewTask, starts: Duration, kind: &str) -> NewTask {
+    let (starts_by, ends_by) = match rng.u32(0..12) {
+        0 => (true, false),
+        1 => (false, true),
+        2 => (true, true),
+        _ => (false, false),
+    };
+    let wait = match rng.u32(0..3) {
+        0 => rng.u64(100..1500),
+        1 => rng.u64(1500..15_000),
+        _ => 3_600_000,
+    };
+    let start = starts + Duration::from_millis(wait);
+    let task = match starts_by {
+        true => task.start_within(start),
+        false => task,
+    };
+    // The data of a message after `end_by` are kept and its effects are not: those of a sower would differ.
+    match ends_by && kind != "sower" {
+        true => task.end_within(start + Duration::from_millis(rng.u64(0..3000))),
+        false => task,
+    }
+}
+
 impl Iterator for Plan {
     type Item = NewTask;
 
     fn next(&mut self) -> Option<NewTask> {
         self.made += 1;
         let kind = self.kind();
+        let id = format!("{kind}-{:05}", self.made);
+        let after = self.after(kind, &id);
+        let waits = !after.is_empty();
         let rng = &mut self.rng;
         let mut task = NewTask::new(kind)
-            .id(format!("{kind}-{:05}", self.made))
+            .id(id)
+            .after(after)
             .priority(rng.i32(-1..=1))
             // Sent again when the answer was lost, it is the same task.
             .idempotent();
-        if rng.u32(0..20) == 0 {
-            let wait = jiff::SignedDuration::from_millis(rng.i64(100..1500));
-            task = task.start_at(jiff::Timestamp::now() + wait);
+        // A task that waits for others has no start.
+        let mut starts = Duration::ZERO;
+        if rng.u32(0..20) == 0 && !waits {
+            starts = Duration::from_millis(rng.u64(100..1500));
+            let starts = jiff::SignedDuration::try_from(starts).unwrap_or_default();
+            task = task.start_at(jiff::Timestamp::now() + starts);
         }
+        if self.has_deadlines {
+            task = deadlines(rng, task, starts, kind);
+        }
+        let limits = limits(rng);
+        let is_limited = !limits.is_empty();
+        task = limits.into_iter().fold(task, NewTask::limit);
         let retry = |attempts| Retry::Exponential {
             base: Duration::from_millis(50),
             factor: 1.5,
@@ -123,7 +225,7 @@ impl Iterator for Plan {
                 "env": {
                     "WITNESS": self.exec_file,
                     "TOTAL": rng.u32(1..=5).to_string(),
-                    "PAUSE": format!("0.{}", rng.u32(1..=3)),
+                    "PAUSE": format!("0.{}", rng.u32(1..=if is_limited { 1 } else { 3 })),
                     "FAILS": fails.to_string(),
                 },
             })));
@@ -136,14 +238,18 @@ impl Iterator for Plan {
         };
         match kind {
             "naps" | "waits" | "sower" => job.total = rng.u64(1..=5),
+            "asked" => job.total = rng.u64(5..=20),
             "flaky" => job.fails = rng.u32(1..=6),
             // Some write nothing for longer than the margin of a lease: only the deadline of the lease
             // ends them in time.
-            "deaf" if rng.u32(0..4) == 0 => (job.total, job.ms) = (3, 1000),
+            "deaf" if !is_limited && rng.u32(0..4) == 0 => (job.total, job.ms) = (3, 1000),
             "deaf" => job.total = rng.u64(5..=20),
             "parent" => job.children = rng.u64(1..=2),
             "doomed" => task = task.retry(retry(3)),
             _ => {}
+        }
+        if is_limited {
+            job.ms = job.ms.min(SHORT);
         }
         Some(task.props(&job))
     }
@@ -162,6 +268,27 @@ mod tests {
         };
         assert_eq!(plan(1), plan(1));
         assert_ne!(plan(1), plan(2));
+    }
+
+    #[test]
+    fn one_task_of_six_has_limits() {
+        let plan = Plan::new(1, Path::new("/w")).take(2000);
+        let counts = plan.map(|task| task.build().unwrap().task.limits.len());
+        let counts: Vec<usize> = counts.filter(|count| *count > 0).collect();
+        assert!((200..500).contains(&counts.len()), "{}", counts.len());
+        assert!(counts.contains(&2));
+    }
+
+    #[test]
+    fn one_task_of_four_has_deadlines_if_the_plan_has_them() {
+        let count = |plan: Plan| {
+            let tasks = plan.take(1000).map(|task| task.build().unwrap().task);
+            let timed = |task: &windlass::Task| task.start_by.is_some() || task.end_by.is_some();
+            tasks.filter(timed).count()
+        };
+        let plan = || Plan::new(1, Path::new("/w"));
+        assert_eq!(count(plan()), 0);
+        assert!((150..350).contains(&count(plan().with_deadlines())));
     }
 
     #[test]

@@ -221,6 +221,7 @@ impl Scene {
     ///
     /// When a worker does not end well, or something cannot be read.
     pub async fn end(&mut self, within: Duration) -> Result<World, BoxError> {
+        let settled_at = jiff::Timestamp::now();
         for worker in &mut self.workers {
             worker.shut_down(SHUTDOWN).await?;
         }
@@ -228,6 +229,8 @@ impl Scene {
         let (witnesses, promised) = (self.site.witnesses(), self.traffic.promised());
         let mut world = World::load(&self.client, &witnesses, promised, feed).await?;
         world.ttl = u64::try_from(self.site.ttl.as_micros())?;
+        world.settled_at = Some(settled_at);
+        world.lost_later = self.store.starts_with("etcd");
         Ok(world)
     }
 

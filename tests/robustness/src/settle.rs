@@ -29,8 +29,18 @@ pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
         }
         StateKind::Paused => Some("is paused"),
         StateKind::Sleeping => Some("sleeps"),
+        _ if record.limited_by.is_some() => Some("is held back by a limit"),
         _ => Some("runs"),
     }
+}
+
+/// How long a live task that has missed a deadline is waited for.
+const LATE: Duration = Duration::from_secs(20);
+
+/// Whether a live task has missed a deadline, and a node is to fail it.
+fn is_late(record: &TaskRecord) -> bool {
+    let deadline = record.state.as_ref().ok().and_then(|s| s.deadline());
+    deadline.is_some_and(|at| at <= jiff::Timestamp::now())
 }
 
 /// Resumes what is paused and unfreezes what is frozen, until everything has ended or is parked.
@@ -39,7 +49,8 @@ pub fn unsettled(record: &TaskRecord) -> Option<&'static str> {
 ///
 /// When they have not within the time, or a worker has ended.
 pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError> {
-    let deadline = Instant::now() + within;
+    let began = Instant::now();
+    let deadline = began + within;
     loop {
         for worker in &mut scene.workers {
             worker.supervise()?;
@@ -52,7 +63,12 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
             }
         }
         let left = live(&scene.client).await?;
-        if left.is_empty() {
+        let is_late = left.iter().any(is_late) && began.elapsed() < LATE;
+        let left: Vec<_> = left
+            .into_iter()
+            .filter(|r| unsettled(r).is_some())
+            .collect();
+        if left.is_empty() && !is_late {
             return Ok(());
         }
         for record in &left {
@@ -60,7 +76,10 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
                 .state
                 .as_ref()
                 .is_ok_and(|s| s.code() == StateKind::Paused);
-            if paused && record.commands == 0 && !kinds::stays(record.task.kind.as_str()) {
+            let kind = record.task.kind.as_str();
+            // What such a task has kept does not wake it.
+            let waits = record.commands == 0 || kind == "asked";
+            if paused && waits && !kinds::stays(kind) {
                 let version = record.state.as_ref().map_or(0, |s| s.version);
                 let id = format!("settle-{}-{version}", record.task.id);
                 let traffic = &scene.traffic;
@@ -100,7 +119,7 @@ async fn live(client: &Client) -> Result<Vec<TaskRecord>, BoxError> {
             return Ok(left);
         };
         page.after = last.order;
-        left.extend(records.into_iter().filter(|r| unsettled(r).is_some()));
+        left.extend(records);
     }
 }
 

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Command, CommandId, StateKind, TaskId,
+    Client, Command, CommandId, Signal, StateKind, TaskId,
     store::{Error, Filter, Page, Submit},
 };
 
@@ -154,7 +154,7 @@ impl Traffic {
     ///
     /// When one is refused.
     pub async fn command_at_random(&self, mut rng: Rng, until: Instant) -> Result<(), BoxError> {
-        let mut sent = 0;
+        let (mut sent, mut signals) = (0, Vec::new());
         let mut resumed = Instant::now();
         while Instant::now() < until {
             sleep(Duration::from_millis(rng.u64(10..80))).await;
@@ -181,8 +181,34 @@ impl Traffic {
                 let id = format!("command-{sent:05}");
                 self.command(&target, &id, any(&mut rng)).await?;
             }
+            let asked = self.recent("asked-").filter(|_| rng.bool());
+            for target in asked.iter().cycle().take(rng.usize(1..4)) {
+                sent += 1;
+                let id = format!("signal-{sent:05}");
+                let signal = Command::Signal(Signal::new("count"));
+                self.command(target, &id, signal).await?;
+                signals.push(id.parse()?);
+            }
+            if !signals.is_empty() && rng.bool() {
+                let id = signals.swap_remove(rng.usize(0..signals.len()));
+                self.look_at(id).await;
+            }
         }
         Ok(())
+    }
+
+    /// Returns the last task whose id begins with this.
+    fn recent(&self, prefix: &str) -> Option<TaskId> {
+        let promised = self.lock();
+        let mut tasks = promised.tasks.iter().rev().take(RECENT);
+        tasks.find(|id| id.as_str().starts_with(prefix)).cloned()
+    }
+
+    /// Remembers the outcome of a command, if it has one: it must never have another.
+    async fn look_at(&self, id: CommandId) {
+        if let Ok(Some(outcome)) = self.client.outcome(id.clone()).await {
+            self.lock().outcomes.push((id, outcome));
+        }
     }
 
     /// Resumes about half of what is paused, and retries some of what has failed or was killed.
@@ -265,7 +291,8 @@ fn any(rng: &mut Rng) -> Command {
             until: Timestamp::now() + SignedDuration::from_millis(rng.i64(200..1500)),
         },
         55..73 => Command::Release,
-        73..92 => Command::Checkpoint,
+        73..84 => Command::Checkpoint,
+        84..92 => Command::Signal(Signal::new("any")),
         92..96 => Command::Complete { result: None },
         _ => Command::Kill,
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
+use jiff::Timestamp;
 use windlass::{
     Client, CommandId, Fence, NodeName, Outcome, StateKind, TaskId,
     store::{Change, ChangeKind, CommandRecord, Filter, Page, TaskRecord},
@@ -12,6 +13,7 @@ use crate::{
     feed::{self, Life},
     kinds::Job,
     node_commands::Ordered,
+    passes::Pass,
     race::Race,
     witness::{self, Line, Said},
 };
@@ -101,11 +103,15 @@ pub struct Promised {
     pub retries: Vec<(TaskId, u32)>,
     /// Commands whose sending was acknowledged, in the order in which they were.
     pub commands: Vec<(TaskId, CommandId)>,
+    /// Outcomes of signals that were read.
+    pub outcomes: Vec<(CommandId, Outcome)>,
     /// For each id of [`crate::reuse`] the word of the last submit that was acknowledged; none after
     /// a delete.
     pub reused: BTreeMap<TaskId, u64>,
     /// Ids that two clients have submitted at the same moment.
     pub races: Vec<Race>,
+    /// Transactions that competed for a task.
+    pub passes: Vec<Pass>,
     /// Commands to nodes.
     pub node_commands: Vec<Ordered>,
 }
@@ -192,6 +198,10 @@ pub struct World {
     pub gone: BTreeMap<TaskId, Vec<Life>>,
     /// How long leases last, in microseconds.
     pub ttl: u64,
+    /// When everything had settled, before the workers were shut down.
+    pub settled_at: Option<Timestamp>,
+    /// The loss of a claim is recorded at the next claim of its task, not when the lease ends.
+    pub lost_later: bool,
 }
 
 impl World {
@@ -269,6 +279,15 @@ impl World {
         let later = lives.iter().rev();
         let later = later.take_while(|life| last(life).is_none_or(|last| last >= fence));
         lives.len() - later.count()
+    }
+
+    /// What the wall clock showed at a moment of the monotonic one, where the start of the run says so.
+    pub fn wall(&self, at: u64) -> Option<Timestamp> {
+        let offset = self.witness.iter().find_map(|line| match line.said {
+            Said::Clock { wall } => Some(wall - i64::try_from(line.at).ok()?),
+            _ => None,
+        })?;
+        Timestamp::from_microsecond(i64::try_from(at).ok()?.checked_add(offset)?).ok()
     }
 
     /// How long before its lease can end a node stops its handlers, in microseconds

@@ -79,6 +79,7 @@ async fn everything_happens_to_a_cluster() -> Result<(), BoxError> {
     let summary = play(settings(seed()?)).await.map_err(told)?;
     assert!(summary.lost > 0, "no claim was lost: nothing is shown");
     assert!(summary.fenced > 0, "no late write was refused");
+    assert!(summary.passes > 0, "no transaction was committed");
     Ok(())
 }
 

@@ -52,7 +52,7 @@ fn settings(seed: u64) -> Settings {
         over: Duration::from_secs(40),
         ttl: Duration::from_millis(1500),
         late: Duration::ZERO,
-        settle: Duration::from_secs(60),
+        settle: Duration::from_secs(120),
         ground: Ground::File,
         shaking: Shaking::default(),
     }
@@ -85,7 +85,15 @@ async fn workers_are_killed_thirty_times() -> Result<(), BoxError> {
         "no effect was refused: nothing is shown"
     );
     assert!(summary.races > 0, "no id was submitted twice at once");
+    assert!(summary.passes > 0, "no transaction was committed");
+    assert!(summary.replies > 0, "no signal got a reply");
     assert!(summary.node_commands > 0, "no node got a command");
+    assert!(summary.filled > 0, "no limit was full: nothing is shown");
+    let timed = summary.timed;
+    assert!(timed.starts > 0, "no task missed its start");
+    assert!(timed.ends > 0, "no task missed its end");
+    assert!(timed.asleep > 0, "no parked task missed a deadline");
+    assert!(timed.met > 0, "no task met its deadline");
     Ok(())
 }
 

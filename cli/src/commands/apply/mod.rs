@@ -1,17 +1,15 @@
 //! `windlass apply`: several changes as one transaction.
 
-mod fields;
 mod line;
 
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, TransactionId,
+    Client, Invalid, TransactionId,
     client::TransactionBuilder,
-    store::{Applied, Done, Error, Guard, Operation, Part, Submitted},
+    store::{Applied, Done, Error, Guard, Line, Operation, Part, Submitted},
 };
 
-use self::line::Line;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
@@ -52,6 +50,9 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
+/// How many wrong or refused lines are printed. The rest of the refused ones is counted.
+const SHOWN: usize = 20;
+
 /// The lines of a file, and the line of each part.
 #[derive(Default)]
 struct Lines {
@@ -60,27 +61,47 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads a file. The first wrong line ends it.
-    fn read(path: &str, now: Timestamp) -> Result<Self, Failure> {
+    /// Reads a file. Complains about each wrong line, up to 20.
+    fn read(path: &str, now: Timestamp, out: &Output) -> Result<Self, Failure> {
         let mut from = lines("FILE", path)?;
         let mut read = Self::default();
+        let mut wrong = Vec::new();
         for number in 1.. {
             let about = |failure: Failure| failure.about(&format!("line {number}"));
             let line = next_line(&mut *from).map_err(|e| about(Failure::file(path, &e)))?;
             let Some(line) = line else { break };
-            let text = line.map_err(|e| about(e.into()))?;
-            if text.trim().is_empty() {
-                continue;
-            }
-            match Line::parse(&text, now).map_err(|e| about(e.into()))? {
-                Line::Operation(operation) => read.operations.push((number, operation)),
-                Line::Guards(guards) => {
-                    let guards = guards.into_iter().map(|guard| (number, guard));
-                    read.guards.extend(guards);
-                }
+            let added = match line {
+                Ok(text) if text.trim().is_empty() => continue,
+                Ok(text) => read.add(number, line::parse(&text, now)),
+                Err(error) => Err(error),
+            };
+            wrong.extend(added.err().map(|error| about(error.into())));
+            if wrong.len() == SHOWN {
+                break;
             }
         }
-        Ok(read)
+        let Some(last) = wrong.pop() else {
+            return Ok(read);
+        };
+        for failure in wrong {
+            out.complain(failure);
+        }
+        Err(last)
+    }
+
+    fn add(&mut self, number: u64, line: Result<Line, Invalid>) -> Result<(), Invalid> {
+        match line? {
+            Line::Operation(operation) => self.operations.push((number, operation)),
+            Line::Guards(guards) => {
+                let guards = guards.into_iter().map(|guard| (number, guard));
+                self.guards.extend(guards);
+            }
+            other => {
+                let reason = format!("{other:?} is not known to this command; install a newer one");
+                return Err(Invalid::new("op", reason));
+            }
+        }
+        Ok(())
     }
 
     fn transaction(&self, client: &Client, id: Option<TransactionId>) -> TransactionBuilder {
@@ -102,6 +123,7 @@ impl Lines {
         let line = match part {
             Part::Guard(index) => self.guards.get(index).map(|(line, _)| *line),
             Part::Operation(index) => self.operations.get(index).map(|(line, _)| *line),
+            Part::Effect { .. } => None,
         };
         line.unwrap_or_default()
     }
@@ -111,8 +133,12 @@ impl Lines {
         let Error::Refused(refusals) = error else {
             return error.into();
         };
-        for refusal in &refusals {
+        for refusal in refusals.iter().take(SHOWN) {
             out.complain(format!("line {}: {refusal}", self.line(refusal.part)));
+        }
+        let more = refusals.iter().count().saturating_sub(SHOWN);
+        if more > 0 {
+            out.complain(format!("and {}", counted(more, "more refused line")));
         }
         Failure::No("the transaction was refused; nothing was changed".to_owned())
     }
@@ -121,8 +147,8 @@ impl Lines {
 /// Applies the file, or checks it.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     // Invalid lines are reported before a store is opened.
-    let lines = Lines::read(&args.file, Timestamp::now())?;
     let out = global.out();
+    let lines = Lines::read(&args.file, Timestamp::now(), &out)?;
     let client = match args.dry_run {
         true => global.existing().await?,
         false => global.lasting().await?,
@@ -169,7 +195,7 @@ fn counted(number: usize, what: &str) -> String {
 fn summary(applied: &Applied) -> String {
     let words = |done: &Done| match done {
         Done::Submitted(Submitted::New) => "submitted",
-        Done::Submitted(Submitted::Existing(_)) => "there already",
+        Done::Submitted(Submitted::Existing(_) | Submitted::Other { .. }) => "there already",
         Done::Sent(_) => "commanded",
         Done::Deleted => "deleted",
         Done::Retried => "retried",

@@ -15,15 +15,19 @@ use windlass::{
 
 use super::{
     entry::BATCH,
+    idle::Idle,
+    live::Live,
     named::Named,
     printing::Stops,
     report::Report,
     source::Lines,
+    stand_ins::StandIns,
     tally::{Failed, Left},
 };
 use crate::{
     exec::KIND,
     exit::{Exit, Failure},
+    order::Order,
     waiting::PATIENCE,
 };
 
@@ -36,34 +40,6 @@ const TICK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the store is retried once the node has stopped: only the summary is left to read.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// A task that has not ended.
-pub(super) struct Live {
-    state: StateKind,
-    /// A node has claimed it.
-    claimed: bool,
-    /// How many lines have this task.
-    pub(super) lines: u64,
-    /// The number of the first of them.
-    pub(super) first: u64,
-    kind: Kind,
-}
-
-impl Live {
-    pub(super) fn new(state: StateKind, claimed: bool, kind: Kind) -> Self {
-        Self {
-            state,
-            claimed,
-            lines: 0,
-            first: 0,
-            kind,
-        }
-    }
-
-    fn runs(&self) -> bool {
-        self.claimed && self.state == StateKind::Runnable
-    }
-}
 
 /// What to do with tasks of an earlier run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +62,10 @@ pub(super) struct Batch {
     pub(super) name: String,
     /// Every line of the input was read.
     read_all: bool,
+    /// The order of the lines that wait for others.
+    pub(super) order: Order,
+    /// The lines whose unique keys other tasks have.
+    pub(super) stand_ins: StandIns,
     pub(super) settings: Settings,
     pub(super) started: Timestamp,
     pub(super) live: HashMap<TaskId, Live>,
@@ -94,6 +74,7 @@ pub(super) struct Batch {
     received_at: Instant,
     /// How long a store that does not answer is retried.
     pub(super) patience: Duration,
+    pub(super) idle: Idle,
 }
 
 impl Batch {
@@ -111,11 +92,14 @@ impl Batch {
             named,
             name: name.to_owned(),
             read_all: false,
+            order: Order::default(),
+            stand_ins: StandIns::default(),
             settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),
             received_at: Instant::now(),
             patience: PATIENCE,
+            idle: Idle::new(Instant::now()),
         }
     }
 
@@ -199,6 +183,7 @@ impl Batch {
                     let running = self.live.values().filter(|live| live.runs()).count();
                     let running = running.min(self.settings.jobs);
                     self.report.tick(running, self.live.len() - running);
+                    self.name_the_wait(running).await?;
                     if self.received_at.elapsed() > SILENCE {
                         self.received_at = Instant::now();
                         self.look_up().await?;
@@ -232,6 +217,7 @@ impl Batch {
         let Some(live) = self.live.get_mut(&change.task) else {
             return Ok(());
         };
+        self.idle.changed(Instant::now());
         match change.what {
             // The task has ended.
             ChangeKind::Moved {
@@ -247,7 +233,12 @@ impl Batch {
                 self.look_up_one(&change.task).await?;
             }
             ChangeKind::Moved { to, .. } | ChangeKind::Rescheduled { to, .. } => live.state = to,
-            ChangeKind::Claimed { .. } => live.claimed = true,
+            ChangeKind::Claimed { .. } => {
+                live.claimed = true;
+                if live.waits {
+                    live.state = StateKind::Runnable;
+                }
+            }
             ChangeKind::Dropped { .. } | ChangeKind::Lost { .. } => live.claimed = false,
             ChangeKind::Retried => live.state = StateKind::Runnable,
             ChangeKind::Quarantined | ChangeKind::Deleted => self.look_up_one(&change.task).await?,
@@ -323,7 +314,10 @@ impl Batch {
             }
         }
         self.unhandled = unhandled;
-        Ok(!self.live.is_empty() && self.live.values().all(|live| self.waits(live)))
+        let mut live = self.live.values();
+        // Tasks that wait for others go on when these do.
+        Ok(live.any(|live| self.waits(live))
+            && (self.live.values()).all(|live| self.waits(live) || live.is_blocked()))
     }
 
     fn waits(&self, live: &Live) -> bool {
@@ -346,8 +340,10 @@ impl Batch {
         // What ended while the node stopped.
         self.look_up().await?;
         let mut waiting: HashMap<String, u64> = HashMap::new();
-        for live in self.live.values().filter(|l| self.waits(l)) {
-            let why = if live.state == StateKind::Paused {
+        for live in (self.live.values()).filter(|l| self.waits(l) || l.is_blocked()) {
+            let why = if live.is_blocked() {
+                "waiting for tasks that have not ended".to_owned()
+            } else if live.state == StateKind::Paused {
                 "paused; `windlass resume` lets them go on".to_owned()
             } else {
                 format!("of kind '{}', for which no worker is there", live.kind)

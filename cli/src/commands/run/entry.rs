@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass::{Invalid, Json, NewTask, store::Submit};
+use windlass::{Invalid, Json, NewTask, statemachine::plain, store::Submit};
 
 use super::{
     args::{Args, DEFAULT_RETRY},
@@ -22,7 +22,6 @@ use crate::{
     exit::Failure,
     hash,
     line::TaskLine,
-    plain,
 };
 
 /// The label by which the tasks of a batch are found.
@@ -289,7 +288,7 @@ impl Maker {
                     return Err(Invalid::new("task", reason));
                 }
                 command =
-                    plain::from_str(task.props.as_str()).map_err(|e| Invalid::new("props", e))?;
+                    plain::object(task.props.as_str()).map_err(|e| Invalid::new("props", e))?;
             }
             task.props = Json::new("props", &self.exec_props(command)?)?;
         } else if !command.is_empty() {

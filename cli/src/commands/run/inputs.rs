@@ -145,6 +145,7 @@ mod tests {
             node: None,
             fence: windlass::Fence::default(),
             commands: 0,
+            limited_by: None,
         };
         (record, state)
     }

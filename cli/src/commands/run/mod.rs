@@ -9,6 +9,7 @@
 //! | `named` | which tasks the node may claim |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
+//! | `stand_ins` | the tasks that have the unique keys of lines |
 //! | `submitting` | submitting them, and what of an earlier run is run again |
 //! | `report`, `tally` | progress, failures, the summary |
 //! | `screen` | lines and the bar on standard error; an outage of the store |
@@ -18,7 +19,9 @@
 mod args;
 mod batch;
 mod entry;
+mod idle;
 mod inputs;
+mod live;
 mod named;
 mod names;
 mod printing;
@@ -26,6 +29,7 @@ mod report;
 mod screen;
 mod script;
 mod source;
+mod stand_ins;
 mod stopping;
 mod submitting;
 mod tally;

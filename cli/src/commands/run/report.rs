@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::HumanDuration;
 use jiff::Timestamp;
 use serde_json::json;
-use windlass::{StateKind, TaskStatus, store::TaskRecord};
+use windlass::{StateKind, TaskId, TaskStatus, store::TaskRecord};
 
 use super::{
     printing::{Ended, Job, Printing, Stops},
@@ -203,6 +203,7 @@ impl Report {
     /// A task has not completed, and will not.
     pub(super) fn failed(&mut self, failed: Failed, lines: u64, before: bool) {
         self.counts.failed += lines;
+        self.counts.not_run += if failed.not_run { lines } else { 0 };
         if self.failures.len() < KEPT {
             self.failures.push(Failed { before, ..failed });
         }
@@ -252,6 +253,16 @@ impl Report {
         }
     }
 
+    /// Says what the run waits for while nothing runs: the reason of one of its tasks.
+    pub(super) fn idle(&self, tasks: usize, (line, id): (u64, &TaskId), reason: &str) {
+        let tasks = match tasks {
+            1 => "1 task waits".to_owned(),
+            many => format!("{many} tasks wait"),
+        };
+        let text = format!("nothing runs, {tasks}: line {line} ({id}): {reason}");
+        self.say(move |out| out.note(text));
+    }
+
     /// Prints the summary; answers whether everything completed.
     pub(super) fn conclude(self, interrupted: bool, left: Left) -> Result<bool, Failure> {
         let Left {
@@ -282,6 +293,7 @@ impl Report {
                 "from_earlier_run": counts.earlier,
                 "earlier_run": self.earlier,
                 "failed": counts.failed,
+                "not_run": counts.not_run,
                 "wrong": counts.wrong,
                 "left": left,
                 "waiting": waiting,
@@ -335,6 +347,10 @@ impl Report {
         for (number, what) in [
             (counts.repeated, "for an equal line"),
             (counts.failed, "failed"),
+            (
+                counts.not_run,
+                "of them not run (a task before them did not complete)",
+            ),
             (counts.wrong, "wrong"),
             (left, "left for another run"),
         ] {

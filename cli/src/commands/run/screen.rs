@@ -9,7 +9,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use windlass::store::Error;
+use windlass::store::{Error, sqlite::Location};
 
 use crate::{global::Global, output::Output, text::one_line, view::human, waiting::patiently};
 
@@ -73,7 +73,7 @@ impl Screen {
         Self {
             out: global.out(),
             bar,
-            file: url.strip_prefix("sqlite:").map(PathBuf::from),
+            file: Location::of(url).map(|file| file.path().to_owned()),
             outage: Arc::default(),
         }
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_line_says_what_is_waited_for() {
         let file = Some(Path::new("/data/w.db"));
-        let error = Error::unavailable("submit", "no leader");
+        let error = Error::unavailable("submit a task", "no leader");
         for (file, free, error, says) in [
             (
                 file,
@@ -228,7 +228,7 @@ mod tests {
                 None,
                 None,
                 Some(&error),
-                "the store does not answer: waiting (the store is unavailable",
+                "waiting (could not submit a task: the store is unavailable: no leader)",
             ),
             (None, None, None, "`windlass doctor` says more"),
         ] {

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::entry::{Entry, Maker};
-use crate::{exit::Failure, input, output::Output};
+use crate::{exit::Failure, input, order::Order, output::Output};
 
 /// How many lines are submitted at a time.
 const CHUNK: usize = 256;
@@ -114,8 +114,9 @@ impl Source {
         let mut reader = BufReader::new(self.reader().map_err(failed)?);
         let (mut lines, mut wrong, mut number) = (0, 0, 0);
         let (mut without_input, mut first) = (0, None);
+        let mut order = Order::default();
         while let Some(next) = next(&mut reader, end, &mut number, maker).map_err(failed)? {
-            match next.entry {
+            match in_order(next.entry, next.line, &mut order) {
                 Ok(entry) => {
                     lines += 1;
                     if let Some(reason) = entry.input_not_there() {
@@ -185,6 +186,17 @@ impl Source {
         thread.spawn(read).map_err(failed)?;
         Ok(rx)
     }
+}
+
+/// Returns the task of a line that comes after those that it waits for.
+pub(super) fn in_order(
+    entry: Result<Entry, String>,
+    line: u64,
+    order: &mut Order,
+) -> Result<Entry, String> {
+    let entry = entry?;
+    let checked = order.check(line, &entry.submit.task, !entry.derived);
+    checked.map(|()| entry).map_err(|e| e.to_string())
 }
 
 /// The next line that is not empty.

@@ -11,10 +11,11 @@ use windlass::{
 };
 
 use super::{
-    batch::{Batch, Live},
+    batch::Batch,
     entry::{BATCH, Entry},
     inputs,
-    source::Numbered,
+    live::Live,
+    source::{Numbered, in_order},
     tally::Failed,
 };
 use crate::exit::Failure;
@@ -61,10 +62,23 @@ impl Batch {
     pub(super) async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
         let mut entries = Vec::with_capacity(chunk.len());
         for Numbered { line, entry } in chunk {
-            match entry {
-                Ok(entry) => entries.push((line, entry)),
+            match in_order(entry, line, &mut self.order) {
+                Ok(entry) => {
+                    if self.stand_ins.follows_unique(&entry.submit.task) {
+                        self.submit_together(std::mem::take(&mut entries)).await?;
+                    }
+                    entries.push((line, entry));
+                }
                 Err(reason) => self.report.wrong_line(line, &reason),
             }
+        }
+        self.submit_together(entries).await
+    }
+
+    /// Submits tasks of which none waits for another that may not be submitted.
+    async fn submit_together(&mut self, mut entries: Vec<Numbering>) -> Result<(), Failure> {
+        for (_, entry) in &mut entries {
+            self.stand_ins.resolve(&mut entry.submit.task);
         }
         let known = self.send(entries).await?;
         let outdated = self.meet(known, true).await?;
@@ -113,7 +127,7 @@ impl Batch {
     fn submitted(
         &mut self,
         line: u64,
-        entry: Entry,
+        mut entry: Entry,
         answer: Result<Handle, Error>,
     ) -> Option<Numbering> {
         let task = &entry.submit.task;
@@ -121,10 +135,19 @@ impl Batch {
         let reason = match answer {
             Ok(new) if new.is_new() => {
                 let (id, kind) = (task.id.clone(), task.kind.clone());
-                self.follow(line, id, Live::new(StateKind::Runnable, false, kind));
+                let live = match task.waits {
+                    Some(_) => Live::new(StateKind::Sleeping, false, kind).waiting(true),
+                    None => Live::new(StateKind::Runnable, false, kind),
+                };
+                self.follow(line, id, live);
                 return None;
             }
-            Ok(_) => return Some((line, entry)),
+            Ok(there) => {
+                // Another task may have the unique key of the line: that one is followed.
+                self.stand_ins.stands_in(&entry.submit.task.id, there.id());
+                entry.submit.task.id = there.into_id();
+                return Some((line, entry));
+            }
             // The same work with other options: the task is as it was submitted first.
             Err(Error::AlreadyExists { .. } | Error::AlreadyFinished(_)) if entry.derived => {
                 return Some((line, entry));
@@ -245,7 +268,10 @@ impl Batch {
             StateKind::Failed | StateKind::Killed => {
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
-            code => self.follow(line, id, Live::new(code, record.node.is_some(), kind)),
+            code => {
+                let live = Live::new(code, record.node.is_some(), kind);
+                self.follow(line, id, live.waiting(state.is_waiting()));
+            }
         }
         Ok(())
     }

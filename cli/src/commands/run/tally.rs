@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use windlass::{StateKind, TaskId, TaskState, store::Error};
+use windlass::{StateKind, TaskId, TaskState, Waits, store::Error};
 
 use crate::{exec::Output as Captured, view::age};
 
@@ -21,6 +21,8 @@ pub(super) struct Failed {
     pub(super) signal: Option<i32>,
     pub(super) error: Option<String>,
     pub(super) attempts: u32,
+    /// Its command did not run: a task that has to complete before it did not.
+    pub(super) not_run: bool,
     /// It ended before this run began.
     pub(super) before: bool,
 }
@@ -37,6 +39,7 @@ impl Failed {
             signal: captured.as_ref().and_then(|c| c.signal),
             error: state.errors.last().map(|e| e.error.clone()),
             attempts: state.attempts,
+            not_run: is_unmet(state),
             before: false,
         }
     }
@@ -54,9 +57,16 @@ impl Failed {
             signal: None,
             error: Some(error.to_string()),
             attempts: 0,
+            not_run: false,
             before: false,
         }
     }
+}
+
+/// Whether a task failed because a task that it waits for did not complete.
+fn is_unmet(state: &TaskState) -> bool {
+    let unmet = state.waits.as_deref().and_then(Waits::unmet);
+    state.code() == StateKind::Failed && unmet.is_some()
 }
 
 /// Counts of the outcomes of lines.
@@ -68,6 +78,8 @@ pub(super) struct Counts {
     /// Completed for an equal line before.
     pub(super) repeated: u64,
     pub(super) failed: u64,
+    /// Failed without a run: a task that has to complete before did not.
+    pub(super) not_run: u64,
     /// Invalid lines.
     pub(super) wrong: u64,
 }

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use windlass::{Invalid, NewTask, store::Submit};
+use windlass::{Invalid, Limit, NewTask, Unique, statemachine::plain, store::Submit};
 
 use super::super::steer::after;
 use crate::{
@@ -17,8 +17,7 @@ use crate::{
     input,
     line::TaskLine,
     output::Output,
-    parse::{duration, label, priority, time},
-    plain,
+    parse::{Moment, at_once, duration, label, moment, priority, rate, time, unique},
     waiting::WaitArgs,
 };
 
@@ -29,6 +28,9 @@ Examples:
   windlass submit exec --id backup-7 --props '{\"command\":\"tar\",\"args\":[\"czf\",\"/tmp/home.tgz\",\"home\"]}'
   windlass submit report --props @report.json --in 2h --label team=billing --priority 5
   windlass submit poll --retry '{\"policy\":\"exponential\",\"attempts\":5}' --wait --timeout 1m
+  windlass submit exec --props '{\"command\":\"./report\"}' --after-ok fetch-1,fetch-2
+  windlass submit mail --props '{\"to\":\"ann\"}' --unique mail-ann=1h
+  windlass submit call --at-once customer=acme=3 --rate api=100/1m
   windlass submit --lines tasks.jsonl --kind report --idempotent --keep-going")]
 pub(crate) struct Args {
     /// The kind of the task: which handler runs it
@@ -54,6 +56,44 @@ pub(crate) struct Args {
     /// Start this long from now, not before: 90s, 15m, 1h30m, 7d
     #[arg(id = "wait_in", long = "in", value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub(super) wait_in: Option<Duration>,
+
+    /// Do not run before these tasks have ended, whatever their outcomes are
+    #[arg(
+        long,
+        value_name = "ID",
+        value_delimiter = ',',
+        conflicts_with = "after_ok"
+    )]
+    pub(super) after: Vec<String>,
+
+    /// Do not run before these tasks have ended; fail if one of them does not complete
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub(super) after_ok: Vec<String>,
+
+    /// Run at this time (RFC 3339) though the tasks of --after have not ended
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) after_deadline: Option<Timestamp>,
+
+    /// Fail the task unless a run has begun by this time (RFC 3339), or within this time: 15m, 2h
+    #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
+    pub(super) start_by: Option<Moment>,
+
+    /// Fail the task unless it has ended by this time (RFC 3339), or within this time: 15m, 2h
+    #[arg(long, value_name = "TIME|DURATION", allow_hyphen_values = true, value_parser = moment)]
+    pub(super) end_by: Option<Moment>,
+
+    /// Refuse the task while another one with this key was submitted less than DURATION ago; with
+    /// --idempotent the same task is accepted, with --replace an ended one loses the key
+    #[arg(long, value_name = "KEY=DURATION", value_parser = unique)]
+    pub(super) unique: Option<Unique>,
+
+    /// Run at most N tasks with this key at once, in the whole namespace
+    #[arg(long, value_name = "KEY=N", value_parser = at_once)]
+    pub(super) at_once: Vec<Limit>,
+
+    /// Start at most N tasks with this key within DURATION, in the whole namespace
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate)]
+    pub(super) rate: Vec<Limit>,
 
     /// Tasks with a higher priority are claimed first; 0 by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
@@ -100,6 +140,19 @@ pub(crate) struct Args {
     pub(super) hinted: AtomicBool,
 }
 
+/// Returns the time of an option.
+fn by(
+    given: Option<Moment>,
+    now: Timestamp,
+    option: &'static str,
+) -> Result<Option<Timestamp>, Failure> {
+    Ok(match given {
+        Some(Moment::At(at)) => Some(at),
+        Some(Moment::In(wait)) => Some(after(now, wait, option)?),
+        None => None,
+    })
+}
+
 impl Args {
     /// The task of the options.
     pub(super) fn task(&self, now: Timestamp) -> Result<TaskLine, Failure> {
@@ -120,6 +173,13 @@ impl Args {
             priority: self.priority,
             labels: self.labels.iter().cloned().collect(),
             retry: retry.transpose()?,
+            after: self.after.clone(),
+            after_ok: self.after_ok.clone(),
+            after_deadline: self.after_deadline,
+            start_by: by(self.start_by, now, "--start-by")?,
+            end_by: by(self.end_by, now, "--end-by")?,
+            unique: self.unique.clone(),
+            limits: self.at_once.iter().chain(&self.rate).cloned().collect(),
         })
     }
 
@@ -147,8 +207,8 @@ impl Args {
             return Err(Invalid::new("--env-file or --env-from", reason));
         }
         if !self.env.is_empty() {
-            let mut props: Map<String, Value> = plain::from_str(submit.task.props.as_str())
-                .map_err(|e| Invalid::new("props", e))?;
+            let mut props: Map<String, Value> =
+                plain::object(submit.task.props.as_str()).map_err(|e| Invalid::new("props", e))?;
             self.env.add_to(&mut props)?;
             submit.task.props = Value::Object(props).into();
         }

@@ -13,6 +13,7 @@ use crate::{
     global::Global,
     input::next_line,
     line::TaskLine,
+    order::Order,
     output::Output,
     select::count,
     waiting::{Deadline, ended, note_unhandled, reported},
@@ -55,19 +56,19 @@ impl Report {
         out: &Output,
         batch: &mut Vec<(u64, Submit)>,
     ) -> Result<(), Failure> {
-        let lines: Vec<(u64, TaskId, Kind)> = batch
+        let lines: Vec<(u64, Kind)> = batch
             .iter()
-            .map(|(line, s)| (*line, s.task.id.clone(), s.task.kind.clone()))
+            .map(|(line, s)| (*line, s.task.kind.clone()))
             .collect();
         let submits = batch.drain(..).map(|(_, submit)| submit);
-        for ((line, id, kind), answer) in lines.into_iter().zip(client.submit_many(submits).await) {
+        for ((line, kind), answer) in lines.into_iter().zip(client.submit_many(submits).await) {
             match answer {
                 Ok(submitted) => {
                     match submitted.is_new() {
                         true => self.submitted += 1,
                         false => self.existing += 1,
                     }
-                    self.ids.push(id);
+                    self.ids.push(submitted.into_id());
                     self.kinds.insert(kind);
                 }
                 Err(e) => {
@@ -98,6 +99,7 @@ pub(crate) async fn execute(
     let mut report = Report::default();
     let mut batch = Vec::with_capacity(CHUNK);
     let mut number = 0;
+    let mut order = Order::default();
     let mut stopped = false;
     let spinner = out.count_up("submitted");
     loop {
@@ -109,7 +111,10 @@ pub(crate) async fn execute(
             if text.trim().is_empty() {
                 return Ok(None);
             }
-            let submit = args.submit(TaskLine::parse(&text)?.into_task(default)?, &out)?;
+            let line = TaskLine::parse(&text)?;
+            let has_id = line.id.is_some();
+            let submit = args.submit(line.into_task(default)?, &out)?;
+            order.check(number, &submit.task, has_id)?;
             submit.task.check(limit)?;
             Ok::<_, Invalid>(Some(submit))
         });

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    StateKind,
+    Client, StateKind, Task,
     client::{Done, Waiting},
+    store::Error,
 };
 
 pub(crate) use self::args::Args;
@@ -21,6 +22,30 @@ use crate::{
     text::one_line,
     waiting::{Deadline, ended, note_unhandled, reported},
 };
+
+/// Returns the failure of a submit. Of a taken id it says what the other task has that this one has not.
+async fn taken(client: &Client, task: &Task, error: Error) -> Failure {
+    let is_taken = matches!(
+        error,
+        Error::AlreadyExists { .. } | Error::AlreadyFinished(_)
+    );
+    let failure = Failure::from(error);
+    let other = match client.get(&task.id).await {
+        Ok(record) if is_taken => record.task,
+        _ => return failure,
+    };
+    let differs = if other.kind != task.kind {
+        format!("its kind is '{}', not '{}'", other.kind, task.kind)
+    } else if !other.is_same_work(task) {
+        "its props are others".to_owned()
+    } else {
+        "its kind and props are the same".to_owned()
+    };
+    match failure {
+        Failure::No(text) => Failure::No(format!("{text}; {differs}")),
+        failure => failure,
+    }
+}
 
 /// Submits the tasks.
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
@@ -38,7 +63,18 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let submit = args.submit(task.into_task(&TaskLine::default())?, &out)?;
     let (id, kind) = (submit.task.id.clone(), submit.task.kind.clone());
     let client = global.lasting().await?;
-    let answer = client.submit(submit).await?;
+    let answer = match client.submit(submit.clone()).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(taken(&client, &submit.task, error).await),
+    };
+    // Another task may have the unique key.
+    let other = answer.id();
+    if *other != id {
+        out.note(format!(
+            "note: task '{other}' has the unique key already; no task was submitted"
+        ));
+    }
+    let id = other.clone();
     if !out.is_json() {
         out.line(&id)?;
     }

@@ -13,7 +13,7 @@ use crate::store::{
         schema::{Registration, json::parse},
         upkeep::Members,
     },
-    examine::{Examination, Finding, Latency, Strays, Verdict},
+    examine::{Examination, Finding, Latency, Strays, Verdict, circle},
 };
 
 const CALLS: usize = 10;
@@ -42,6 +42,7 @@ impl Doctor {
         findings.extend(self.examine_cluster(how).await);
         findings.push(self.history_kept(how).await);
         let namespace = self.keys.read_namespace().await?;
+        findings.push(circle::finding(&namespace.waiters));
         findings.extend(self.examine_nodes(&namespace).await?);
         findings.extend(self.keys.examine_keys(&namespace, how.repair).await?);
         Ok(findings)

@@ -17,7 +17,7 @@ use crate::store::{
             records::read_state,
         },
     },
-    examine::{Finding, Strays, Verdict},
+    examine::{Finding, Strays, Verdict, circle::Waiters},
 };
 
 pub(crate) const OPERATION: &str = "examine the store";
@@ -35,6 +35,7 @@ pub(crate) struct Namespace {
     malformed: Strays,
     /// Namespaces inside the keys of this one, and how many keys each has.
     nested: BTreeMap<String, u64>,
+    pub(crate) waiters: Waiters,
     /// States of tasks.
     states: Vec<TaskId>,
     /// Keys that belong to a task: those of commands, and others.
@@ -114,8 +115,13 @@ impl KeyCheck {
                 true
             }
             ("state", Some(id)) if more.is_empty() => {
-                if let Err(reason) = read_state(&kv, &self.reader.fences) {
-                    to.unreadable.push((id.clone(), reason));
+                match read_state(&kv, &self.reader.fences) {
+                    Err(reason) => to.unreadable.push((id.clone(), reason)),
+                    Ok((state, _)) if state.is_waiting() => {
+                        let waits = state.waits.map(|waits| waits.tasks);
+                        to.waiters.insert(id.clone(), waits.unwrap_or_default());
+                    }
+                    Ok(_) => {}
                 }
                 to.states.push(id);
                 true

@@ -64,7 +64,7 @@ impl Adoption {
             // The mark too: another node may have quarantined the task since this one read it.
             edit.when_as_found(found, &[Of::Owner, Of::Task, Of::TaskState, Of::Parked]);
             if found.owner.is_some() {
-                edit.delete(Of::Owner);
+                edit.delete_owner(found);
             }
             edit.put_quarantined(reason)?;
             // A retry writes the state, so the next quarantine has another key.

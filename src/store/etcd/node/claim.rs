@@ -10,13 +10,18 @@ use super::{
     adopt::Adoption,
     claims::Held,
     lease::{Leases, number},
+    slots::{Refused, SlotTable},
+    waits::{LookedAt, Waited},
 };
 use crate::store::{
     ChangeKind, Claim, Claimed, Error, Lease,
     etcd::{
         client::Fault,
-        schema::{Hold, Of, Snapshot, records, reported},
-        write::{Edit, Item, Tried},
+        schema::{Hold, Of, Slot, Snapshot, commands::has_order, records, reported},
+        write::{
+            Edit, Item, Tried,
+            slots::{Pick, Slots},
+        },
     },
     rules,
 };
@@ -25,12 +30,19 @@ const OPERATION: &str = "claim a task";
 /// How often a claim is tried while the task changes.
 const ROUNDS: usize = 4;
 
-type Answer = Result<Option<Claimed>, Error>;
+pub(super) type Answer = Result<Option<Claimed>, Error>;
 
 /// Claims tasks for the nodes of this process.
 pub(crate) struct Claimer {
     pub(crate) leases: Leases,
     pub(crate) adoption: Adoption,
+}
+
+/// What a call of claims reads for all its tasks. Clones share it.
+#[derive(Clone)]
+struct Shared {
+    slots: SlotTable,
+    waited: Waited,
 }
 
 /// A task that can be claimed, as it was found.
@@ -40,6 +52,7 @@ struct Claimable {
     state: TaskState,
     order: u64,
     submitted_at: Timestamp,
+    waited_until: Option<Timestamp>,
     /// The data version in the envelope.
     data_version: u32,
     /// The node that had it when it was lost.
@@ -49,6 +62,14 @@ struct Claimable {
     token: i64,
     /// When it is claimed.
     at: Timestamp,
+    /// The tasks that must not be live when the claim is written.
+    none_live: Vec<TaskId>,
+    /// The slots of limits that the claim takes.
+    picks: Vec<Pick>,
+    /// Whether it is claimed beyond its limits, for the commands that wait for it.
+    over_limit: bool,
+    /// Whether the tasks that it waits for are looked at again once the claim is written.
+    look_again: bool,
 }
 
 impl Claimer {
@@ -70,6 +91,13 @@ impl Claimer {
             }
             open = again;
         }
+        // The watch reports a changed task again. It does not do so for a slot that others took.
+        for n in open {
+            let task = ids[n].clone();
+            self.leases
+                .claims
+                .refused(lease.id, Refused { task, full: None });
+        }
         answers.into_iter().map(|a| a.unwrap_or(Ok(None))).collect()
     }
 
@@ -85,26 +113,42 @@ impl Claimer {
             self.leases.make_room(lease, ids.len()),
         )
         .await;
+        let tasks = || read.iter().flatten().map(|(found, _)| found);
+        let (slots, waited) = join(
+            SlotTable::read(reader, tasks()),
+            Waited::read(reader, tasks()),
+        )
+        .await;
+        let shared = slots.and_then(|slots| waited.map(|waited| Shared { slots, waited }));
         let mut tries = Vec::with_capacity(ids.len());
         for (id, read) in ids.iter().zip(read) {
+            let read = match (read, &shared) {
+                (Ok((found, node)), Ok(shared)) => Ok((found, node, shared.clone())),
+                (Err(fault), _) => Err(fault),
+                (_, Err(fault)) => Err(fault.clone()),
+            };
             tries.push(self.try_claim(lease, id, read, last));
         }
-        join_all(tries).await
+        let mut answers = join_all(tries).await;
+        if let Ok(shared) = shared {
+            self.look_again(&shared.waited, &mut answers).await;
+        }
+        answers
     }
 
     async fn try_claim(
         &self,
         lease: &Lease,
         id: &TaskId,
-        read: Result<(Snapshot, Option<i64>), Fault>,
+        read: Result<(Snapshot, Option<i64>, Shared), Fault>,
         last: bool,
     ) -> Option<Answer> {
-        let found = match read {
-            Ok((found, Some(node))) if node == number(lease.id) => found,
+        let (found, shared) = match read {
+            Ok((found, Some(node), shared)) if node == number(lease.id) => (found, shared),
             Ok(_) => return Some(Err(Error::lease_fenced(&lease.node))),
             Err(fault) => return Some(Err(fault.into_error(OPERATION))),
         };
-        let claimable = match self.claimable(lease, id, found).await {
+        let claimable = match self.claimable(lease, id, found, &shared).await {
             Ok(Some(claimable)) => claimable,
             Ok(None) => return Some(Ok(None)),
             Err(error) => return Some(Err(error)),
@@ -121,7 +165,12 @@ impl Claimer {
         };
         let before = pipeline.capacity.operations();
         match Tried::of(pipeline.write(item).await, before, &pipeline.capacity) {
-            Tried::Written(revision) => Some(Ok(Some(self.won(lease, id, claimable, revision)))),
+            Tried::Written(revision) => {
+                if claimable.look_again {
+                    shared.waited.look_again(id, claimable.at);
+                }
+                Some(Ok(Some(self.won(lease, id, claimable, revision))))
+            }
             Tried::Failed(Fault::LeaseGone) => {
                 claims.lost(lease.id);
                 Some(Err(Error::lease_fenced(&lease.node)))
@@ -150,6 +199,7 @@ impl Claimer {
         lease: &Lease,
         id: &TaskId,
         found: Snapshot,
+        shared: &Shared,
     ) -> Result<Option<Claimable>, Error> {
         if found.task.is_none() || found.quarantined().is_some() {
             return Ok(None);
@@ -174,9 +224,39 @@ impl Claimer {
             return Ok(None);
         }
         let at = self.leases.access.now();
-        if !ours && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at) {
+        let LookedAt {
+            state,
+            none_live,
+            look_again,
+        } = match state.is_waiting() {
+            true => Box::pin(self.looked_at(state, &shared.waited, at)).await?,
+            false => LookedAt::plain(state),
+        };
+        if !ours && !look_again && !rules::claim::is_claimable(&state, !found.queue.is_empty(), at)
+        {
             Box::pin(self.adoption.park(id, &found, &state)).await;
             return Ok(None);
+        }
+        let mut picks = match ours {
+            true => kept(&found),
+            false => Vec::new(),
+        };
+        let mut over_limit = ours && picks.is_empty() && !task.limits.is_empty();
+        if !ours && !task.limits.is_empty() {
+            let picked = shared.slots.pick(&task.limits, at).await;
+            match picked.map_err(|fault| fault.into_error(OPERATION))? {
+                Ok(picked) => picks = picked,
+                Err(_) if has_order(&found.queue) || rules::claim::is_late(&state, at) => {
+                    over_limit = true;
+                }
+                Err(full) => {
+                    let task = id.clone();
+                    let full = Some(full);
+                    let refused = Refused { task, full };
+                    self.leases.claims.refused(lease.id, refused);
+                    return Ok(None);
+                }
+            }
         }
         let lost_by = hold.claimed_by.filter(|_| !ours);
         let abandoned = lost_by.is_some() || (ours && hold.abandoned);
@@ -189,11 +269,16 @@ impl Claimer {
             state,
             order,
             submitted_at: envelope.submitted_at(),
+            waited_until: envelope.waited_until(),
             data_version: envelope.data_version,
             lost_by,
             abandoned,
             token,
             at,
+            none_live,
+            picks,
+            over_limit,
+            look_again,
             found,
         }))
     }
@@ -215,7 +300,12 @@ impl Claimer {
         let mut item = self.leases.access.item(id, places);
         let mut edit = Edit::new(self.leases.access.keys(), id, &mut item);
         edit.when_as_found(&task.found, &[Of::Owner, Of::Task, Of::TaskState]);
-        edit.put_owner(node, lease.id, task.token)?;
+        edit.when_none_lives(&task.none_live);
+        let slots = Slots {
+            token: task.token,
+            picks: &task.picks,
+        };
+        edit.put_owner(node, lease.id, &slots)?;
         let state = task.claimed(task.state.fence);
         let hold = Hold {
             by_claim: true,
@@ -247,8 +337,10 @@ impl Claimer {
             task: task.task.clone(),
             order: task.order,
             submitted_at: task.submitted_at,
+            waited_until: task.waited_until,
             data_version: task.data_version,
             queue,
+            slots: task.picks.into_iter().map(|pick| pick.slot).collect(),
             queue_revision: task.found.revision,
         };
         self.leases.claims.keep(id, held);
@@ -264,8 +356,21 @@ impl Claimer {
             state,
             commands,
             abandoned: task.abandoned,
+            over_limit: task.over_limit,
         }
     }
+}
+
+/// Returns the slots of a claim of this node, for the claim that repeats it.
+fn kept(found: &Snapshot) -> Vec<Pick> {
+    let revision = found.revision_of(Of::Owner);
+    let slots = found.slots().into_iter();
+    let pick = |slot: Slot| Pick {
+        // The slot of a limit on starts may be another claim's by now.
+        revision: slot.start.is_none().then_some(revision),
+        slot,
+    };
+    slots.map(pick).collect()
 }
 
 impl Claimable {

@@ -8,8 +8,10 @@ use std::{
 use jiff::Timestamp;
 use windlass_statemachine::{Fence, NodeName, Task, TaskId};
 
-use super::room::NodeLease;
-use crate::store::etcd::schema::Stored;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{room::NodeLease, slots::Refused};
+use crate::store::etcd::schema::{Envelope, Slot, Stored};
 
 /// One claim.
 #[derive(Debug, Clone)]
@@ -24,11 +26,26 @@ pub(crate) struct Held {
     pub(crate) task: Arc<Task>,
     pub(crate) order: u64,
     pub(crate) submitted_at: Timestamp,
+    /// Until when its submit let it wait for other tasks at the longest.
+    pub(crate) waited_until: Option<Timestamp>,
     /// The data version in the task's envelope.
     pub(crate) data_version: u32,
     /// The commands that wait, and the revision that they were read at.
     pub(crate) queue: Vec<Stored>,
     pub(crate) queue_revision: i64,
+    /// The slots of limits that the claim has taken.
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl Held {
+    /// Returns the envelope of the task, as its submit wrote it.
+    pub(super) fn envelope(&self) -> Envelope {
+        let envelope = Envelope::new(&self.task, self.submitted_at, 0);
+        match self.waited_until {
+            Some(until) => envelope.waits_until(until),
+            None => envelope,
+        }
+    }
 }
 
 /// The claims of this process, and the leases of its nodes that they are attached to.
@@ -36,6 +53,8 @@ pub(crate) struct Held {
 pub(crate) struct Claims {
     held: Mutex<HashMap<TaskId, Held>>,
     nodes: Mutex<HashMap<u64, Arc<NodeLease>>>,
+    /// The watch of each lease, which reports a refused claim again when a slot is free.
+    watches: Mutex<HashMap<u64, UnboundedSender<Refused>>>,
 }
 
 impl Claims {
@@ -45,6 +64,23 @@ impl Claims {
 
     fn nodes(&self) -> MutexGuard<'_, HashMap<u64, Arc<NodeLease>>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watches(&self) -> MutexGuard<'_, HashMap<u64, UnboundedSender<Refused>>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, `to` gets the claims of this lease that are refused.
+    pub(crate) fn watched(&self, lease: u64, to: UnboundedSender<Refused>) {
+        self.watches().insert(lease, to);
+    }
+
+    /// Reports a claim that found no slot to the watch of the node.
+    pub(crate) fn refused(&self, lease: u64, refused: Refused) {
+        // A watch that has ended reports nothing any more; the next one lists.
+        if let Some(to) = self.watches().get(&lease) {
+            let _ = to.send(refused);
+        }
     }
 
     /// Adds a node that has joined with this lease.
@@ -71,6 +107,7 @@ impl Claims {
     /// Forgets an expired lease, and its claims.
     pub(crate) fn lost(&self, lease: u64) {
         self.nodes().remove(&lease);
+        self.watches().remove(&lease);
         self.held().retain(|_, held| held.lease != lease);
     }
 

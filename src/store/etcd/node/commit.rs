@@ -6,13 +6,13 @@ use windlass_statemachine::{TaskState, machine::Write, size::Size};
 
 use super::{
     claims::{Claims, Held},
-    effects::Effects,
+    effects::{Effects, Left, Own},
 };
 use crate::store::{
-    Claim, Commit, Error,
+    Claim, Commit, Error, Transaction,
     etcd::{
         read::Access,
-        schema::{Envelope, Hold, Of, Owner, Snapshot, Stored, json::parse},
+        schema::{Hold, Of, Owner, Snapshot, Stored, json::parse},
         write::{Edit, Item, Tries, Wrote},
     },
     rules,
@@ -28,7 +28,7 @@ const OWN: usize = 8;
 pub(crate) struct Committer {
     pub(crate) access: Access,
     pub(crate) claims: Arc<Claims>,
-    pub(crate) max_bytes: usize,
+    pub(crate) effects: Effects,
 }
 
 impl Committer {
@@ -38,10 +38,12 @@ impl Committer {
         let forged = node.is_some_and(|n| !n.ids().contains(&(claim.token as i64)));
         let known = self.claims.get(&claim.task, claim.fence);
         let known = known.filter(|held| !forged && held.lease == claim.lease);
+        let has_effects = !write.effects.is_empty();
         let transition = Transition {
             by: self,
             claim,
             write,
+            effects: has_effects.then(|| Transaction::from(write.effects.clone())),
             forged,
         };
         let written = transition.carry_out(known.map(Box::new)).await?;
@@ -52,7 +54,8 @@ impl Committer {
 
 /// What one try writes.
 enum Part {
-    Transition,
+    /// The transition. After it, this remains of the tasks that its effects delete.
+    Transition(Left),
     /// The outcomes of these commands, before the transition.
     Rejections(Vec<u64>),
 }
@@ -61,6 +64,7 @@ struct Transition<'a> {
     by: &'a Committer,
     claim: &'a Claim,
     write: &'a Write,
+    effects: Option<Transaction>,
     /// The claim names a lease that its node does not have.
     forged: bool,
 }
@@ -84,7 +88,10 @@ impl Transition<'_> {
             match self.next(&mut held).await {
                 Ok(None) => return Ok(None),
                 Ok(Some((item, part))) => match (tries.write(item).await?, part) {
-                    (Wrote::At(at), Part::Transition) => return Ok(Some(at)),
+                    (Wrote::At(at), Part::Transition(left)) => {
+                        self.by.effects.drop_left(left).await;
+                        return Ok(Some(at));
+                    }
                     (Wrote::At(_), Part::Rejections(gone)) => {
                         held.queue.retain(|s| !gone.contains(&s.order));
                         claims.wrote(id, fence, held.state_revision, &gone);
@@ -116,13 +123,14 @@ impl Transition<'_> {
     async fn next(&self, held: &mut Box<Held>) -> Result<Option<(Item, Part)>, Error> {
         loop {
             let (write, by) = (self.write, self.by);
-            let (size, props) = (Size::of(&write.state), held.task.props.len());
-            let item = match rules::size::check(size, props, by.max_bytes) {
+            let (size, props) = (Size::of_write(write), held.task.props.len());
+            let max_bytes = by.effects.limits.max_bytes;
+            let item = match rules::size::check(size, props, max_bytes) {
                 Ok(()) => self.item(held).await,
                 Err(error) => Err(error),
             };
-            let item = match item {
-                Ok(item) => item,
+            let (item, left) = match item {
+                Ok(made) => made,
                 // An invalid write is reported only under the live claim.
                 Err(error) => {
                     let live = Box::pin(self.look()).await?;
@@ -135,7 +143,7 @@ impl Transition<'_> {
             }
             let is_unknown = |order: &u64| held.queue.iter().all(|known| known.order != *order);
             if !write.outcomes.iter().any(|(order, _)| is_unknown(order)) {
-                return Ok(Some((item, Part::Transition)));
+                return Ok(Some((item, Part::Transition(left))));
             }
             // A command came since the claim, and no watch has delivered it here. Others settled or
             // deleted a command that a read does not find either.
@@ -143,7 +151,7 @@ impl Transition<'_> {
                 return Ok(None);
             };
             if now.queue.iter().all(|stored| !is_unknown(&stored.order)) {
-                return Ok(Some((item, Part::Transition)));
+                return Ok(Some((item, Part::Transition(left))));
             }
             by.claims.keep(&self.claim.task, (*now).clone());
             *held = now;
@@ -187,14 +195,17 @@ impl Transition<'_> {
         !hold.by_claim && stored.fence == self.claim.fence && stored.version == version
     }
 
-    /// The write of the transition.
-    async fn item(&self, held: &Held) -> Result<Item, Error> {
+    /// The write of the transition, and what remains to delete after it.
+    async fn item(&self, held: &Held) -> Result<(Item, Left), Error> {
         let (by, write, id) = (self.by, self.write, &self.claim.task);
         let (state, now, ends) = (&write.state, by.access.now(), self.ends());
         let what = rules::history::lines(self.claim.fence, write);
-        let effects = write.effects.submit.len() + write.effects.send.len();
+        let operations = self
+            .effects
+            .as_ref()
+            .map_or(0, |all| all.operations().len());
         let lines = what.len() as u32;
-        let places = lines + u32::try_from(effects).unwrap_or(u32::MAX / 2);
+        let places = lines + u32::try_from(operations).unwrap_or(u32::MAX / 2);
         let mut item = by.access.item(id, places);
         let mut edit = Edit::new(by.access.keys(), id, &mut item);
         edit.when(
@@ -213,32 +224,33 @@ impl Transition<'_> {
         edit.put_history(state.version, &what, now)?;
         edit.settle(&held.queue, &write.outcomes, ends.then(|| state.code()))?;
         if ends {
-            let envelope = Envelope::new(&held.task, held.submitted_at, 0);
+            let envelope = held.envelope();
             let props = held.task.props.clone();
             let envelope = envelope.ended(held.order, props, state.code(), state.since);
             // Those that are known are all there are: the slot and the queue were compared.
-            let room = by.access.capacity().operations().saturating_sub(OWN) / 2;
+            let own = OWN + held.slots.len();
+            let room = by.access.capacity().operations().saturating_sub(own) / 2;
             edit.end(&held.queue, room, &envelope)?;
+            edit.free_slots(&held.slots);
         } else if write.drop_claim {
             edit.delete(Of::Owner);
+            edit.free_slots(&held.slots);
             edit.put_parked(state)?;
         }
         if !ends && state.data_version != held.data_version {
-            let envelope = Envelope::new(&held.task, held.submitted_at, 0);
+            let envelope = held.envelope();
             edit.put_envelope(Of::Task, &envelope.live(held.order, state))?;
         }
-        if effects > 0 {
-            let effects = Effects {
-                reader: &by.access.reader,
-                max_bytes: by.max_bytes,
-                owner: id,
-                ends,
-                now,
-            };
-            let place = item.place + lines;
-            Box::pin(effects.add(&mut item, &write.effects, place)).await?;
-        }
-        Ok(item)
+        let Some(effects) = &self.effects else {
+            return Ok((item, Left::new()));
+        };
+        let own = Own {
+            task: id,
+            ends,
+            now,
+            place: item.place + lines,
+        };
+        Box::pin(by.effects.add(item, effects, &own)).await
     }
 
     /// Rejects some of very many commands that wait for a task which is about to end.
@@ -278,8 +290,10 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         task: Arc::new(task),
         order,
         submitted_at: envelope.submitted_at(),
+        waited_until: envelope.waited_until(),
         data_version: envelope.data_version,
         queue_revision: found.revision,
+        slots: found.slots(),
         queue: found.queue,
     })
 }

@@ -1,116 +1,87 @@
-//! Effects: tasks and commands in the same transaction as a transition.
+//! Effects: changes of other tasks in the same transaction as a transition.
 
-use std::collections::HashMap;
-
+use futures::future::try_join_all;
 use jiff::Timestamp;
-use windlass_statemachine::{CommandId, TaskId};
+use windlass_statemachine::TaskId;
 
 use crate::store::{
-    Error,
+    Error, Limits, Operation, Transaction,
     etcd::{
-        read::{self, Reader},
-        schema::{Of, Snapshot},
-        write::{Edit, Item, edit::Sent},
+        parts::{At, Before, Leftover, Parts},
+        write::{Item, transaction as beside},
     },
-    rules::plan::{self, Bounds, Facts, Known, Step},
+    rules::{effects, transaction::Bounds},
 };
 
-/// The effects of one transition.
-pub(crate) struct Effects<'a> {
-    pub(crate) reader: &'a Reader,
-    pub(crate) max_bytes: usize,
-    /// The task whose transition has them, and whether it ends by it.
-    pub(crate) owner: &'a TaskId,
+const OPERATION: &str = "apply the effects of a message";
+
+/// Applies the effects of messages.
+pub(crate) struct Effects {
+    pub(crate) parts: Parts,
+    pub(crate) limits: Limits,
+}
+
+/// The transition that has the effects.
+pub(crate) struct Own<'a> {
+    pub(crate) task: &'a TaskId,
+    /// Whether the task ends by it.
     pub(crate) ends: bool,
     pub(crate) now: Timestamp,
+    /// The place of the first effect in the numbers of the revision.
+    pub(crate) place: u32,
 }
 
-impl Effects<'_> {
-    /// Adds them to the write of the transition, at this place.
+/// What remains to delete when the write is done.
+pub(crate) type Left = Vec<(TaskId, Leftover)>;
+
+impl Effects {
+    /// Returns the write of the transition with its effects.
     pub(crate) async fn add(
         &self,
-        item: &mut Item,
-        effects: &windlass_statemachine::Effects,
-        mut place: u32,
-    ) -> Result<(), Error> {
-        let (keys, owner) = (&self.reader.keys, self.owner);
-        let submits = effects.submit.iter().map(|task| &task.id);
-        let ids = submits.chain(effects.send.iter().map(|send| &send.task));
-        let mut ids: Vec<TaskId> = ids.cloned().collect();
-        ids.sort();
-        ids.dedup();
-        let mut found = HashMap::new();
-        for (id, read) in ids.iter().zip(self.reader.read_many(&ids).await) {
-            let read = read.map_err(|fault| fault.into_error("read the tasks of effects"))?;
-            found.insert(id.clone(), read);
+        item: Item,
+        effects: &Transaction,
+        own: &Own<'_>,
+    ) -> Result<(Item, Left), Error> {
+        let access = self.parts.access();
+        let (keys, now) = (access.keys(), own.now);
+        let most = access.capacity().transaction();
+        let most = most.min(self.limits.max_operations);
+        effects::check(effects, "etcd", most)?;
+        let mut before = Before::read(&self.parts, effects, None, OPERATION).await?;
+        if let Some(task) = before.facts.tasks.get_mut(own.task) {
+            task.has_ended = own.ends;
         }
-        let mut commands = HashMap::new();
-        for send in &effects.send {
-            if !commands.contains_key(&send.id) {
-                commands.insert(send.id.clone(), self.reader.known(&send.id).await?);
-            }
+        let max_bytes = self.limits.max_bytes;
+        let bounds = Bounds { max_bytes, now };
+        let steps = effects::decide(effects, own.task, &mut before.facts, bounds)?;
+        let ids = effects.operations().iter().map(Operation::task);
+        let parts: Vec<_> = steps
+            .iter()
+            .zip(ids.clone())
+            .zip(own.place..)
+            .map(|((step, id), place)| self.parts.part(step, &before, At { id, now, place }))
+            .collect();
+        let parts = try_join_all(parts).await?;
+        let (place, places) = (item.place, item.places);
+        let guards = effects.guards().iter();
+        let guards = guards.map(|guard| beside::guard(keys, guard, before.found(&guard.task)));
+        let mut items: Vec<Item> = std::iter::once(item).chain(guards).collect();
+        let mut left = Left::new();
+        for (part, id) in parts.into_iter().zip(ids) {
+            items.push(part.item);
+            left.extend(part.left.map(|left| (id.clone(), left)));
         }
-        let (max_bytes, now) = (self.max_bytes, self.now);
-        let before = Before {
-            effects: self,
-            found,
-            commands,
-        };
-        let mut compared: Vec<&TaskId> = vec![owner];
-        for step in plan::effects(effects, &before, Bounds { max_bytes, now })? {
-            match step {
-                Step::Submit(task) => {
-                    compared.push(&task.id);
-                    item.touch(&task.id);
-                    let mut edit = Edit::new(keys, &task.id, item);
-                    edit.when(Of::Task, 0);
-                    edit.when(Of::Finished, 0);
-                    edit.put_task(task, place, now)?;
-                }
-                Step::Send(send) => {
-                    let id = &send.task;
-                    if !compared.contains(&id) {
-                        compared.push(id);
-                        item.touch(id);
-                        let found = before.found.get(id);
-                        let at = found.map_or(0, |found| found.revision_of(Of::Task));
-                        Edit::new(keys, id, item).when(Of::Task, at);
-                    }
-                    let pointer = before.commands.get(&send.id);
-                    Edit::new(keys, id, item).put_command(&Sent {
-                        id: &send.id,
-                        command: &send.command,
-                        at: now,
-                        place,
-                        pointer: pointer.map_or(0, |known| known.revision),
-                    })?;
-                }
-            }
-            place += 1;
-        }
-        Ok(())
-    }
-}
-
-/// The tasks and commands that effects are planned against.
-struct Before<'a> {
-    effects: &'a Effects<'a>,
-    found: HashMap<TaskId, Snapshot>,
-    commands: HashMap<CommandId, read::Known>,
-}
-
-impl Facts for Before<'_> {
-    fn task(&self, id: &TaskId) -> Option<Known> {
-        let found = self.found.get(id).filter(|found| found.exists())?;
-        let has_ended = match id == self.effects.owner {
-            true => self.effects.ends,
-            false => found.task.is_none(),
-        };
-        let props = found.whole_task(id).map_or(0, |task| task.props.len());
-        Some(Known { has_ended, props })
+        let mut item = Item::union(items).at(place, places);
+        // Transitions do not wait for each other.
+        item.in_order = false;
+        item.check_room(access.capacity(), "effects")?;
+        Ok((item, left))
     }
 
-    fn command(&self, id: &CommandId) -> Option<TaskId> {
-        self.commands.get(id)?.task.clone()
+    /// Deletes what remains after the write.
+    pub(crate) async fn drop_left(&self, left: Left) {
+        for (task, left) in left {
+            self.parts.clearing.drop_pointers(&task, left).await;
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Leases {
         let mut item = self.access.item(id, 1);
         let mut edit = Edit::new(self.access.keys(), id, &mut item);
         edit.when_as_found(found, &[Of::Owner, Of::TaskState]);
-        edit.delete(Of::Owner);
+        edit.delete_owner(found);
         // The next node that claims it quarantines what cannot be read.
         if let (Ok((state, _)), true) = (found.state(), found.task.is_some()) {
             edit.put_state(&state, &Hold::default())?;

@@ -10,11 +10,17 @@ mod lease;
 mod leave;
 mod peers;
 mod room;
+mod slots;
+mod waits;
 
 pub(crate) use adopt::Adoption;
 pub(crate) use claim::Claimer;
 pub(crate) use claims::Claims;
 pub(crate) use command::NodeCommands;
 pub(crate) use commit::Committer;
+pub(crate) use effects::Effects;
 pub(crate) use lease::{Leases, number};
 pub(crate) use peers::Peers;
+#[cfg(test)]
+pub(crate) use slots::Full;
+pub(crate) use slots::{Refused, SlotTable};

@@ -1,5 +1,6 @@
 //! Reading what the keys hold, at one revision.
 
+mod codes;
 pub(crate) mod commands;
 pub(crate) mod reader;
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use windlass_statemachine::{Command, CommandId, Invalid, Outcome, QueuedCommand, TaskId};
+use windlass_statemachine::{Command, CommandId, Invalid, Outcome, QueuedCommand, Signal, TaskId};
 
 use super::{
     json::{extended, parse, write},
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::store::{CommandRecord, Error};
 
-/// Results of a command to complete up to this size are kept with its outcome.
-const RESULT_KEPT: usize = 4096;
+/// Results of a command to complete, and payloads of signals, up to this size are kept with the outcome.
+const CONTENT_KEPT: usize = 4096;
 
 /// The fields that a command stores beside its message.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,6 +25,16 @@ struct Sent {
     order: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     became: Option<Outcome>,
+    /// The text of a command that a node could not read. A newer program may be able to.
+    #[serde(default, skip_serializing)]
+    malformed: Option<String>,
+}
+
+/// Returns whether a command that needs no handler waits. A signal needs the handler: it waits with a task that
+/// a limit holds back.
+pub(crate) fn has_order<'a>(queue: impl IntoIterator<Item = &'a Stored>) -> bool {
+    let is_signal = |stored: &Stored| matches!(stored.command, Ok(Command::Signal(_)));
+    queue.into_iter().any(|stored| !is_signal(stored))
 }
 
 /// A command as it waits, or with its outcome.
@@ -61,23 +71,33 @@ impl Stored {
             place: 0,
             order: Some(command.order),
             became: command.outcome.clone(),
+            malformed: None,
         };
         let text = write("command", &command.command)?;
         Ok(extended(text, &write("command", &sent)?))
     }
 
     /// `/NS/outcomes/ID/NAME`. Leaves out a large result: the state of the completed task holds it,
-    /// and one write does not hold it twice.
+    /// and one write does not hold it twice. Leaves out a large payload, which a reply may stand beside.
     pub(crate) fn write_outcome(&self, outcome: Outcome) -> Result<String, Error> {
         let sent = Sent {
             sent_at: Some(self.sent_at),
             place: 0,
             order: Some(self.order),
             became: Some(outcome),
+            malformed: None,
         };
         let text = match &self.command {
-            Ok(Command::Complete { result: Some(json) }) if json.len() > RESULT_KEPT => {
+            Ok(Command::Complete { result: Some(json) }) if json.len() > CONTENT_KEPT => {
                 write("command", &Command::Complete { result: None })?
+            }
+            Ok(Command::Signal(signal))
+                if signal
+                    .payload_json()
+                    .is_some_and(|p| p.len() > CONTENT_KEPT) =>
+            {
+                let name = Signal::new(signal.name());
+                write("command", &Command::Signal(name))?
             }
             Ok(command) => write("command", command)?,
             Err(_) => write("command", &serde_json::json!({ "malformed": self.text }))?,
@@ -87,6 +107,8 @@ impl Stored {
 
     pub(crate) fn read(name: Option<&str>, kv: &KeyValue) -> Self {
         let sent: Sent = parse(kv).unwrap_or_default();
+        let malformed = sent.malformed.as_deref();
+        let malformed = malformed.and_then(|text| serde_json::from_str(text).ok());
         let first = match name {
             Some(_) => kv.create_revision(),
             // Each write of the slot is another command.
@@ -97,7 +119,7 @@ impl Stored {
             order: sent.order.unwrap_or_else(|| number(first, sent.place)),
             revision: kv.mod_revision(),
             text: String::from_utf8_lossy(kv.value()).into_owned(),
-            command: parse(kv),
+            command: parse(kv).or_else(|reason| malformed.ok_or(reason)),
             sent_at: sent.sent_at.unwrap_or(Timestamp::UNIX_EPOCH),
             became: sent.became,
         }
@@ -138,4 +160,43 @@ pub(crate) fn reported(queue: &[Stored]) -> Vec<QueuedCommand> {
     let mut commands: Vec<_> = readable.collect();
     commands.sort_by_key(|c| c.order);
     commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Stored {
+        Stored::read(Some("c"), &KeyValue::new("p/c", text, 1))
+    }
+
+    #[test]
+    fn a_command_that_an_older_node_could_not_read_is_read_with_its_outcome() {
+        let waiting = r#"{"message":"signal","name":"go","payload":7}"#;
+        let stored = serde_json::json!({
+            "malformed": waiting,
+            "became": { "outcome": "rejected", "reason": "no" },
+        });
+        let stored = read(&stored.to_string());
+        let record = stored.record(&"t".parse().unwrap()).unwrap();
+        assert_eq!(record.command, Command::signal("go", &7).unwrap());
+        let reason = "no".to_owned();
+        assert_eq!(record.outcome, Some(Outcome::Rejected { reason }));
+        assert!(read(r#"{"malformed":"dance"}"#).command.is_err());
+    }
+
+    #[test]
+    fn a_large_payload_is_not_kept_with_the_outcome() {
+        for (bytes, is_kept) in [(10, true), (5000, false)] {
+            let command = Command::signal("go", &"x".repeat(bytes)).unwrap();
+            let waiting = Stored::write(&command, Timestamp::UNIX_EPOCH, 0).unwrap();
+            let ended = read(&waiting).write_outcome(Outcome::Unanswered).unwrap();
+            let kept = read(&ended);
+            assert_eq!(kept.became, Some(Outcome::Unanswered));
+            let Ok(Command::Signal(signal)) = kept.command else {
+                panic!("{ended}")
+            };
+            assert_eq!(signal.payload_json().is_some(), is_kept);
+        }
+    }
 }

@@ -169,6 +169,8 @@ impl Keys {
         ];
         all.iter().any(|known| known.as_bytes() == key)
             || self.strip(key, "meta/transactions/").is_some()
+            || self.split_slot(key).is_some()
+            || self.strip(key, "meta/unique/").is_some()
     }
 
     /// The marks of [`Fences`](super::Fences).
@@ -204,6 +206,16 @@ impl Keys {
     /// The record of an applied transaction.
     pub(crate) fn transaction(&self, id: &TransactionId) -> String {
         format!("{}meta/transactions/{id}", self.root)
+    }
+
+    /// The prefix of the records of unique keys.
+    pub(crate) fn all_unique(&self) -> String {
+        format!("{}meta/unique/", self.root)
+    }
+
+    /// The record of a unique key.
+    pub(crate) fn unique(&self, key: &str) -> String {
+        format!("{}meta/unique/{key}", self.root)
     }
 
     /// Splits the key of a task, or of a part of one, into id and part.

@@ -14,8 +14,10 @@ pub(crate) mod numbers;
 pub(crate) mod ranges;
 pub(crate) mod records;
 pub(crate) mod registrations;
+pub(crate) mod slots;
 pub(crate) mod snapshot;
 pub(crate) mod transactions;
+pub(crate) mod unique;
 
 pub(crate) use commands::{Stored, reported};
 pub(crate) use fences::{Fences, Marks};
@@ -26,4 +28,6 @@ pub(crate) use kv::{KeyValue, revision};
 pub(crate) use namespace::end_of;
 pub(crate) use records::{Envelope, Hold, Owner, Parked};
 pub(crate) use registrations::{Registration, Reported};
+pub(crate) use slots::{Slot, SlotRecord, slots_of};
 pub(crate) use snapshot::Snapshot;
+pub(crate) use unique::Unique;

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::{
-    Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus,
-    state::FIRST_DATA_VERSION, task::Labels,
+    Invalid, Json, Kind, NodeName, Retry, StateKind, Task, TaskId, TaskState, TaskStatus, Terms,
+    state::{Deadlines, FIRST_DATA_VERSION},
+    task::Labels,
 };
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     json::{extended, is_false, is_nought, is_zero, parse, write},
     kv::KeyValue,
     numbers::number,
+    slots::Slot,
 };
 use crate::store::Error;
 
@@ -28,6 +30,8 @@ fn is_first(version: &u32) -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     pub(crate) kind: Kind,
+    /// When it starts at the earliest. Of a task that waits for others it is the deadline: for older nodes,
+    /// the task sleeps until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) start_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_nought")]
@@ -36,6 +40,12 @@ pub(crate) struct Envelope {
     pub(crate) labels: Labels,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry: Option<Retry>,
+    /// Whether it was submitted to wait for other tasks: its state names them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) waits: bool,
+    /// Older nodes ignore them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) terms: Option<Box<Terms>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) submitted_at: Option<Timestamp>,
     /// The place of its submit order.
@@ -60,10 +70,15 @@ impl Envelope {
     pub(crate) fn new(task: &Task, submitted_at: Timestamp, place: u32) -> Self {
         Self {
             kind: task.kind.clone(),
-            start_at: task.start_at,
+            start_at: match &task.waits {
+                Some(waits) => Some(waits.until()),
+                None => task.start_at,
+            },
             priority: task.priority,
             labels: task.labels.clone(),
             retry: task.retry.clone(),
+            waits: task.waits.is_some(),
+            terms: task.terms().map(Box::new),
             submitted_at: Some(submitted_at),
             place,
             order: None,
@@ -71,6 +86,20 @@ impl Envelope {
             props: None,
             state: None,
             ended_at: None,
+        }
+    }
+
+    /// Returns until when its submit let the task wait for others; `None` when it waited for none.
+    pub(crate) fn waited_until(&self) -> Option<Timestamp> {
+        self.start_at.filter(|_| self.waits)
+    }
+
+    /// Turns the envelope into that of a task that was submitted to wait until this time.
+    pub(crate) fn waits_until(self, until: Timestamp) -> Self {
+        Self {
+            start_at: Some(until),
+            waits: true,
+            ..self
         }
     }
 
@@ -124,19 +153,30 @@ impl Envelope {
 
     /// Returns the state of a task that was never claimed: no key stores it.
     pub(crate) fn first_state(&self) -> TaskState {
-        TaskState::submitted(self.start_at, self.submitted_at())
+        let mut state = TaskState::submitted(self.start_at, self.submitted_at());
+        state.deadlines = self.deadlines();
+        state
+    }
+
+    /// Returns the deadlines of the task as it was submitted.
+    pub(crate) fn deadlines(&self) -> Option<Box<Deadlines>> {
+        let terms = self.terms.as_ref()?;
+        let (start_by, end_by) = (terms.start_by, terms.end_by);
+        let has_one = start_by.is_some() || end_by.is_some();
+        has_one.then(|| Box::new(Deadlines { start_by, end_by }))
     }
 
     pub(crate) fn task(&self, id: &TaskId, props: Json) -> Task {
-        Task {
-            id: id.clone(),
-            kind: self.kind.clone(),
-            props,
-            start_at: self.start_at,
-            priority: self.priority,
-            labels: self.labels.clone(),
-            retry: self.retry.clone(),
+        let mut task = Task::new(id.clone(), self.kind.clone());
+        task.props = props;
+        task.start_at = self.start_at.filter(|_| !self.waits);
+        task.priority = self.priority;
+        task.labels = self.labels.clone();
+        task.retry = self.retry.clone();
+        if let Some(terms) = &self.terms {
+            task.set_terms(Terms::clone(terms));
         }
+        task
     }
 }
 
@@ -186,6 +226,9 @@ pub(crate) struct Owner {
     /// The node's lease. The key may be attached to a further one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lease: Option<u64>,
+    /// The slots of limits that the claim has taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) slots: Vec<Slot>,
 }
 
 /// Returns the lease in an owner's key.
@@ -207,6 +250,12 @@ pub(crate) struct Parked {
     /// Why the task is quarantined, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aside: Option<String>,
+    /// The tasks that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits: Vec<TaskId>,
+    /// The next deadline of the task. Older nodes ignore it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline: Option<Timestamp>,
 }
 
 impl Parked {
@@ -217,6 +266,12 @@ impl Parked {
             TaskStatus::Paused => None,
             _ => return None,
         };
-        Some(Self { until, aside: None })
+        let waits = state.waits.as_deref().filter(|_| state.is_waiting());
+        Some(Self {
+            until,
+            aside: None,
+            waits: waits.map_or_else(Vec::new, |waits| waits.tasks.clone()),
+            deadline: state.deadline(),
+        })
     }
 }

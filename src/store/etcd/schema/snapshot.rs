@@ -9,6 +9,7 @@ use super::{
     keys::{Of, Part},
     kv::{KeyValue, revision},
     records::{Envelope, Hold, Owner, Parked, read_state},
+    slots::{Slot, slots_of},
 };
 use crate::store::{Error, TaskRecord};
 
@@ -51,6 +52,11 @@ impl Snapshot {
             Of::Owner => self.owner.as_ref(),
             Of::Props => self.props.as_ref(),
         })
+    }
+
+    /// Returns the slots of limits that its claim has taken.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.owner.as_ref().map_or_else(Vec::new, slots_of)
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -132,6 +138,7 @@ impl Snapshot {
                 .map(|owner| owner.node),
             fence: by_owner.or(fence.ok()).unwrap_or_default(),
             commands: self.queue.len() as u64,
+            limited_by: None,
             state: match (quarantined, stored) {
                 (Some(reason), _) | (None, Err(reason)) => Err(Error::corrupt_task(id, reason)),
                 (None, Ok((state, _))) => Ok(state),

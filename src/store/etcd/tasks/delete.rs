@@ -2,12 +2,12 @@
 
 use windlass_statemachine::TaskId;
 
-use super::clear::{Clearing, Leftover};
 use crate::store::{
     Error,
     etcd::{
-        schema::{Of, Snapshot},
-        write::{Edit, Item, Tries, Wrote},
+        parts::{Leftover, Parts},
+        schema::Snapshot,
+        write::{Item, Tries, Wrote},
     },
 };
 
@@ -16,7 +16,7 @@ const OPERATION: &str = "delete a task";
 /// Deletes tasks. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Deletes {
-    pub(crate) clearing: Clearing,
+    pub(crate) parts: Parts,
 }
 
 impl Deletes {
@@ -28,29 +28,13 @@ impl Deletes {
         }
     }
 
-    /// Adds the deletion of a task, if it is as found, with as many `pointers` to its commands.
-    /// Returns the others.
-    pub(crate) async fn add(
-        &self,
-        item: &mut Item,
-        id: &TaskId,
-        found: &Snapshot,
-        pointers: usize,
-    ) -> Result<Leftover, Error> {
-        let mut edit = Edit::new(self.clearing.access.keys(), id, item);
-        edit.when_as_found(found, &[Of::Task]);
-        edit.delete(Of::Parked);
-        edit.delete(Of::TaskState);
-        self.clearing.clear(item, id, found, pointers).await
-    }
-
     /// Deletes a task if it exists and matches. Returns whether it did.
     pub(crate) async fn delete_if(
         &self,
         id: &TaskId,
         matches: impl Fn(&Snapshot) -> bool,
     ) -> Result<bool, Error> {
-        let access = &self.clearing.access;
+        let (parts, access) = (&self.parts, self.parts.access());
         let mut tries = Tries::new(&access.pipeline, OPERATION);
         let mut left = Leftover::default();
         let mut may_be_deleted = false;
@@ -63,15 +47,15 @@ impl Deletes {
                 return Ok(false);
             }
             let mut item = Item::of(id);
-            let pointers = self.clearing.pointers_at_once();
-            left = self.add(&mut item, id, &found, pointers).await?;
+            let pointers = parts.clearing.pointers_at_once();
+            left = parts.delete(&mut item, id, &found, pointers).await?;
             match tries.write(item).await? {
                 Wrote::At(_) => break true,
                 Wrote::Nothing => {}
                 Wrote::Unknown => may_be_deleted = true,
             }
         };
-        self.clearing.drop_pointers(id, left).await;
+        parts.clearing.drop_pointers(id, left).await;
         Ok(deleted)
     }
 }

@@ -1,7 +1,5 @@
 //! What clients ask for: submits, commands, deletes, retries, transactions, queries, export and import.
 
-mod before;
-mod clear;
 mod command;
 mod delete;
 mod export;
@@ -9,19 +7,17 @@ mod history;
 mod identity;
 mod keeping;
 mod query;
-mod reschedule;
 mod retry;
 mod submit;
 mod swap;
 mod transaction;
 mod transfer;
+mod usage;
 
-pub(crate) use clear::Clearing;
 pub(crate) use command::Commands;
 pub(crate) use delete::Deletes;
 pub(crate) use keeping::Keeping;
 pub(crate) use query::Queries;
-pub(crate) use reschedule::Reschedules;
 pub(crate) use retry::Retries;
 pub(crate) use submit::Submits;
 pub(crate) use transaction::Transactions;

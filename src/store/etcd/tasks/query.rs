@@ -1,15 +1,24 @@
 //! Queries of operators: one task, lists, counts. A list reads all tasks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
+use jiff::Timestamp;
 use windlass_statemachine::{Kind, StateKind, TaskId};
 
-use crate::store::{
-    Error, Filter, Page, TaskCount, TaskRecord,
-    etcd::{
-        client::Fault,
-        read::Reader,
-        schema::{Snapshot, end_of},
+use crate::{
+    clock::Clock,
+    store::{
+        Error, Filter, Page, TaskCount, TaskRecord,
+        etcd::{
+            client::Fault,
+            node::SlotTable,
+            read::Reader,
+            schema::{Snapshot, end_of},
+        },
+        rules::{self, limits::Pool},
     },
 };
 
@@ -18,11 +27,19 @@ const ROUNDS: usize = 3;
 
 /// The folders of all tasks, and of the live ones.
 const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/"];
-const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
+pub(super) const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
+
+/// Returns whether a limit may hold a task back: it could be claimed.
+pub(super) fn may_be_held(record: &TaskRecord, now: Timestamp) -> bool {
+    let state = record.state.as_ref();
+    let may = state.is_ok_and(|s| !s.is_waiting() && rules::claim::is_claimable(s, false, now));
+    may && record.node.is_none() && !record.task.limits.is_empty()
+}
 
 /// Runs the queries of operators.
 pub(crate) struct Queries {
     pub(crate) reader: Reader,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Queries {
@@ -31,7 +48,9 @@ impl Queries {
         if !found.exists() {
             return Err(Error::no_task(id));
         }
-        found.record(id)
+        let mut record = found.record(id)?;
+        self.name_limits(std::slice::from_mut(&mut record)).await?;
+        Ok(record)
     }
 
     pub(crate) async fn list(&self, filter: &Filter, page: Page) -> Result<Vec<TaskRecord>, Error> {
@@ -51,7 +70,26 @@ impl Queries {
         }
         matching.sort_by_key(|record| record.order);
         matching.truncate(page.limit as usize);
+        self.name_limits(&mut matching).await?;
         Ok(matching)
+    }
+
+    /// Sets the limits that hold tasks back. Reads their slots; tasks without limits cost no read.
+    async fn name_limits(&self, records: &mut [TaskRecord]) -> Result<(), Error> {
+        let now = self.clock.now();
+        let is_held = |record: &&mut TaskRecord| may_be_held(record, now);
+        let held: Vec<_> = records.iter_mut().filter(is_held).collect();
+        let limits = held.iter().flat_map(|record| &record.task.limits);
+        let pools: HashSet<Pool> = limits.map(Pool::of).collect();
+        let failed = |fault: Fault| fault.into_error("read the slots of limits");
+        let slots = SlotTable::of_pools(&self.reader, pools)
+            .await
+            .map_err(failed)?;
+        for record in held {
+            let by = slots.limited_by(&record.task.limits, now).await;
+            record.limited_by = by.map_err(failed)?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn counts(&self) -> Result<Vec<TaskCount>, Error> {
@@ -74,7 +112,7 @@ impl Queries {
     }
 
     /// Reads every task whose id begins with `prefix`, with all that belongs to it at one revision.
-    async fn all(
+    pub(super) async fn all(
         &self,
         prefix: &str,
         folders: &[&str],

@@ -1,14 +1,13 @@
 //! Submits: new tasks, and those that replace an ended one.
 
 use jiff::Timestamp;
-use windlass_statemachine::Task;
 
-use super::clear::{Clearing, Leftover};
 use crate::store::{
     Error, Submit, Submitted,
     etcd::{
-        schema::{Of, Snapshot, numbers::place_of},
-        write::{Edit, Item, Tries, Wrote},
+        parts::Parts,
+        schema::{Snapshot, numbers::place_of},
+        write::{Tries, Wrote},
     },
     rules::{
         self,
@@ -20,13 +19,13 @@ const OPERATION: &str = "submit a task";
 
 /// Submits tasks.
 pub(crate) struct Submits {
-    pub(crate) clearing: Clearing,
+    pub(crate) parts: Parts,
     pub(crate) max_bytes: usize,
 }
 
 impl Submits {
     pub(crate) async fn submit(&self, submit: Submit) -> Result<Submitted, Error> {
-        let (clearing, task) = (&self.clearing, &submit.task);
+        let (clearing, task) = (&self.parts.clearing, &submit.task);
         rules::size::check_task(task, self.max_bytes)?;
         let access = &clearing.access;
         let mut tries = Tries::new(&access.pipeline, OPERATION);
@@ -50,7 +49,8 @@ impl Submits {
             let old = found.take().filter(|found| found.finished.is_some());
             let pointers = clearing.pointers_at_once();
             left = self
-                .add(&mut item, task, old.as_ref(), now, pointers)
+                .parts
+                .submit(&mut item, task, old.as_ref(), now, pointers)
                 .await?;
             match tries.write(item).await? {
                 Wrote::At(_) => break Submitted::New,
@@ -63,31 +63,6 @@ impl Submits {
             clearing.drop_pointers(&task.id, left).await;
         }
         Ok(submitted)
-    }
-
-    /// Adds a new task, if its id is free or that of the ended task `old`, with the deletion of as
-    /// many `pointers` to the commands of `old`. Returns the others.
-    pub(crate) async fn add(
-        &self,
-        item: &mut Item,
-        task: &Task,
-        old: Option<&Snapshot>,
-        now: Timestamp,
-        pointers: usize,
-    ) -> Result<Option<Leftover>, Error> {
-        let (clearing, id, place) = (&self.clearing, &task.id, item.place);
-        let keys = clearing.access.keys();
-        item.in_order = true;
-        Edit::new(keys, id, item).when(Of::Task, 0);
-        let left = match old {
-            None => {
-                Edit::new(keys, id, item).when(Of::Finished, 0);
-                None
-            }
-            Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
-        };
-        Edit::new(keys, id, item).put_task(task, place, now)?;
-        Ok(left)
     }
 }
 

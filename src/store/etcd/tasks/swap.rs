@@ -14,12 +14,12 @@ use std::collections::HashSet;
 
 use windlass_statemachine::{Invalid, TaskId};
 
-use super::clear::{Clearing, Leftover};
 use crate::store::{
     Error, Exported,
     etcd::{
+        parts::{Clearing, Leftover},
         read::Reader,
-        schema::{Of, Snapshot},
+        schema::{Of, Snapshot, Unique},
         write::{
             Edit, Item,
             imported::{core_of, parts_of},
@@ -61,6 +61,21 @@ impl Swaps {
         let done = self.clearing.access.pipeline.write(item).await;
         let done = done.map_err(|fault| fault.into_error(IMPORT))?;
         done.written.ok_or_else(|| Error::task_exists(id))
+    }
+
+    /// Adds the unique key of an imported task, unless another task has it for longer.
+    pub(crate) async fn take_key(&self, item: &mut Item, exported: &Exported) -> Result<(), Error> {
+        let Some((key, record)) = Unique::of(&exported.task, exported.submitted_at) else {
+            return Ok(());
+        };
+        let name = self.reader().keys.unique(key);
+        let there = self.reader().key(&name, IMPORT).await?;
+        let there = there.as_ref().and_then(Unique::read);
+        if there.is_none_or(|there| there.until < record.until) {
+            item.put(&name, record.write()?);
+            item.touch_key(key);
+        }
+        Ok(())
     }
 
     /// Writes what comes before the swap of `found` with `exported`. Returns the swap.
@@ -125,6 +140,7 @@ impl Swaps {
                 item.delete(&key);
             }
         }
+        self.take_key(&mut item, exported).await?;
         let capacity = self.clearing.access.capacity();
         let (most, limit) = (capacity.of_one(), capacity.bytes());
         if item.operations() > most || item.bytes > limit {

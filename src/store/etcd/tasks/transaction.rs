@@ -5,71 +5,40 @@
 //! repeat returns them, and so does a try after one without an answer.
 
 use futures::future::try_join_all;
-use jiff::Timestamp;
 use uuid::Uuid;
-use windlass_statemachine::{Invalid, TaskId, TransactionId};
+use windlass_statemachine::TransactionId;
 
-use super::{
-    before::Before,
-    clear::Leftover,
-    delete::Deletes,
-    keeping::Keeping,
-    reschedule::{Rescheduled, Reschedules},
-    retry::Retries,
-    submit::Submits,
-};
+use super::keeping::Keeping;
 use crate::store::{
-    Applied, Done, Error, Limits, Operation, Require, Submitted, Transaction,
+    Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
+        parts::{At, Before, Parts},
         read::Access,
         schema::{
-            Of,
             numbers::PLACES,
             transactions::{Kept, applied, read_record},
         },
-        write::{Edit, Item, Tries, Wrote, edit::Sent, transaction as parts},
+        write::{Item, Tries, Wrote, transaction as beside},
     },
     rules::{
         self,
-        plan::Bounds,
-        transaction::{Step, decide},
+        transaction::{Bounds, decide},
     },
 };
 
-pub(crate) const OPERATION: &str = "apply a transaction";
+const OPERATION: &str = "apply a transaction";
 /// How often a transaction is tried while its tasks change.
 const TRIES: usize = 50;
-/// How many pointers to commands the deletion of a task deletes in the write itself: the writes of
-/// the largest operation count against the limit of the servers.
-const POINTERS: usize = 4;
-
 /// Applies transactions.
 pub(crate) struct Transactions {
-    pub(crate) submits: Submits,
-    pub(crate) deletes: Deletes,
-    pub(crate) retries: Retries,
-    pub(crate) reschedules: Reschedules,
+    pub(crate) parts: Parts,
     pub(crate) keeping: Keeping,
     pub(crate) limits: Limits,
 }
 
-/// What one operation is about, when, and its place in the numbers of the revision.
-struct At<'a> {
-    id: &'a TaskId,
-    now: Timestamp,
-    place: u32,
-}
-
-/// One operation as a part of the write.
-struct Part {
-    item: Item,
-    kept: Kept,
-    left: Option<Leftover>,
-}
-
 impl Transactions {
     fn access(&self) -> &Access {
-        &self.deletes.clearing.access
+        self.parts.access()
     }
 
     /// Applies a transaction, once for its id.
@@ -90,16 +59,20 @@ impl Transactions {
         let mut unread = is_of_new_tasks(&transaction);
         let applied = loop {
             let is_unread = std::mem::take(&mut unread);
-            let before = match is_unread {
+            let mut before = match is_unread {
                 true => Before::default(),
-                false => Before::read(&access.reader, &self.retries, &transaction, &id).await?,
+                false => Before::read(&self.parts, &transaction, Some(&id), OPERATION).await?,
             };
-            let repeated = |kv| read_record(kv)?.repeated_by(&transaction);
+            let repeated = |kv| {
+                let (applied, fingerprint) = read_record(kv)?;
+                transaction.check_repeats(fingerprint.as_deref())?;
+                applied.repeated_by(&transaction)
+            };
             if let Some(record) = &before.record {
                 break repeated(record)?;
             }
             let (now, max_bytes) = (access.now(), self.limits.max_bytes);
-            let steps = match decide(&transaction, &before.facts, Bounds { max_bytes, now }) {
+            let steps = match decide(&transaction, &mut before.facts, Bounds { max_bytes, now }) {
                 Ok(steps) => steps,
                 // Not every reason is known before the tasks are read.
                 Err(_) if is_unread => continue,
@@ -120,16 +93,22 @@ impl Transactions {
                 .zip(operations.map(Operation::task))
                 .zip(place..);
             let parts: Vec<_> = steps
-                .map(|((step, id), place)| self.part(step, &before, At { id, now, place }))
+                .map(|((step, id), place)| self.parts.part(step, &before, At { id, now, place }))
                 .collect();
             let parts = try_join_all(parts).await?;
             let lease = self.keeping.lease().await;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
             let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
-            let record = parts::record(access.keys(), &id, &kept, now, lease)?;
+            let record = beside::record(
+                access.keys(),
+                (&id, transaction.fingerprint()),
+                &kept,
+                now,
+                lease,
+            )?;
             let guards = transaction.guards().iter();
             let guards =
-                guards.map(|guard| parts::guard(access.keys(), guard, before.found(&guard.task)));
+                guards.map(|guard| beside::guard(access.keys(), guard, before.found(&guard.task)));
             let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
             left = Vec::new();
             for (part, operation) in parts.into_iter().zip(transaction.operations()) {
@@ -137,7 +116,7 @@ impl Transactions {
                 left.extend(part.left.map(|left| (operation.task(), left)));
             }
             let item = Item::union(items).at(place, count);
-            self.check_room(&item)?;
+            item.check_room(access.capacity(), "operations")?;
             if let Wrote::At(at) = tries.write(item).await? {
                 break applied(&kept, at);
             }
@@ -146,91 +125,9 @@ impl Transactions {
             }
         };
         for (task, left) in left {
-            self.deletes.clearing.drop_pointers(task, left).await;
+            self.parts.clearing.drop_pointers(task, left).await;
         }
         Ok(applied)
-    }
-
-    /// Refuses a write that the servers would refuse.
-    fn check_room(&self, item: &Item) -> Result<(), Error> {
-        let capacity = self.access().capacity();
-        let (has, most) = (item.operations(), capacity.operations());
-        if has > most {
-            let reason = format!(
-                "take {has} operations of etcd, and its servers take at most {most} in one transaction \
-                 (--max-txn-ops); split the transaction, or raise the option of the servers and \
-                 'max-txn-ops' in the store's URL"
-            );
-            return Err(Invalid::new("operations", reason).into());
-        }
-        match item.bytes > capacity.bytes() {
-            true => Err(Error::too_large(
-                "transaction",
-                item.bytes,
-                capacity.bytes(),
-            )),
-            false => Ok(()),
-        }
-    }
-
-    /// Makes the part of one operation.
-    async fn part(&self, step: &Step<'_>, before: &Before, at: At<'_>) -> Result<Part, Error> {
-        let At { id, now, place } = at;
-        let (keys, found) = (self.access().keys(), before.found(id));
-        let mut item = Item::of(id).at(place, 1);
-        let mut left = None;
-        let kept = match step {
-            Step::Known(done) => {
-                if matches!(done, Done::Submitted(_)) {
-                    parts::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
-                }
-                (*done).into()
-            }
-            Step::Submit { task, replaces } => {
-                let old = replaces.then_some(found);
-                left = self
-                    .submits
-                    .add(&mut item, task, old, now, POINTERS)
-                    .await?;
-                Done::Submitted(Submitted::New).into()
-            }
-            Step::Send(send) => {
-                let mut edit = Edit::new(keys, id, &mut item);
-                edit.when_there(Of::Task);
-                edit.put_command(&Sent {
-                    id: &send.id,
-                    command: &send.command,
-                    at: now,
-                    place,
-                    pointer: before.pointer(&send.id),
-                })?;
-                Kept::Place { place }
-            }
-            Step::Delete(_) => {
-                left = Some(self.deletes.add(&mut item, id, found, POINTERS).await?);
-                Done::Deleted.into()
-            }
-            Step::Retry { state, .. } => {
-                self.retries.add(&mut item, id, found, state, now)?;
-                Done::Retried.into()
-            }
-            Step::Reschedule {
-                change,
-                from,
-                state,
-            } => {
-                let from = *from;
-                let to = Rescheduled {
-                    change,
-                    from,
-                    state,
-                    now,
-                };
-                self.reschedules.add(&mut item, found, &to).await?;
-                Done::Rescheduled(state.code()).into()
-            }
-        };
-        Ok(Part { item, kept, left })
     }
 }
 

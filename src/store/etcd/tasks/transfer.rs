@@ -8,14 +8,12 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp};
 use futures::future::join_all;
 use windlass_statemachine::{Fence, Invalid, TaskId};
 
-use super::{
-    clear::Clearing,
-    swap::{Swap, Swaps},
-};
+use super::swap::{Swap, Swaps};
 use crate::store::{
     Error, Exported,
     etcd::{
         client::{Fault, kv},
+        parts::Clearing,
         read::Reader,
         schema::{
             Marks, Of, end_of,
@@ -154,6 +152,7 @@ impl Imports {
         }
         self.swaps.write_part(item, id).await?;
         let mut item = self.whole(&exported)?;
+        self.swaps.take_key(&mut item, &exported).await?;
         item.in_order = true;
         Ok(Prepared::New(id.clone(), item))
     }

@@ -5,6 +5,9 @@ mod members;
 mod probe;
 mod retention;
 mod servers;
+mod starts;
+mod sweep;
+mod unique;
 
 pub(crate) use compaction::Compaction;
 #[cfg(test)]

@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use tokio::{sync::OnceCell, time::Instant};
 use windlass_statemachine::{StateKind, TaskId};
 
+use super::starts::Starts;
+use super::unique::{self, Sweeps};
 use crate::store::{
     Error,
     etcd::{
@@ -54,6 +56,8 @@ pub(crate) struct Purges {
     deletes: Deletes,
     lists: Lists,
     prune_clock: OnceCell<PruneClock>,
+    starts: Starts,
+    sweeps: Sweeps,
 }
 
 fn take(list: &Mutex<Option<Ended>>, fits: impl Fn(&Ended) -> bool) -> Option<Ended> {
@@ -94,11 +98,13 @@ impl Purges {
             deletes,
             lists: Lists::default(),
             prune_clock: OnceCell::new(),
+            starts: Starts::default(),
+            sweeps: Sweeps::new(),
         }
     }
 
     fn access(&self) -> &Access {
-        &self.deletes.clearing.access
+        &self.deletes.parts.clearing.access
     }
 
     /// Deletes what ended in one of `states` before `before`, oldest first.
@@ -231,6 +237,10 @@ impl Purges {
     }
 
     pub(crate) async fn maintain(&self, retention: Option<Duration>) -> Result<u64, Error> {
+        self.starts.sweep(self.access()).await?;
+        if self.sweeps.is_time() {
+            unique::sweep(self.access(), self.prune_clock().await?).await?;
+        }
         let Some(retention) = retention else {
             return Ok(0);
         };
@@ -318,7 +328,14 @@ impl Purges {
         item.when_at(&self.access().keys().horizon(), revision(kvs.first()));
         item.put(&self.access().keys().horizon(), write("horizon", &horizon)?);
         // Another node may have been first: it noted the same.
-        let done = self.deletes.clearing.access.pipeline.write(item).await;
+        let done = self
+            .deletes
+            .parts
+            .clearing
+            .access
+            .pipeline
+            .write(item)
+            .await;
         done.map(|_| ())
             .map_err(|fault| fault.into_error(OPERATION))
     }

@@ -20,6 +20,15 @@ pub(crate) enum Mark {
     Quarantined,
 }
 
+/// The next deadline of a task, as its keys say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// While it is as submitted.
+    pub(crate) submitted: Option<Timestamp>,
+    /// While it is parked.
+    pub(crate) parked: Option<Timestamp>,
+}
+
 /// The owner of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owned {
@@ -39,6 +48,7 @@ pub(crate) struct Entry {
     pub(crate) submitted_at: Timestamp,
     pub(crate) owner: Option<Owned>,
     pub(crate) mark: Mark,
+    pub(crate) late: Late,
     /// The revision that wrote the mark last.
     pub(crate) marked: i64,
 }
@@ -90,6 +100,8 @@ pub(crate) struct Entries {
     by_id: HashTable<u32>,
     hasher: DefaultHashBuilder,
     owned: HashMap<TaskId, Owned>,
+    /// Those of tasks that have deadlines.
+    late: HashMap<TaskId, Late>,
     /// Each class, and how many tasks it has.
     classes: Vec<Option<(Class, u32)>>,
     free_classes: Vec<u32>,
@@ -160,8 +172,13 @@ impl Entries {
                 Packing::Paused => Mark::Paused,
                 Packing::Quarantined => Mark::Quarantined,
             },
+            late: self.late.get(&packed.id).copied().unwrap_or_default(),
             marked: packed.marked,
         })
+    }
+
+    pub(crate) fn contains(&self, id: &TaskId) -> bool {
+        self.find(id).is_some()
     }
 
     pub(crate) fn get(&self, id: &TaskId) -> Option<Entry> {
@@ -179,6 +196,10 @@ impl Entries {
         match entry.owner {
             Some(owned) => self.owned.insert(id.clone(), owned),
             None => self.owned.remove(id),
+        };
+        match entry.late {
+            late if late == Late::default() => self.late.remove(id),
+            late => self.late.insert(id.clone(), late),
         };
         let (mark, until) = match entry.mark {
             Mark::None => (Packing::None, 0),
@@ -241,6 +262,7 @@ impl Entries {
             self.free.push(at);
         }
         self.owned.remove(id);
+        self.late.remove(id);
         entry
     }
 
@@ -266,6 +288,7 @@ mod tests {
             submitted_at: timestamp(1_700_000_000_000_001),
             owner: None,
             mark,
+            late: Late::default(),
             marked: 3,
         }
     }
@@ -287,6 +310,10 @@ mod tests {
             let changed = Entry {
                 owner: owner.filter(|_| n % 4 == 0),
                 data_version: 1 + (n as u32 / 10) % 2,
+                late: Late {
+                    submitted: (n % 5 == 0).then(|| timestamp(n as i64)),
+                    parked: None,
+                },
                 ..entry(
                     kind,
                     priority,
@@ -313,7 +340,7 @@ mod tests {
         for id in &ids {
             entries.remove(id);
         }
-        assert!(entries.by_class.is_empty() && entries.owned.is_empty());
+        assert!(entries.by_class.is_empty() && entries.owned.is_empty() && entries.late.is_empty());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! answer, is opened again after the last revision seen of each prefix. If that revision is
 //! compacted, the watch lists again.
 
+mod node_keys;
+
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream};
@@ -23,9 +25,9 @@ use crate::store::{
     Error, Event, EventStream, Lease, NodeCommandId,
     etcd::{
         client::Fault,
-        node::{Adoption, Claims, NodeCommands, Peers, number},
+        node::{Adoption, Claims, NodeCommands, Peers, Refused, number},
         read::Reader,
-        schema::{KeyValue, end_of, node_commands, ranges::is_pointer, registrations},
+        schema::{KeyValue, end_of, registrations},
     },
 };
 
@@ -76,6 +78,8 @@ struct Watching {
     seen: [i64; 3],
     events: mpsc::Sender<Vec<Event>>,
     last_node_command: NodeCommandId,
+    /// The claims of this node that found no slot.
+    refused: mpsc::UnboundedReceiver<Refused>,
 }
 
 impl Watcher {
@@ -98,6 +102,8 @@ impl Watcher {
             return Err(Error::lease_fenced(&lease.node));
         }
         let (events, from_watch) = mpsc::channel(16);
+        let (to_watch, refused) = mpsc::unbounded_channel();
+        self.claims.watched(lease.id, to_watch);
         let watching = Watching {
             by: self.clone(),
             lease: lease.clone(),
@@ -111,6 +117,7 @@ impl Watcher {
             seen: [0; 3],
             events,
             last_node_command: NodeCommandId::default(),
+            refused,
         };
         tokio::spawn(watching.run());
         let events = stream::unfold(from_watch, |mut from_watch| async move {
@@ -194,6 +201,10 @@ impl Watching {
             let message = tokio::select! {
                 biased;
                 message = stream.message() => Some(message),
+                Some(refused) = self.refused.recv() => {
+                    self.mirror.refused(refused);
+                    None
+                }
                 () = sleep_until(wait) => None,
                 () = self.events.closed() => return Err(Left::Over),
             };
@@ -205,7 +216,7 @@ impl Watching {
                 }
                 Some(Ok(None)) => return Err(Left::Broken("the stream has ended".into())),
                 Some(Err(e)) => return Err(Fault::from(e).into()),
-                // The wait for a mark has ended.
+                // A claim was refused, or the wait for a mark or of a line has ended.
                 None if Instant::now() < silent_at => {}
                 None if asked => {
                     self.by.reader.link.leave(turn).await;
@@ -224,6 +235,7 @@ impl Watching {
                 }
             }
             self.drop_stale();
+            self.mirror.set_time(self.by.adoption.access.now());
             let events = self.mirror.take(Instant::now());
             self.send(events).await?;
         }
@@ -250,6 +262,7 @@ impl Watching {
             fence: Some(fence),
         });
         self.send(gone.collect()).await?;
+        mirror.set_time(self.by.adoption.access.now());
         for some in mirror.listed().chunks(BATCH) {
             self.send(mirror.views(some)).await?;
         }
@@ -344,56 +357,5 @@ impl Watching {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Takes in a key below `/NS/nodes/`: registrations, and the commands to this node.
-    async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
-        let keys = &self.by.reader.keys;
-        let Some((node, rest)) = registrations::split(keys, kv.key()) else {
-            return Ok(());
-        };
-        let ours = node == self.lease.node;
-        if rest == "_metafora" {
-            let reported = match event {
-                EventType::Put => registrations::read(keys, kv).map(|(_, reported)| reported),
-                EventType::Delete => None,
-            };
-            self.by.peers.changed(self.lease.id, node, reported);
-            let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
-            return match ours {
-                true if gone => Err(Left::Over),
-                true => Ok(()),
-                false => self.send(vec![Event::Peers]).await,
-            };
-        }
-        let name = rest.strip_prefix("commands/");
-        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
-        if ours && name.is_some() && event == EventType::Put {
-            return self.node_command(kv).await;
-        }
-        Ok(())
-    }
-
-    async fn node_command(&mut self, kv: &KeyValue) -> Result<(), Left> {
-        let (order, read) = node_commands::read(kv);
-        if order <= self.last_node_command {
-            return Ok(());
-        }
-        self.last_node_command = order;
-        match read {
-            Ok(command) => self.send(vec![Event::Node(command)]).await,
-            Err(reason) => {
-                let node = &self.lease.node;
-                warn!(%node, reason, "rejecting a node command that cannot be read");
-                let outcome = format!("rejected: it cannot be read: {reason}");
-                // If this fails, the next watch repeats it.
-                let _ = self
-                    .by
-                    .commands
-                    .acknowledge(&self.lease, order, &outcome)
-                    .await;
-                Ok(())
-            }
-        }
     }
 }

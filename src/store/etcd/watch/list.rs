@@ -63,6 +63,12 @@ pub(crate) async fn list(
         let states = keys.all_states();
         reader.link.scan_keys(at, &states, &mut take).await?;
     }
+    mirror.tasks_are_at(at);
+    let starts = keys.all_starts();
+    let mut take = |kv: KeyValue| mirror.start_key(&kv);
+    (reader.link)
+        .scan(at, &starts, &end_of(&starts), &mut take)
+        .await?;
     let (mut nodes, node_at) = reader.link.get_all(&keys.nodes()).await?;
     // Node commands are reported in their order. One that is older than the last reported one was
     // reported before.

@@ -4,35 +4,48 @@
 //! a broken stream. So each key sets only its own part of an entry, and events are made from the
 //! whole entry.
 
+mod report;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use etcd_client::EventType;
+use jiff::Timestamp;
 use tokio::time::Instant;
 use windlass_statemachine::{Kind, TaskId};
 
 use super::{
-    entries::{Entries, Entry, Mark, Owned},
+    entries::{Entries, Entry, Late, Mark, Owned},
+    limited::Limited,
     releases::Releases,
+    waiters::Waiters,
 };
-use crate::store::{
-    Event, TaskView,
-    etcd::schema::{
+use crate::store::etcd::{
+    node::Refused,
+    schema::{
         Envelope, Fences, KeyValue, Keys, Parked, Part, Stored, json::parse, ranges::is_pointer,
-        records, reported,
+        records, slots_of,
     },
 };
 
+/// A mark, the next deadline of its task, and the revision that wrote it.
+type Marked = (Mark, Option<Timestamp>, i64);
+
 impl Mark {
-    fn read(kv: &KeyValue) -> Self {
+    /// Returns the mark, the next deadline of its task, and the tasks that the task waits for.
+    fn read(kv: &KeyValue) -> (Self, Option<Timestamp>, Vec<TaskId>) {
         match parse::<Parked>(kv) {
-            Ok(Parked { aside: Some(_), .. }) => Self::Quarantined,
+            Ok(Parked { aside: Some(_), .. }) => (Self::Quarantined, None, Vec::new()),
             Ok(Parked {
-                until: Some(at), ..
-            }) => Self::Until(at),
-            _ => Self::Paused,
+                until: Some(at),
+                waits,
+                deadline,
+                ..
+            }) => (Self::Until(at), deadline, waits),
+            Ok(Parked { deadline, .. }) => (Self::Paused, deadline, Vec::new()),
+            Err(_) => (Self::Paused, None, Vec::new()),
         }
     }
 }
@@ -46,7 +59,13 @@ pub(crate) struct Mirror {
     /// The commands of tasks that have some.
     waiting: HashMap<TaskId, BTreeMap<Option<String>, Stored>>,
     /// Marks whose task has not come yet, with the revisions that wrote them.
-    early: HashMap<TaskId, (Mark, i64)>,
+    early: HashMap<TaskId, Marked>,
+    waiters: Waiters,
+    limited: Limited,
+    /// The time of the events that are taken next, for limits on starts.
+    wall: Timestamp,
+    /// Every key of a task up to this revision has come.
+    tasks_at: i64,
     /// Marks of tasks that a node of Metafora has claimed, with the revisions that wrote them.
     stale: Vec<(TaskId, i64)>,
     /// The changed tasks, with their orders: an id may be used again.
@@ -77,6 +96,10 @@ impl Mirror {
             tasks: Entries::default(),
             waiting: HashMap::new(),
             early: HashMap::new(),
+            waiters: Waiters::default(),
+            limited: Limited::default(),
+            wall: Timestamp::MIN,
+            tasks_at: 0,
             stale: Vec::new(),
             changed: Vec::new(),
             in_changed: HashSet::new(),
@@ -106,7 +129,10 @@ impl Mirror {
             Part::Task if put => self.put_task(&id, kv),
             Part::Task => self.remove_task(&id, at),
             Part::Owner => {
-                if !put {
+                if put {
+                    self.limited.claimed(&id, slots_of(kv));
+                } else {
+                    self.limited.released(&id);
                     news.unowned = Some((id.clone(), at));
                 }
                 if let Some(mut entry) = self.tasks.get(&id) {
@@ -167,14 +193,22 @@ impl Mirror {
             .is_none_or(|kinds| kinds.contains(&envelope.kind));
         if !wanted {
             self.early.remove(id);
-            return;
+            self.waiters.remove(id);
+            self.limited.remove(id);
+            self.waiters.other(id, true);
+            return self.touch_waiters(id);
         }
         let (order, submitted_at) = (envelope.order(kv), envelope.submitted_at());
         let (priority, data_version) = (envelope.priority, envelope.data_version);
+        let submitted = envelope.deadlines().and_then(|late| late.first());
+        let limits = envelope.terms.map_or_else(Vec::new, |terms| terms.limits);
+        self.limited.put(id, order, limits);
         let labels = (!envelope.labels.is_empty()).then(|| Arc::new(envelope.labels));
         let before = self.tasks.get(id);
-        let known = before.as_ref().map(|e| (e.mark, e.marked));
-        let (mark, marked) = self.early.remove(id).or(known).unwrap_or((Mark::None, 0));
+        let before_order = before.as_ref().map(|before| before.order);
+        let known = before.as_ref().map(|e| (e.mark, e.late.parked, e.marked));
+        let known = self.early.remove(id).or(known);
+        let (mark, parked, marked) = known.unwrap_or((Mark::None, None, 0));
         let entry = Entry {
             kind: envelope.kind,
             labels,
@@ -186,22 +220,57 @@ impl Mirror {
                 .filter(|before| before.order == order)
                 .and_then(|before| before.owner),
             mark,
+            late: Late { submitted, parked },
             marked,
         };
+        let is_new = before_order != Some(order);
         self.tasks.put(id, entry);
         self.touch(id, order);
+        if is_new {
+            self.waiters.other(id, false);
+            self.touch_waiters(id);
+        }
     }
 
     fn remove_task(&mut self, id: &TaskId, at: i64) {
         self.waiting.remove(id);
+        self.limited.remove(id);
+        self.waiters.other(id, false);
         self.releases.settled(id);
         if let Some(entry) = self.tasks.remove(id) {
             // The mark of a later task with this id came first.
             if entry.marked > at && entry.mark != Mark::None {
-                self.early.insert(id.clone(), (entry.mark, entry.marked));
+                let early = (entry.mark, entry.late.parked, entry.marked);
+                self.early.insert(id.clone(), early);
+            } else {
+                self.waiters.remove(id);
             }
             self.touch(id, entry.order);
             self.deleted.insert((id.clone(), entry.order), at);
+        }
+        self.touch_released(id);
+    }
+
+    /// Reports the tasks that wait for this one again, which is gone, if they wait for no live task any more.
+    fn touch_released(&mut self, id: &TaskId) {
+        for waiter in self.waiters.of(id) {
+            let is_blocked = self
+                .waiters
+                .is_blocked(&waiter, |id| self.tasks.contains(id));
+            if is_blocked != Some(true)
+                && let Some(entry) = self.tasks.get(&waiter)
+            {
+                self.touch(&waiter, entry.order);
+            }
+        }
+    }
+
+    /// Reports the tasks that wait for this one again: it is live again.
+    fn touch_waiters(&mut self, id: &TaskId) {
+        for waiter in self.waiters.of(id) {
+            if let Some(entry) = self.tasks.get(&waiter) {
+                self.touch(&waiter, entry.order);
+            }
         }
     }
 
@@ -211,15 +280,16 @@ impl Mirror {
         let Some(id) = id.and_then(|id| TaskId::new(id).ok()) else {
             return;
         };
-        let mark = match event {
+        let (mark, deadline, waits) = match event {
             EventType::Put => Mark::read(kv),
-            EventType::Delete => Mark::None,
+            EventType::Delete => (Mark::None, None, Vec::new()),
         };
         let at = kv.mod_revision();
         self.releases.settled(&id);
         match self.tasks.get(&id) {
             Some(mut entry) => {
-                (entry.mark, entry.marked) = (mark, at);
+                self.waiters.put(&id, waits);
+                (entry.mark, entry.late.parked, entry.marked) = (mark, deadline, at);
                 let order = entry.order;
                 self.tasks.put(&id, entry);
                 self.touch(&id, order);
@@ -227,9 +297,11 @@ impl Mirror {
             }
             None if mark == Mark::None || listing => {
                 self.early.remove(&id);
+                self.waiters.remove(&id);
             }
             None => {
-                self.early.insert(id, (mark, at));
+                self.waiters.put(&id, waits);
+                self.early.insert(id, (mark, deadline, at));
             }
         }
     }
@@ -265,109 +337,38 @@ impl Mirror {
     /// Notes that every key below `/NS/tasks/` up to this revision has come. Drops older marks
     /// without a task: this node skips those tasks.
     pub(crate) fn tasks_are_at(&mut self, revision: i64) {
+        self.tasks_at = self.tasks_at.max(revision);
         if !self.early.is_empty() {
-            self.early.retain(|_, (_, at)| *at > revision);
+            let waiters = &mut self.waiters;
+            self.early.retain(|id, (.., at)| {
+                let stays = *at > revision;
+                if !stays {
+                    waiters.remove(id);
+                }
+                stays
+            });
         }
+    }
+
+    /// Takes in the key of a slot of a limit on starts, when the watch begins.
+    pub(crate) fn start_key(&mut self, kv: &KeyValue) {
+        if let (Some(slot), Ok(record)) = (self.keys.split_slot(kv.key()), parse(kv)) {
+            self.limited.listed(slot, &record);
+        }
+    }
+
+    /// Notes that a claim of this node found no slot.
+    pub(crate) fn refused(&mut self, refused: Refused) {
+        self.limited.refused(refused);
+    }
+
+    /// Sets the time of the events that are taken next.
+    pub(crate) fn set_time(&mut self, wall: Timestamp) {
+        self.wall = wall;
     }
 
     /// Notes that every key below `/NS/parked/` up to this revision has come.
     pub(crate) fn marks_are_at(&mut self, revision: i64) {
         self.releases.marks_are_at(revision);
-    }
-
-    /// Returns when [`take`](Self::take) returns events even if no key comes.
-    pub(crate) fn next(&self) -> Option<Instant> {
-        self.releases.next()
-    }
-
-    /// Takes the changes since the last call, as they are now. Keeps the tasks whose mark may be on
-    /// its way.
-    pub(crate) fn take(&mut self, now: Instant) -> Vec<Event> {
-        self.releases.expire(now);
-        let mut changed = std::mem::take(&mut self.changed);
-        self.in_changed.clear();
-        if !self.releases.is_empty() {
-            let (held, free) = changed
-                .into_iter()
-                .partition(|(id, _)| self.releases.holds(id));
-            (self.changed, changed) = (held, free);
-            self.in_changed.extend(self.changed.iter().cloned());
-        }
-        let mut deleted = std::mem::take(&mut self.deleted);
-        let mut events = Vec::with_capacity(changed.len());
-        for task in changed {
-            let at = deleted.remove(&task);
-            self.add(task, at, &mut events);
-        }
-        // Deletions that are not reported yet.
-        self.deleted = deleted;
-        events
-    }
-
-    /// Adds the events of a task as it is now. `deleted` is the revision that deleted its key last.
-    /// A task that was retried after its end exists again, with the same order.
-    fn add(&self, (id, order): (TaskId, u64), deleted: Option<i64>, events: &mut Vec<Event>) {
-        let gone = |at: i64| Event::Gone {
-            id: id.clone(),
-            order,
-            fence: Some(self.fences.of(at)),
-        };
-        events.extend(deleted.map(gone));
-        let entry = self.tasks.get(&id).filter(|entry| entry.order == order);
-        let Some(entry) = entry else { return };
-        if entry.mark == Mark::Quarantined {
-            return events.push(gone(entry.marked));
-        }
-        let waiting = self.waiting.get(&id);
-        events.push(Event::Task(TaskView {
-            id: id.clone(),
-            kind: entry.kind.clone(),
-            labels: entry.labels.clone(),
-            data_version: entry.data_version,
-            priority: entry.priority,
-            order: entry.order,
-            due: match entry.mark {
-                Mark::None => Some(entry.submitted_at),
-                Mark::Until(at) => Some(at),
-                Mark::Paused | Mark::Quarantined => None,
-            },
-            sleeping: matches!(entry.mark, Mark::Until(_)),
-            claimed_by: entry.owner.map(|owner| owner.lease),
-            commanded: waiting.is_some(),
-        }));
-        if entry.owner.is_some_and(|owner| owner.lease == self.lease)
-            && let Some(waiting) = waiting
-        {
-            let queue: Vec<Stored> = waiting.values().cloned().collect();
-            let commands = reported(&queue);
-            if !commands.is_empty() {
-                events.push(Event::Commands {
-                    id,
-                    order,
-                    commands,
-                });
-            }
-        }
-    }
-
-    /// Returns the tasks that a watch begins with, in submit order. [`views`](Self::views) makes
-    /// the events of some of them at a time: those of all at once would take more memory than the
-    /// mirror.
-    pub(crate) fn listed(&mut self) -> Vec<(TaskId, u64)> {
-        // Dropped, not cleared: their capacity fits every task.
-        (self.changed, self.in_changed) = Default::default();
-        self.deleted = HashMap::new();
-        let listed = self.tasks.listed();
-        let mut ids: Vec<(u64, TaskId)> = listed.map(|(n, id)| (n, id.clone())).collect();
-        ids.sort_unstable();
-        ids.into_iter().map(|(order, id)| (id, order)).collect()
-    }
-
-    pub(crate) fn views(&self, tasks: &[(TaskId, u64)]) -> Vec<Event> {
-        let mut events = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            self.add(task.clone(), None, &mut events);
-        }
-        events
     }
 }

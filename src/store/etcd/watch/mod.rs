@@ -3,11 +3,15 @@
 mod entries;
 mod feed;
 mod follow;
+mod limited;
+#[cfg(test)]
+mod limited_tests;
 mod list;
 mod mirror;
 mod releases;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 pub(crate) use feed::Feed;
 pub(crate) use follow::Watcher;

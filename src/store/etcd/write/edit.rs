@@ -5,7 +5,7 @@ use windlass_statemachine::{
     Command, CommandId, Json, NodeName, Outcome, StateKind, Task, TaskId, TaskState,
 };
 
-use super::item::Item;
+use super::{item::Item, slots::Slots};
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
@@ -25,9 +25,9 @@ const FEW: usize = 8;
 
 /// The part of a write that is about one task.
 pub(crate) struct Edit<'a> {
-    keys: &'a Keys,
-    id: &'a TaskId,
-    item: &'a mut Item,
+    pub(super) keys: &'a Keys,
+    pub(super) id: &'a TaskId,
+    pub(super) item: &'a mut Item,
 }
 
 /// A command that is sent.
@@ -70,6 +70,13 @@ impl<'a> Edit<'a> {
             .when_not_after(&slot, &format!("{slot}0"), revision);
     }
 
+    /// Compares that none of these tasks is live.
+    pub(crate) fn when_none_lives(&mut self, tasks: &[TaskId]) {
+        for id in tasks {
+            self.item.when_at(&self.keys.task(id), 0);
+        }
+    }
+
     pub(crate) fn delete(&mut self, of: Of) {
         self.item.delete(&self.keys.of(self.id, of));
     }
@@ -80,20 +87,21 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// Puts the owner of the task, attached to the lease `token`, one of the node's.
+    /// Puts the owner of the task, and the slots of limits that it takes.
     pub(crate) fn put_owner(
         &mut self,
         node: &NodeName,
         lease: u64,
-        token: i64,
+        slots: &Slots<'_>,
     ) -> Result<(), Error> {
         let owner = Owner {
             node: node.clone(),
             lease: Some(lease),
+            slots: slots.names(),
         };
         let key = self.keys.owner(self.id);
-        self.item.put_on(&key, write("owner", &owner)?, token);
-        Ok(())
+        self.item.put_on(&key, write("owner", &owner)?, slots.token);
+        self.take_slots(slots)
     }
 
     /// Puts the mark of a task that waits and has no owner. Returns whether it waits.
@@ -108,9 +116,12 @@ impl<'a> Edit<'a> {
 
     /// Puts the mark of a task that cannot be read.
     pub(crate) fn put_quarantined(&mut self, reason: &str) -> Result<(), Error> {
-        let (until, aside) = (None, Some(reason.to_owned()));
+        let parked = Parked {
+            aside: Some(reason.to_owned()),
+            ..Parked::default()
+        };
         let key = self.keys.parked(self.id);
-        (self.item).put(&key, write("parked", &Parked { until, aside })?);
+        self.item.put(&key, write("parked", &parked)?);
         Ok(())
     }
 
@@ -170,7 +181,7 @@ impl<'a> Edit<'a> {
         if !task.props.is_null() {
             self.put_props(&task.props);
         }
-        let state = TaskState::submitted(task.start_at, now);
+        let state = TaskState::first(task, now);
         if self.put_parked(&state)? {
             // A node of Metafora ignores `start_at` and reads the state.
             return self.put_state(&state, &Hold::default());
@@ -270,7 +281,7 @@ impl<'a> Edit<'a> {
     /// Deletes what a live task has beside its envelope, as found. The caller compares that no
     /// command was sent since.
     pub(crate) fn delete_parts(&mut self, found: &Snapshot) {
-        self.delete(Of::Owner);
+        self.delete_owner(found);
         self.delete(Of::Props);
         if found.queue.iter().any(|stored| stored.name.is_none()) {
             self.item.delete(&self.keys.slot(self.id));

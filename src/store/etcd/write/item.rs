@@ -80,14 +80,24 @@ impl Item {
         self
     }
 
-    /// Adds a task that it writes.
-    pub(crate) fn touch(&mut self, id: &TaskId) {
-        self.touches.push(format!("t{id}"));
-    }
-
     /// Adds a command whose pointer it writes.
     pub(crate) fn touch_command(&mut self, id: &str) {
         self.touches.push(format!("c{id}"));
+    }
+
+    /// Adds the slot of a limit that it takes or frees.
+    pub(crate) fn touch_slot(&mut self, key: &str) {
+        self.touches.push(format!("s{key}"));
+    }
+
+    /// Adds a task that it compares.
+    pub(crate) fn touch_task(&mut self, id: &TaskId) {
+        self.touches.push(format!("t{id}"));
+    }
+
+    /// Adds a unique key that it compares or writes.
+    pub(crate) fn touch_key(&mut self, key: &str) {
+        self.touches.push(format!("u{key}"));
     }
 
     fn weigh(&mut self, key: &str, value: usize) {
@@ -240,9 +250,8 @@ mod tests {
     #[test]
     fn an_item_names_the_tasks_nodes_and_commands_that_it_writes() {
         let mut item = Item::of(&id("a"));
-        item.touch(&id("b"));
         item.touch_command("c");
-        assert_eq!(item.touches, ["ta", "tb", "cc"]);
+        assert_eq!(item.touches, ["ta", "cc"]);
         let node: NodeName = "a".parse().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(Item::of_node(&node).touches, ["na"]);
     }

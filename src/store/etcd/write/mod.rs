@@ -6,6 +6,7 @@ pub(crate) mod edit;
 pub(crate) mod imported;
 pub(crate) mod item;
 pub(crate) mod pipeline;
+pub(crate) mod slots;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transaction;

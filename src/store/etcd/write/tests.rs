@@ -6,6 +6,7 @@ use windlass_statemachine::{Command, Json, Kind, Outcome, StateKind, Task, TaskI
 use super::{
     edit::{Edit, HISTORY, Sent},
     item::{Guard, Item, Op},
+    slots::Slots,
 };
 use crate::store::{
     ChangeKind, Error,
@@ -230,7 +231,13 @@ fn an_edit_compares_what_was_found() {
 
 #[test]
 fn an_owner_is_on_its_lease_and_names_that_of_its_node() {
-    let item = edited(|edit| edit.put_owner(&parsed("w"), 8, 9));
+    let item = edited(|edit| {
+        let slots = Slots {
+            token: 9,
+            picks: &[],
+        };
+        edit.put_owner(&parsed("w"), 8, &slots)
+    });
     let (key, owner) = ("/n/tasks/a/owner", r#"{"node":"w","lease":8}"#);
     assert_eq!(item.then, [Op::PutOn(key.into(), owner.into(), 9)]);
 }

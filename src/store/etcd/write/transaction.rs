@@ -16,7 +16,7 @@ use crate::store::{
 /// is none.
 pub(crate) fn record(
     keys: &Keys,
-    id: &TransactionId,
+    (id, fingerprint): (&TransactionId, String),
     kept: &[Kept],
     now: Timestamp,
     lease: i64,
@@ -24,7 +24,7 @@ pub(crate) fn record(
     let mut item = Item::new(format!("x{id}"));
     let key = keys.transaction(id);
     item.when_at(&key, 0);
-    item.put_on(&key, write_record(kept, now)?, lease);
+    item.put_on(&key, write_record(kept, now, Some(fingerprint))?, lease);
     Ok(item)
 }
 
@@ -36,7 +36,9 @@ pub(crate) fn guard(keys: &Keys, guard: &Guard, found: &Snapshot) -> Item {
     when_exists_as_found(&mut edit, found);
     if found.exists() {
         let more: &[Of] = match guard.require {
-            Require::State(_) | Require::Version(_) => &[Of::TaskState, Of::Parked],
+            Require::State(_) | Require::Version(_) | Require::Data(_) => {
+                &[Of::TaskState, Of::Parked]
+            }
             Require::Fence(_) => &[Of::TaskState, Of::Owner],
             Require::Unclaimed => &[Of::Owner],
             Require::Exists | Require::Absent | Require::Kind(_) => &[],
@@ -75,11 +77,11 @@ mod tests {
     fn a_record_is_put_once_on_its_lease() {
         let (keys, id) = (Keys::new("n"), parsed("one"));
         let kept = [Kept::from(Done::Deleted)];
-        let record = record(&keys, &id, &kept, Timestamp::UNIX_EPOCH, 9);
+        let record = record(&keys, (&id, "f".into()), &kept, Timestamp::UNIX_EPOCH, 9);
         let record = record.unwrap_or_else(|e| panic!("{e}"));
         let key = "/n/meta/transactions/one".to_owned();
         assert_eq!(record.when, [item::Guard::At(key.clone(), 0)]);
-        let text = r#"{"at":"1970-01-01T00:00:00Z","done":["deleted"]}"#;
+        let text = r#"{"at":"1970-01-01T00:00:00Z","done":["deleted"],"fingerprint":"f"}"#;
         assert_eq!(record.then, [Op::PutOn(key, text.into(), 9)]);
         assert_eq!(
             (record.touches, record.lease),

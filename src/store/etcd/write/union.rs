@@ -2,9 +2,33 @@
 
 use std::collections::HashSet;
 
+use windlass_statemachine::Invalid;
+
 use super::item::{Item, Op};
+use crate::store::{Error, etcd::client::Capacity};
 
 impl Item {
+    /// Refuses a write that the servers would refuse. The error names `field`: what has too many parts.
+    pub(crate) fn check_room(&self, capacity: &Capacity, field: &'static str) -> Result<(), Error> {
+        let (has, most) = (self.operations(), capacity.operations());
+        if has > most {
+            let reason = format!(
+                "take {has} operations of etcd, and its servers take at most {most} in one transaction \
+                 (--max-txn-ops); split them, or raise the option of the servers and 'max-txn-ops' in \
+                 the store's URL"
+            );
+            return Err(Invalid::new(field, reason).into());
+        }
+        match self.bytes > capacity.bytes() {
+            true => Err(Error::too_large(
+                "transaction",
+                self.bytes,
+                capacity.bytes(),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// One write of several changes: all of them are written, or none. The comparisons of all are
     /// made before the first write. Drops a comparison that a part repeats.
     pub(crate) fn union(parts: impl IntoIterator<Item = Self>) -> Self {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use windlass_statemachine::{
     StateKind, TaskStatus,
-    machine::{Effect, End, Env, Input, Timer, Write},
+    machine::{Effect, End, Env, Input, StopReason, Timer, Write},
 };
 
 use super::{In, Node, RELEASED, Run, Slot, SlotId};
@@ -56,18 +56,26 @@ impl Node {
         }
     }
 
-    async fn carry_out(&mut self, world: &mut World, id: SlotId, effect: Effect) -> Option<Input> {
+    async fn carry_out(&mut self, world: &mut World, id: SlotId, effect: Effect) -> Vec<Input> {
         if let Effect::Start { attempt } = effect {
+            if self.slots.get(&id).is_some_and(|slot| slot.over_limit) {
+                return vec![Input::Stop(StopReason::Balance), Input::Aborted];
+            }
             self.start(id, attempt);
-            return None;
+            return Vec::new();
         }
         if let Effect::Done(end) = effect {
             self.done(id, end, world.moment());
-            return None;
+            return Vec::new();
         }
-        let slot = self.slots.get_mut(&id)?;
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return Vec::new();
+        };
         match effect {
-            Effect::Persist(write) => return world.persist(commit_of(slot, *write)).await,
+            Effect::Persist(write) => {
+                let answer = world.persist(commit_of(slot, *write)).await;
+                return answer.into_iter().collect();
+            }
             Effect::Signal(signal) => {
                 if let Some(run) = &mut slot.run {
                     run.waiting = false;
@@ -95,7 +103,7 @@ impl Node {
             // With the `idle_runs` of a simulation, no run waits.
             Effect::ArmResume { .. } | Effect::Start { .. } | Effect::Done(_) => {}
         }
-        None
+        Vec::new()
     }
 
     fn start(&mut self, id: SlotId, attempt: u32) {
@@ -146,7 +154,7 @@ impl Node {
             return;
         };
         let runnable = matches!(slot.machine.state().status, TaskStatus::Runnable);
-        if end == End::Dropped(StateKind::Runnable) && runnable {
+        if end == End::Dropped(StateKind::Runnable) && runnable && !slot.over_limit {
             let until = now.at + RELEASED;
             self.released
                 .insert(slot.task.id.clone(), (slot.order, until));

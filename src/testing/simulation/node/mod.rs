@@ -64,6 +64,8 @@ struct Slot {
     claim: Claim,
     task: Arc<Task>,
     order: u64,
+    /// A limit of the task is full: its handler must not start.
+    over_limit: bool,
     machine: Machine,
     run: Option<Run>,
     wake: Option<jiff::Timestamp>,
@@ -286,6 +288,7 @@ impl Node {
                 return claimed_any;
             };
             claimed_any = true;
+            self.due.claims(&view);
             let answers = world.store.claim(&self.lease, vec![view.id]).await;
             for claimed in answers.into_iter().flatten().flatten() {
                 self.begin(world, claimed).await;
@@ -315,6 +318,7 @@ impl Node {
             claim: claimed.claim,
             task: claimed.task,
             order: claimed.order,
+            over_limit: claimed.over_limit,
             run: None,
             wake: None,
             grace: None,
@@ -353,9 +357,7 @@ impl Node {
                 slot.next_ticket += 1;
                 slot.asks.push_back((ticket, ask.answer));
                 self.feed_progress(world, id).await;
-                let data = ask.data;
-                self.feed(world, id, Input::Checkpoint { ticket, data })
-                    .await;
+                self.feed(world, id, ask.what.input(ticket)).await;
             }
         }
     }
@@ -369,10 +371,12 @@ impl Node {
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
-        slot.run = None;
+        let run = slot.run.take();
         if slot.machine.is_done() {
             return self.remove(id);
         }
+        let took = run.map_or(0, |run| run.parts.received.took());
+        self.feed(world, id, Input::Took(took)).await;
         let input = match ended {
             Ended::Returned(message) => Input::Returned(message),
             Ended::Aborted => Input::Aborted,

@@ -108,6 +108,7 @@ fn count(history: &[Change]) -> Counted {
             }
             ChangeKind::Dropped { .. } => {
                 counted.writes += 1;
+                counted.lost = false;
             }
             ChangeKind::Lost { .. } => counted.lost = true,
             ChangeKind::Retried => {
@@ -221,6 +222,10 @@ mod tests {
         caught(check(&of_history(history)), "does not know");
         let history = vec![submitted(), claimed("a", 2), dropped(2), abandoned("b", 4)];
         caught(check(&of_history(history)), "it was not");
+        // A claim that only ends has written down the loss before it.
+        let mut history = vec![submitted(), claimed("a", 2), lost(2), abandoned("b", 4)];
+        history.extend([dropped(4), claimed("c", 6)]);
+        holds(check(&of_history(history)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! G3: data that a handler returns with a step are stored with that step. Each such return of a handler
 //! of these kinds brings one count more, so the count is at most the number of the steps. A handler that
-//! stops for a command makes a step without data.
+//! stops for a command makes a step without data. What a handler returns after `end_by` brings its data with
+//! the failure.
 //!
 //! A split store promises the same: the claim after a crash recovers a write that only the state store
 //! has, with its step. Nobody got an acknowledgement of that write, so no other checker misses the step.
@@ -29,7 +30,9 @@ pub(super) fn check(world: &World) -> Found {
 
 fn of(subject: &Subject) -> Option<String> {
     let carries = carries(subject.record.task.kind.as_str())?;
-    let brings = |change: &&Change| matches!(&change.what, ChangeKind::Moved { message, from: StateKind::Runnable, .. } if *message == carries);
+    let ends_by = subject.record.task.end_by.is_some();
+    let may_bring = |message| message == carries || (ends_by && message == ActionKind::Error);
+    let brings = |change: &&Change| matches!(&change.what, ChangeKind::Moved { message, from: StateKind::Runnable, .. } if may_bring(*message));
     let steps = subject.history.iter().filter(brings).count() as u64;
     let count = subject.count().unwrap_or(0);
     (count > steps)

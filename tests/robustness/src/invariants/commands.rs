@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::{Outcome, TaskId, store::ChangeKind};
+use windlass::{Command, Outcome, TaskId, store::ChangeKind};
 
 use super::Found;
 use crate::world::{Subject, World, is_answered};
@@ -39,6 +39,10 @@ fn of(subject: &Subject) -> Vec<String> {
                 command: Some(order),
                 ..
             } => {
+                if is_signal(subject, *order) {
+                    // It wakes the task; its outcome follows.
+                    continue;
+                }
                 if *order <= last {
                     found.push(format!("command {order} was applied after {last}"));
                 }
@@ -83,6 +87,8 @@ fn of(subject: &Subject) -> Vec<String> {
     let mut passed = None;
     for record in &subject.commands {
         match &record.outcome {
+            // A handler may leave a signal while commands after it have their effect.
+            _ if matches!(record.command, Command::Signal(_)) => {}
             Some(outcome) if is_answered(outcome) => {
                 if let Some(passed) = passed {
                     let order = record.order;
@@ -101,6 +107,12 @@ fn of(subject: &Subject) -> Vec<String> {
         found.push(format!("{waiting} commands wait; its record says {stored}"));
     }
     found
+}
+
+/// Whether the command of this order is a signal.
+fn is_signal(subject: &Subject, order: u64) -> bool {
+    let record = subject.command(order);
+    record.is_some_and(|record| matches!(record.command, Command::Signal(_)))
 }
 
 /// The orders follow the order in which the test sent them.
@@ -138,7 +150,7 @@ pub(super) fn check_none_waits(world: &World) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{ActionKind, Command, StateKind};
+    use windlass::{ActionKind, StateKind};
 
     use super::super::sample::*;
     use super::*;

@@ -1,22 +1,26 @@
 //! What must hold whatever happened: an invariant per file, each with tests that it catches what
 //! breaks it.
 
+mod after;
 mod attempts;
 mod carried;
 mod checkpoints;
 mod commands;
+mod deadlines;
 mod deleted;
 mod effects;
 mod exec_ends;
 mod exec_overlaps;
 mod feed;
 mod fences;
+mod limits;
 mod node_commands;
 mod nothing_lost;
 mod one_claim;
 mod one_run;
 mod one_submit;
 mod outcomes;
+mod passes;
 mod path;
 mod placement;
 pub mod priorities;
@@ -25,9 +29,11 @@ mod reuse;
 #[cfg(test)]
 mod sample;
 mod settled;
+mod signals;
 mod sown;
 pub mod takeover;
 mod terminal;
+pub mod times;
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -45,12 +51,16 @@ type Check = fn(&World) -> Found;
 const COUNTERS: &str = "the counters agree with the history";
 
 /// Those that hold at every moment, also when everything was just killed.
-const ALWAYS: [(&str, Check); 18] = [
+const ALWAYS: [(&str, Check); 23] = [
     ("no task and no command is lost", nothing_lost::check),
     ("fences grow, and only the live claim writes", fences::check),
     ("a task has one live claim at a time", one_claim::check),
     ("commands have one outcome, in order", commands::check),
     ("outcomes agree with the history", outcomes::check),
+    (
+        "a signal has one answer, which is stored with the data",
+        signals::check,
+    ),
     ("what was deleted is gone", deleted::check),
     ("a command that completed has run", exec_ends::check),
     ("checkpoints never go back", checkpoints::check),
@@ -71,13 +81,29 @@ const ALWAYS: [(&str, Check); 18] = [
         "of two submits at once one makes the task",
         one_submit::check,
     ),
+    (
+        "a transaction is all or nothing, and at most once",
+        passes::check,
+    ),
     ("effects follow the data of their write", sown::check),
     ("tasks run only where they may", placement::check),
+    ("a task runs after those that it waits for", after::check),
+    ("no more tasks run at once than limits allow", limits::check),
+    ("deadlines are kept", deadlines::check),
 ];
 
 /// Those that hold once everything has settled and all handlers have had the time to end.
-const SETTLED: [(&str, Check); 6] = [
+const SETTLED: [(&str, Check); 9] = [
     ("every task has ended or is parked", settled::check),
+    ("no task waits for ended tasks", after::check_none_waits),
+    (
+        "no limit that has room holds a task back",
+        limits::check_none_held,
+    ),
+    (
+        "no live task has missed a deadline",
+        deadlines::check_none_late,
+    ),
     ("no command waits", commands::check_none_waits),
     ("a task's handlers do not overlap", one_run::check),
     ("a task's commands do not overlap", exec_overlaps::check),
@@ -88,6 +114,8 @@ const SETTLED: [(&str, Check); 6] = [
     ("every node answers its commands", node_commands::check),
 ];
 
+pub use deadlines::{Timed, timed};
+pub use limits::filled;
 pub use one_run::{Overlaps, overlaps};
 
 /// What does not hold.

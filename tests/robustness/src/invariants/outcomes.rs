@@ -3,7 +3,7 @@
 //! take it.
 
 use windlass::{
-    ActionKind, Outcome, StateKind,
+    ActionKind, Command, Outcome, StateKind,
     statemachine::{TransitionError, transition::TABLE},
     store::{Change, ChangeKind, CommandRecord},
 };
@@ -47,6 +47,11 @@ fn of(subject: &Subject) -> Vec<String> {
                     )),
                 }
             }
+            // Commands of the operating system reply to nothing, whatever the state.
+            Some(Outcome::Rejected { reason })
+                if matches!(record.command, Command::Signal(_))
+                    && subject.record.task.kind.as_str() == "exec"
+                    && reason == "the kind takes no signals" => {}
             Some(Outcome::Rejected { reason }) => {
                 // The step that answered the command before may have led to the state that rejects.
                 let later = &history[sent.max(answered.saturating_sub(1))..];
@@ -100,7 +105,8 @@ fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
             return false;
         };
         let refusal = TransitionError::NotInTable { from: to, message };
-        let by_table = TABLE[to as usize][message as usize].is_none();
+        let column = message as usize;
+        let by_table = TABLE[to as usize].get(column).is_some_and(Option::is_none);
         let ended = to.is_terminal() && reason == format!("the task has ended: it is {to}");
         ended || by_table && reason == refusal.to_string()
     })
@@ -108,7 +114,7 @@ fn is_rejected(later: &[Change], record: &CommandRecord, reason: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use windlass::Command;
+    use windlass::Signal;
 
     use super::super::sample::*;
     use super::*;
@@ -132,6 +138,17 @@ mod tests {
             .map(|((kind, outcome), order)| command(order, kind, Some(outcome)))
             .collect();
         check(&world(task))
+    }
+
+    #[test]
+    fn a_signal_that_a_handler_with_signals_rejects_is_caught() {
+        let reason = "the kind takes no signals".to_owned();
+        let signal = Command::Signal(Signal::new("n"));
+        let rejected = vec![(signal, Outcome::Rejected { reason })];
+        caught(
+            task(vec![sent(3), sleeps()], rejected),
+            "no state since has done that",
+        );
     }
 
     fn sent(command: u64) -> ChangeKind {

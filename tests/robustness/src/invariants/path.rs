@@ -26,28 +26,35 @@ struct Followed {
     at: Option<StateKind>,
     /// A sleeper that is due wakes with its claim.
     may_have_woken: bool,
+    /// A retried task that was submitted to wait for others waits again.
+    may_wait_again: bool,
     wrong: Vec<String>,
 }
 
 fn follow(history: &[Change]) -> Followed {
     let mut found = Vec::new();
     let mut at: Option<StateKind> = None;
-    let mut may_have_woken = false;
+    let (mut may_have_woken, mut may_wait_again) = (false, false);
+    let mut submitted = None;
     for change in history {
         match &change.what {
             ChangeKind::Submitted { state } => {
                 if at.is_some() {
                     found.push(format!("change {}: submitted again", change.seq));
                 }
-                at = Some(*state);
+                (at, submitted) = (Some(*state), Some(*state));
             }
             ChangeKind::Claimed { .. } => may_have_woken = at == Some(StateKind::Sleeping),
-            ChangeKind::Retried => at = Some(StateKind::Runnable),
+            ChangeKind::Retried => {
+                at = Some(StateKind::Runnable);
+                may_wait_again = submitted == Some(StateKind::Sleeping);
+            }
             ChangeKind::Moved {
                 message, from, to, ..
             } => {
                 let woken = may_have_woken && *from == StateKind::Runnable;
-                if at != Some(*from) && !woken {
+                let waits_again = may_wait_again && *from == StateKind::Sleeping;
+                if at != Some(*from) && !woken && !waits_again {
                     found.push(format!("change {}: from {from}; it was {at:?}", change.seq));
                 }
                 if TABLE[*from as usize][*message as usize] != Some(*to) {
@@ -56,12 +63,13 @@ fn follow(history: &[Change]) -> Followed {
                         change.seq
                     ));
                 }
-                may_have_woken = false;
+                (may_have_woken, may_wait_again) = (false, false);
                 at = Some(*to);
             }
             ChangeKind::Rescheduled { from, to } => {
                 let woken = may_have_woken && *from == StateKind::Runnable;
-                if at != Some(*from) && !woken {
+                let waits_again = may_wait_again && *from == StateKind::Sleeping;
+                if at != Some(*from) && !woken && !waits_again {
                     found.push(format!("change {}: from {from}; it was {at:?}", change.seq));
                 }
                 let waits = |code| matches!(code, StateKind::Runnable | StateKind::Sleeping);
@@ -71,7 +79,7 @@ fn follow(history: &[Change]) -> Followed {
                         change.seq
                     ));
                 }
-                may_have_woken = false;
+                (may_have_woken, may_wait_again) = (false, false);
                 at = Some(*to);
             }
             _ => {}
@@ -80,6 +88,7 @@ fn follow(history: &[Change]) -> Followed {
     Followed {
         at,
         may_have_woken,
+        may_wait_again,
         wrong: found,
     }
 }
@@ -88,11 +97,13 @@ fn of(subject: &Subject) -> Vec<String> {
     let Followed {
         at,
         may_have_woken,
+        may_wait_again,
         wrong: mut found,
     } = follow(&subject.history);
     let code = subject.code();
     let woken = may_have_woken && code == Some(StateKind::Runnable);
-    if code.is_some() && code != at && !woken {
+    let waits_again = may_wait_again && code == Some(StateKind::Sleeping);
+    if code.is_some() && code != at && !woken && !waits_again {
         found.push(format!("its history ends in {at:?}; its state is {code:?}"));
     }
     // Fault is left in the step that enters it.
@@ -133,6 +144,29 @@ mod tests {
             ChangeKind::Retried,
         ];
         holds(check(&of_history(history)));
+    }
+
+    #[test]
+    fn a_retried_task_that_was_submitted_to_wait_waits_again() {
+        let (sleeping, killed) = (StateKind::Sleeping, StateKind::Killed);
+        let life = |submitted| {
+            vec![
+                submitted,
+                claimed("a", 2),
+                moved(2, ActionKind::Kill, sleeping, killed),
+                ChangeKind::Retried,
+                claimed("a", 5),
+                moved(5, ActionKind::Run, sleeping, StateKind::Runnable),
+                completed(5),
+            ]
+        };
+        holds(check(&of_history(life(ChangeKind::Submitted {
+            state: sleeping,
+        }))));
+        caught(
+            check(&of_history(life(submitted()))),
+            "from sleeping; it was",
+        );
     }
 
     #[test]

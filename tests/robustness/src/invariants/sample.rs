@@ -155,6 +155,7 @@ pub(super) fn subject(history: Vec<ChangeKind>) -> Subject {
             submitted_at: now,
             node,
             commands: 0,
+            limited_by: None,
         },
         history,
         commands: Vec::new(),

@@ -3,7 +3,7 @@
 
 use windlass::{ActionKind, StateKind, store::ChangeKind};
 
-use super::Found;
+use super::{Found, deadlines};
 use crate::{
     kinds, settle,
     world::{Subject, World},
@@ -46,8 +46,11 @@ fn ended_wrongly(subject: &Subject) -> Option<String> {
         StateKind::Killed if told.is_none_or(|c| c.command.kind() != ActionKind::Kill) => {
             Some("it is killed without a command".to_owned())
         }
+        StateKind::Failed if deadlines::missed_deadline(subject).is_some() => None,
         StateKind::Failed if !kinds::may_fail(kind) => Some(format!("it failed by {message}")),
         StateKind::Completed if told.is_none() => match (subject.job(), subject.count()) {
+            // Signals bring further counts.
+            (Some(job), Some(count)) if kind == "asked" && count >= job.total => None,
             (Some(job), count) if count != Some(job.total) => {
                 let total = job.total;
                 Some(format!("its handler completed it at {count:?} of {total}"))

@@ -12,5 +12,6 @@ mod priorities;
 mod purged;
 mod reborn;
 mod retained;
+mod schedules;
 mod support;
 mod takeover;

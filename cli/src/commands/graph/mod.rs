@@ -1,0 +1,76 @@
+//! `windlass graph`: the tasks around one task that wait for each other.
+
+mod draw;
+mod edges;
+
+use clap::ValueEnum;
+use windlass::TaskId;
+
+use self::edges::Edges;
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+};
+
+/// Which tasks, and how they are drawn.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass graph report
+  windlass graph report --format dot | dot -Tsvg > report.svg
+  windlass graph report --format json | jq -r '.tasks[] | select(.state == \"failed\") | .id'")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    id: TaskId,
+
+    /// How to draw the graph
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+
+    /// Stop after N tasks: 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+}
+
+/// How a graph is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A tree in each direction
+    Text,
+    /// The language of Graphviz
+    Dot,
+    /// One object with tasks and edges
+    Json,
+}
+
+/// Draws it.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let out = global.out();
+    client.get(&args.id).await?;
+    let edges = Edges::read(&client).await?;
+    let around = edges.around(&args.id, args.limit as usize);
+    if around.is_cut {
+        out.note(format!(
+            "note: the graph has more than {} tasks; --limit shows more",
+            args.limit
+        ));
+    }
+    let format = match out.is_json() {
+        true => Format::Json,
+        false => args.format,
+    };
+    match format {
+        Format::Json => out.json(&draw::json(&edges, &around))?,
+        Format::Dot => out.line(draw::dot(&edges, &around))?,
+        Format::Text => out.line(draw::text(&edges, &around, &args.id))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Returns every task of these as a tree: below each task those that wait for it.
+pub(crate) fn forest(records: &[windlass::store::TaskRecord]) -> String {
+    let edges = Edges::of(records);
+    draw::forest(&edges, records)
+}

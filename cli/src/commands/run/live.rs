@@ -1,0 +1,45 @@
+//! [`Live`]: a task of a run that has not ended.
+
+use windlass::{Kind, StateKind};
+
+/// A task that has not ended.
+pub(super) struct Live {
+    pub(super) state: StateKind,
+    /// A node has claimed it.
+    pub(super) claimed: bool,
+    /// How many lines have this task.
+    pub(super) lines: u64,
+    /// The number of the first of them.
+    pub(super) first: u64,
+    pub(super) kind: Kind,
+    /// It waits for other tasks.
+    pub(super) waits: bool,
+}
+
+impl Live {
+    pub(super) fn new(state: StateKind, claimed: bool, kind: Kind) -> Self {
+        Self {
+            state,
+            claimed,
+            lines: 0,
+            first: 0,
+            kind,
+            waits: false,
+        }
+    }
+
+    /// The same, which waits for other tasks or does not.
+    pub(super) fn waiting(mut self, waits: bool) -> Self {
+        self.waits = waits;
+        self
+    }
+
+    /// Whether it has no owner and waits for other tasks.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.waits && !self.claimed && self.state == StateKind::Sleeping
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.claimed && self.state == StateKind::Runnable
+    }
+}

@@ -1,0 +1,267 @@
+//! `windlass schedule`: schedules, which submit runs at times.
+
+mod crontab;
+mod import;
+mod show;
+mod spec;
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use jiff::Timestamp;
+use serde_json::json;
+use windlass::{
+    Client, StateKind, TaskId,
+    schedule::{Backfill, LiveRuns, Schedules},
+    store::Error,
+};
+
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    output::Output,
+    parse::{from_one, time},
+};
+
+/// What to do with schedules.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass schedule create backup --cron '30 2 * * *' --zone Europe/Berlin -- tar czf /tmp/home.tgz home
+  windlass schedule create poll --every 15m --overlap kill --kind report --props '{\"all\":true}'
+  windlass schedule list
+  windlass schedule preview backup -n 3
+  windlass schedule pause backup --note 'the disk is replaced'
+  windlass schedule import crontab.txt --dry-run
+
+A worker submits the runs at their times: tasks named ID@TIME, with the label schedule=ID.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Ask,
+}
+
+#[derive(Debug, Subcommand)]
+enum Ask {
+    /// Create a schedule
+    Create(Box<spec::CreateArgs>),
+    /// Show a schedule: its times, counts and live runs
+    Get(Which),
+    /// List schedules with their next times
+    List(show::ListArgs),
+    /// Change the given fields of a schedule; no time is lost or repeated
+    Update(Box<spec::CreateArgs>),
+    /// Pause a schedule
+    Pause(PauseArgs),
+    /// Resume a paused schedule; times that have passed are skipped
+    Resume(ResumeArgs),
+    /// Submit a run now
+    Trigger(Which),
+    /// Submit runs for times that have passed
+    Backfill(BackfillArgs),
+    /// Leave out one time to come
+    Skip(SkipArgs),
+    /// Print the next times, of a schedule or of these options
+    Preview(Box<show::PreviewArgs>),
+    /// Delete a schedule
+    Delete(DeleteArgs),
+    /// Create schedules of the lines of a crontab
+    Import(import::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The schedule
+    #[arg(value_name = "ID")]
+    id: TaskId,
+}
+
+#[derive(Debug, clap::Args)]
+struct PauseArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Why, for those who read `schedule get`
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ResumeArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Treat the times that have passed as missed ones, which may run
+    #[arg(long)]
+    catch_up: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct BackfillArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The first time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    from: Timestamp,
+    /// The last time (RFC 3339); now by default
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    to: Option<Timestamp>,
+    /// Run times again whose run has ended, too
+    #[arg(long)]
+    all: bool,
+    /// Print the runs, and submit none
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct SkipArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The nominal time (RFC 3339); the next one by default
+    #[arg(value_name = "TIME", value_parser = time)]
+    time: Option<Timestamp>,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeleteArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Kill its live runs too
+    #[arg(long)]
+    kill_runs: bool,
+}
+
+/// Reads how many times are printed.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    from_one(text)
+}
+
+/// Runs the command.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let out = global.out();
+    match args.command {
+        Ask::Create(args) => return spec::create(*args, global).await,
+        Ask::Import(args) => return import::execute(args, global).await,
+        Ask::Preview(args) => return show::preview(*args, global).await,
+        Ask::List(args) => return show::list(args, global).await,
+        Ask::Get(which) => return show::get(&which.id, global).await,
+        _ => {}
+    }
+    let client = global.existing().await?;
+    let schedules = client.schedules();
+    match args.command {
+        Ask::Update(args) => spec::update(*args, &client, &out).await,
+        Ask::Pause(PauseArgs { which, note }) => {
+            schedules.pause(&which.id, note).await?;
+            let action = match becomes_paused(&client, &which.id).await? {
+                true => "paused",
+                false => "pause sent; it waits for a node",
+            };
+            done(&out, &which.id, action)
+        }
+        Ask::Resume(ResumeArgs { which, catch_up }) => {
+            schedules.resume(&which.id, catch_up).await?;
+            done(&out, &which.id, "resumed")
+        }
+        Ask::Trigger(Which { id }) => {
+            let run = schedules.trigger(&id).await?;
+            runs(&out, &id, "triggered", &[run])
+        }
+        Ask::Backfill(args) => backfill(args, &client, &out).await,
+        Ask::Skip(SkipArgs { which, time }) => skip(&schedules, &which.id, time, &out).await,
+        Ask::Delete(DeleteArgs { which, kill_runs }) => {
+            let live = match kill_runs {
+                true => LiveRuns::Kill,
+                false => LiveRuns::Keep,
+            };
+            let killed = schedules.delete(&which.id, live).await?;
+            if out.is_json() || killed.is_empty() {
+                return runs(&out, &which.id, "deleted", &killed);
+            }
+            done(&out, &which.id, "deleted")?;
+            runs(&out, &which.id, "sent a kill to", &killed)
+        }
+        // Returned above.
+        _ => Ok(Exit::Ok),
+    }
+}
+
+async fn backfill(args: BackfillArgs, client: &Client, out: &Output) -> Result<Exit, Failure> {
+    let id = args.which.id;
+    let to = args.to.unwrap_or_else(|| client.store().clock().now());
+    let range = Backfill::new(args.from, to)
+        .all(args.all)
+        .dry_run(args.dry_run);
+    let submitted = client.schedules().backfill(&id, range).await?;
+    if submitted.is_empty() {
+        out.note("no time of the range lacks a run");
+    }
+    let action = match args.dry_run {
+        true => "would backfill",
+        false => "backfilled",
+    };
+    runs(out, &id, action, &submitted)
+}
+
+async fn skip(
+    schedules: &Schedules,
+    id: &TaskId,
+    time: Option<Timestamp>,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let time = match time {
+        Some(time) => time,
+        None => {
+            let next = schedules.preview(id, 1).await?;
+            let next = next.first().map(|time| time.nominal);
+            next.ok_or_else(|| Failure::No(format!("'{id}' has no time to come")))?
+        }
+    };
+    schedules.skip(id, time).await?;
+    done(out, id, &format!("skips {time}"))
+}
+
+/// Returns whether a schedule is paused, after a moment in which a node may take the command.
+async fn becomes_paused(client: &Client, id: &TaskId) -> Result<bool, Failure> {
+    for _ in 0..20 {
+        let record = client.get(id).await?;
+        if record
+            .state
+            .is_ok_and(|state| state.code() == StateKind::Paused)
+        {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(false)
+}
+
+/// Prints that something was done with a schedule.
+fn done(out: &Output, id: &TaskId, action: &str) -> Result<Exit, Failure> {
+    match out.is_json() {
+        true => out.json(&json!({ "id": id, "action": action }))?,
+        false => out.line(format!("{id}: {action}"))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Prints that something was done with a schedule, and the runs of it.
+fn runs(out: &Output, id: &TaskId, action: &str, runs: &[TaskId]) -> Result<Exit, Failure> {
+    if out.is_json() {
+        out.json(&json!({ "id": id, "action": action, "runs": runs }))?;
+        return Ok(Exit::Ok);
+    }
+    if runs.is_empty() {
+        out.line(format!("{id}: {action}"))?;
+    }
+    for run in runs {
+        out.line(format!("{id}: {action} {run}"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Whether an id is taken.
+fn is_taken(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::AlreadyExists { .. } | Error::AlreadyFinished(_) | Error::ScheduleEnded(_)
+    )
+}

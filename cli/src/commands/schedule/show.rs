@@ -1,0 +1,247 @@
+//! `windlass schedule get`, `list` and `preview`.
+
+use jiff::{Timestamp, Zoned};
+use serde_json::{Value, json};
+use windlass::{
+    TaskId,
+    schedule::{ScheduleRecord, Time},
+    store::Page,
+};
+
+use super::spec::TimeArgs;
+use crate::{
+    exit::{Exit, Failure},
+    global::Global,
+    output::Output,
+    text::one_line,
+    view::{age, color, text},
+};
+
+/// How many schedules.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListArgs {
+    /// List at most this many
+    #[arg(long, value_name = "N", default_value = "100", value_parser = super::count)]
+    limit: usize,
+}
+
+/// Which times.
+#[derive(Debug, clap::Args)]
+pub(super) struct PreviewArgs {
+    /// The schedule, with the options that are given; without it, the options give the times
+    #[arg(value_name = "ID")]
+    id: Option<TaskId>,
+
+    /// Print this many times
+    #[arg(short = 'n', long = "next", value_name = "N", default_value = "10", value_parser = super::count)]
+    times: usize,
+
+    #[command(flatten)]
+    spec: TimeArgs,
+}
+
+/// A local time with its offset and the name of its zone.
+pub(super) fn local(time: &Zoned) -> String {
+    let zone = time.time_zone().iana_name().unwrap_or_default();
+    format!("{} {zone}", time.strftime("%a %Y-%m-%d %H:%M:%S %:z"))
+}
+
+fn text_of(at: Timestamp) -> String {
+    at.to_string()
+}
+
+fn time_json(time: &Time) -> Value {
+    json!({
+        "nominal": time.nominal.to_string(),
+        "due": time.due.to_string(),
+        "local": time.local.to_string(),
+        "start_by": time.start_by.map(|at| at.to_string()),
+        "end_by": time.end_by.map(|at| at.to_string()),
+    })
+}
+
+/// The JSON form of a schedule. Its names are stable; an absent value is null.
+pub(super) fn view(record: &ScheduleRecord) -> Value {
+    let (spec, wrong) = match &record.spec {
+        Ok(spec) => (Some(spec), None),
+        Err(wrong) => (None, Some(wrong.to_string())),
+    };
+    json!({
+        "id": record.id,
+        "state": record.state,
+        "next": record.next.as_ref().map(time_json),
+        "last": record.last.map(|at| at.to_string()),
+        "counts": record.counts,
+        "runs": record.runs.iter().map(|at| format!("{}@{at}", record.id)).collect::<Vec<_>>(),
+        "skipped": record.skipped,
+        "note": record.note,
+        "refused": record.refused,
+        "spec": spec,
+        "wrong": wrong,
+    })
+}
+
+/// The times of a spec, in short.
+fn times(record: &ScheduleRecord) -> String {
+    let spec = match &record.spec {
+        Ok(spec) => json!(spec),
+        Err(wrong) => return one_line(&wrong.to_string()),
+    };
+    let texts = |field: &str| -> Vec<String> {
+        let list = spec[field].as_array().cloned().unwrap_or_default();
+        let texts = list.iter().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    let mut all = texts("cron");
+    for every in spec["every"].as_array().into_iter().flatten() {
+        all.push(format!(
+            "every {}",
+            every["interval"].as_str().unwrap_or("?")
+        ));
+    }
+    all.extend(texts("at"));
+    let zone = spec["zone"].as_str().map(|zone| format!(" {zone}"));
+    format!("{}{}", all.join(", "), zone.unwrap_or_default())
+}
+
+/// Prints a schedule.
+pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let out = global.out();
+    let record = client.schedules().get(id).await?;
+    if out.is_json() {
+        out.json(&view(&record))?;
+        return Ok(Exit::Ok);
+    }
+    let counts = record.counts;
+    let counts = [
+        ("fired", counts.fired),
+        ("late", counts.late),
+        ("skipped", counts.skipped),
+        ("missed", counts.missed),
+        ("overlapped", counts.overlapped),
+        ("refused", counts.refused),
+        ("requested", counts.requested),
+    ];
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect();
+    let spec = record.spec.as_ref().ok();
+    let state = record.state.map_or("quarantined", |code| code.as_str());
+    let next = record.next.as_ref();
+    let delay = next.filter(|time| time.due != time.nominal);
+    let live: Vec<_> = record.runs.iter().map(|at| format!("{id}@{at}")).collect();
+    let refused = record.refused.as_ref();
+    let refused = refused.map(|time| format!("{}: {}", time.nominal, time.reason));
+    let skipped: Vec<_> = record.skipped.iter().map(ToString::to_string).collect();
+    let lines = [
+        ("id", Some(record.id.to_string())),
+        ("state", Some(state.to_owned())),
+        ("note", record.note.clone()),
+        ("times", Some(times(&record))),
+        ("next", next.map(|time| local(&time.local))),
+        ("due", delay.map(|time| time.due.to_string())),
+        ("start by", next.and_then(|time| time.start_by).map(text_of)),
+        ("end by", next.and_then(|time| time.end_by).map(text_of)),
+        ("last", record.last.map(|at| at.to_string())),
+        ("counts", Some(counts.join(", "))),
+        ("refused", refused),
+        ("runs", (!live.is_empty()).then(|| live.join(", "))),
+        ("skips", (!skipped.is_empty()).then(|| skipped.join(", "))),
+        ("spec", spec.map(|spec| json!(spec).to_string())),
+    ];
+    for (name, value) in lines {
+        if let Some(value) = value {
+            out.line(format!("{name:<12} {}", one_line(&value)))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Lists schedules.
+pub(super) async fn list(args: ListArgs, global: &Global) -> Result<Exit, Failure> {
+    let client = global.reading().await?;
+    let out = global.out();
+    let (mut after, mut left) = (0, args.limit);
+    let mut records = Vec::new();
+    while left > 0 {
+        let limit = u32::try_from(left.min(1000)).unwrap_or(1000);
+        let page = client.schedules().list(Page { after, limit }).await?;
+        let Some((last, _)) = page.last() else { break };
+        (after, left) = (*last, left - page.len());
+        records.extend(page.into_iter().map(|(_, record)| record));
+    }
+    if out.is_json() {
+        let views: Vec<_> = records.iter().map(view).collect();
+        out.json(&views)?;
+        return Ok(Exit::Ok);
+    }
+    if records.is_empty() {
+        out.note("there are no schedules; `windlass schedule create` makes one");
+    }
+    let now = client.store().clock().now();
+    let rows = records.iter().map(|record| {
+        let state = match record.state {
+            Some(code) => text(code).fg(color(code)),
+            None => text("quarantined").fg(comfy_table::Color::Red),
+        };
+        let next = record.next.as_ref().map(|time| local(&time.local));
+        let last = record.last.map(|at| format!("{} ago", age(at, now)));
+        vec![
+            text(&record.id),
+            state,
+            text(times(record)),
+            text(next.unwrap_or_default()),
+            text(last.unwrap_or_default()),
+            text(record.counts.fired),
+            text(record.note.as_deref().map(one_line).unwrap_or_default()),
+        ]
+    });
+    let header = ["ID", "STATE", "TIMES", "NEXT", "LAST", "FIRED", "NOTE"];
+    out.narrow_table(&header, &["NOTE", "FIRED", "LAST"], rows.collect())?;
+    Ok(Exit::Ok)
+}
+
+/// Prints the next times.
+pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, Failure> {
+    let out = global.out();
+    let times = match &args.id {
+        Some(id) => {
+            let client = global.reading().await?;
+            let schedules = client.schedules();
+            let record = schedules.get(id).await?;
+            match args.spec.changed(record)? {
+                None => schedules.preview(id, args.times).await?,
+                Some(spec) => schedules.preview_update(id, &spec, args.times).await?,
+            }
+        }
+        None => {
+            let (schedule, now) = (args.spec.schedule()?, jiff::Timestamp::now());
+            schedule.check("preview", now)?;
+            schedule.preview("preview", now, args.times)?
+        }
+    };
+    print(&out, &times)
+}
+
+fn print(out: &Output, times: &[Time]) -> Result<Exit, Failure> {
+    if out.is_json() {
+        let times: Vec<_> = times.iter().map(time_json).collect();
+        out.json(&times)?;
+        return Ok(Exit::Ok);
+    }
+    let optional = |at: Option<Timestamp>| text(at.map(text_of).unwrap_or_default());
+    let rows = times.iter().map(|time| {
+        vec![
+            text(time.nominal),
+            text(local(&time.local)),
+            optional((time.due != time.nominal).then_some(time.due)),
+            optional(time.start_by),
+            optional(time.end_by),
+        ]
+    });
+    let header = ["TIME", "LOCAL", "DUE", "START BY", "END BY"];
+    out.narrow_table(&header, &["END BY", "START BY", "DUE"], rows.collect())?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,388 @@
+//! `windlass schedule create` and `update`: the spec of a schedule, of options or JSON.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use windlass::{
+    Client, Invalid, Json, Limit, TaskId,
+    schedule::{Schedule, ScheduleRecord},
+};
+
+use crate::{
+    exec,
+    exit::{Exit, Failure},
+    global::Global,
+    input,
+    output::Output,
+    parse::{at_once, label, priority, rate, time},
+};
+
+/// A schedule and its fields.
+#[derive(Debug, clap::Args)]
+pub(super) struct CreateArgs {
+    /// The schedule
+    #[arg(value_name = "ID")]
+    id: TaskId,
+    #[command(flatten)]
+    times: TimeArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// The times.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct TimeArgs {
+    /// The whole schedule as JSON, @FILE or - for standard input; the other options override its fields
+    #[arg(long, value_name = "JSON")]
+    spec: Option<String>,
+
+    /// A cron expression: 'minute hour day month weekday', with a second before them if needed, or @daily
+    #[arg(long, value_name = "EXPRESSION")]
+    cron: Vec<String>,
+
+    /// An interval: 90s, 15m, 1h30m, 7d
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    every: Vec<String>,
+
+    /// One of the times of each interval (RFC 3339); 1970-01-01T00:00:00Z by default
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "every")]
+    anchor: Option<Timestamp>,
+
+    /// A time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    at: Vec<Timestamp>,
+
+    /// Leave out the times of a cron expression
+    #[arg(long, value_name = "EXPRESSION")]
+    except_cron: Vec<String>,
+
+    /// Leave out a time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    except_at: Vec<Timestamp>,
+
+    /// Leave out a day of the schedule's zone: 2030-12-25
+    #[arg(long, value_name = "DATE")]
+    except_date: Vec<String>,
+
+    /// The first instant that may be a time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    start: Option<Timestamp>,
+
+    /// The last instant that may be a time (RFC 3339)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    end: Option<Timestamp>,
+
+    /// Complete the schedule after this many runs
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// The time zone by its IANA name, such as Europe/Berlin; UTC by default
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// Start each run this long after its time
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    offset: Option<String>,
+
+    /// Delay each run by a part of this, which is always the same for the same time
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    jitter: Option<String>,
+
+    /// Fail a run that has not started this long after its time; a time that is later than this is missed
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    start_within: Option<String>,
+
+    /// Fail a run that has not ended this long after its time; a time that is later than this is missed
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    end_within: Option<String>,
+
+    /// A local time that the clocks skip: run it 'after' the gap (default), or 'skip' it
+    #[arg(long, value_name = "POLICY", value_parser = ["after", "skip"])]
+    gap: Option<String>,
+
+    /// A local time that the clocks repeat: run it at the 'first' (default), or at 'both'
+    #[arg(long, value_name = "POLICY", value_parser = ["first", "both"])]
+    fold: Option<String>,
+
+    /// While an earlier run is live: 'skip' the time (default), 'queue-one' or 'queue-all' behind it,
+    /// 'cancel', 'kill' or 'pause' the earlier run, or 'allow:N' live runs
+    #[arg(long, value_name = "POLICY")]
+    overlap: Option<String>,
+
+    /// Of the times at which no worker was there, run 'none', the 'last' (default) or 'all'
+    #[arg(long, value_name = "WHICH", value_parser = ["none", "last", "all"])]
+    missed: Option<String>,
+
+    /// Run missed times that are at most this old; 1h by default
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    within: Option<String>,
+
+    /// Pause the schedule when a run has failed: true or false
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pause_on_failure: Option<bool>,
+}
+
+/// The run.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct RunArgs {
+    /// The kind of the runs; exec by default when a command is given
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+
+    /// The props of the runs: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", conflicts_with = "command")]
+    props: Option<String>,
+
+    /// The priority of the runs
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority)]
+    priority: Option<i32>,
+
+    /// A label of the runs
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+
+    /// At most N tasks with this key are claimed at once
+    #[arg(long, value_name = "KEY=N", value_parser = at_once)]
+    at_once: Vec<Limit>,
+
+    /// At most N claims of tasks with this key begin within any DURATION
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate)]
+    rate: Vec<Limit>,
+
+    /// What follows a failed attempt of a run, as `submit` takes it
+    #[arg(long, value_name = "POLICY")]
+    retry: Option<String>,
+
+    /// The command that each run starts
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+fn object(field: &'static str, json: &Json) -> Result<Map<String, Value>, Invalid> {
+    json.get(field)
+}
+
+/// Sets a field that was given.
+fn set(spec: &mut Map<String, Value>, field: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        spec.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a list that was given.
+fn set_list<T: ToString>(spec: &mut Map<String, Value>, field: &str, values: &[T]) {
+    if !values.is_empty() {
+        let values: Vec<Value> = values.iter().map(|v| v.to_string().into()).collect();
+        spec.insert(field.to_owned(), values.into());
+    }
+}
+
+/// The object in a field, which is made if it is missing or no object.
+fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
+    let value = spec.entry(field).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+impl TimeArgs {
+    /// Sets the fields that were given.
+    fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+        if let Some(text) = &self.spec {
+            spec.extend(object("spec", &input::json("spec", text)?)?);
+        }
+        set_list(spec, "cron", &self.cron);
+        let anchor = self.anchor.map(|at| at.to_string());
+        let every = self.every.iter().map(|interval| match &anchor {
+            Some(anchor) => json!({ "interval": interval, "anchor": anchor }),
+            None => json!({ "interval": interval }),
+        });
+        let every: Vec<Value> = every.collect();
+        set(spec, "every", (!every.is_empty()).then_some(every));
+        set_list(spec, "at", &self.at);
+        let has_exceptions = !self.except_cron.is_empty()
+            || !self.except_at.is_empty()
+            || !self.except_date.is_empty();
+        if has_exceptions && let Some(except) = inner(spec, "except") {
+            set_list(except, "cron", &self.except_cron);
+            set_list(except, "at", &self.except_at);
+            set_list(except, "dates", &self.except_date);
+        }
+        set(spec, "start", self.start.map(|at| at.to_string()));
+        set(spec, "end", self.end.map(|at| at.to_string()));
+        set(spec, "count", self.count);
+        set(spec, "zone", self.zone.clone());
+        set(spec, "offset", self.offset.clone());
+        set(spec, "jitter", self.jitter.clone());
+        set(spec, "start_within", self.start_within.clone());
+        set(spec, "end_within", self.end_within.clone());
+        set(spec, "gap", self.gap.clone());
+        set(spec, "fold", self.fold.clone());
+        set(
+            spec,
+            "overlap",
+            self.overlap.as_deref().map(overlap).transpose()?,
+        );
+        if (self.missed.is_some() || self.within.is_some())
+            && let Some(missed) = inner(spec, "missed")
+        {
+            set(missed, "run", self.missed.clone());
+            set(missed, "within", self.within.clone());
+        }
+        set(spec, "pause_on_failure", self.pause_on_failure);
+        Ok(())
+    }
+
+    /// Returns a schedule of these times, whose runs do not matter.
+    pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
+        let mut spec = Map::new();
+        spec.insert("run".to_owned(), json!({ "kind": exec::KIND }));
+        self.apply(&mut spec)?;
+        read(spec)
+    }
+
+    /// Returns a schedule with the options that were given; `None` if there are none.
+    pub(super) fn changed(&self, record: ScheduleRecord) -> Result<Option<Schedule>, Failure> {
+        let mut given = Map::new();
+        self.apply(&mut given)?;
+        if given.is_empty() {
+            return Ok(None);
+        }
+        let mut spec = self.present(record)?;
+        self.apply(&mut spec)?;
+        read(spec).map(Some)
+    }
+
+    /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
+    /// options replace the wrong ones.
+    fn present(&self, record: ScheduleRecord) -> Result<Map<String, Value>, Failure> {
+        if record.spec.is_err() && self.spec.is_some() {
+            return Ok(Map::new());
+        }
+        let mut spec = match (object("schedule", &record.stored), record.spec) {
+            (Err(_), Err(wrong)) => return Err(wrong.into()),
+            (stored, _) => stored?,
+        };
+        spec.remove("since");
+        Ok(spec)
+    }
+}
+
+/// Reads an overlap policy.
+pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
+    let allowed = text.strip_prefix("allow:").map(str::parse::<u32>);
+    match (text, allowed) {
+        ("skip" | "queue-one" | "queue-all" | "cancel" | "kill" | "pause", _) => Ok(text.into()),
+        (_, Some(Ok(most))) => Ok(json!({ "allow": most })),
+        _ => {
+            let reason = format!(
+                "'{text}' is none of skip, queue-one, queue-all, cancel, kill, pause and allow:N"
+            );
+            Err(Invalid::new("overlap", reason))
+        }
+    }
+}
+
+impl RunArgs {
+    /// Sets the fields that were given.
+    fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+        let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
+        let is_replaced = self.kind.is_some() || !self.command.is_empty();
+        let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
+            let reason = "is no object; write it like {\"kind\":\"exec\"}";
+            return Err(Invalid::new("run", reason).into());
+        };
+        if let [program, args @ ..] = self.command.as_slice() {
+            run.insert(
+                "props".to_owned(),
+                json!({ "command": program, "args": args }),
+            );
+            run.entry("kind").or_insert_with(|| exec::KIND.into());
+        }
+        set(run, "kind", self.kind.clone());
+        if let Some(props) = &self.props {
+            let props = input::json("props", props)?;
+            run.insert("props".to_owned(), props.get("props")?);
+        }
+        set(run, "priority", self.priority);
+        if !self.labels.is_empty() {
+            let labels = self
+                .labels
+                .iter()
+                .map(|(n, v)| (n.clone(), v.clone().into()));
+            run.insert("labels".to_owned(), Value::Object(labels.collect()));
+        }
+        let limits: Vec<&Limit> = self.at_once.iter().chain(&self.rate).collect();
+        if !limits.is_empty() {
+            run.insert("limits".to_owned(), json!(limits));
+        }
+        if let Some(retry) = &self.retry {
+            let retry = exec::read_retry(retry).map_err(|e| Invalid::new("retry", e))?;
+            let retry = Json::new("retry", &retry)?;
+            run.insert("retry".to_owned(), retry.get("retry")?);
+        }
+        if !run.contains_key("kind") {
+            let reason = "is missing; give a command after --, or --kind";
+            return Err(Invalid::new("run.kind", reason).into());
+        }
+        if run.get("kind").and_then(Value::as_str) == Some(exec::KIND) {
+            let props = run.get("props").cloned().unwrap_or_default();
+            exec::Props::parse(&props.into())?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a schedule of its JSON form.
+pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
+    Ok(Schedule::from_json(&Value::Object(spec).into())?)
+}
+
+/// Creates a schedule.
+pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Failure> {
+    let mut spec = Map::new();
+    args.times.apply(&mut spec)?;
+    args.run.apply(&mut spec)?;
+    let schedule = read(spec)?;
+    let client = windlass::Client::new(&global.open().await?);
+    client.schedules().create(&args.id, schedule).await?;
+    written(&client, &global.out(), &args.id, "created").await
+}
+
+/// Changes the given fields of a schedule.
+pub(super) async fn update(
+    args: CreateArgs,
+    client: &Client,
+    out: &Output,
+) -> Result<Exit, Failure> {
+    let record = client.schedules().get(&args.id).await?;
+    let action = match record.state {
+        Some(code) if code.is_terminal() => "updated, and started again",
+        _ => "updated",
+    };
+    let mut spec = args.times.present(record)?;
+    args.times.apply(&mut spec)?;
+    args.run.apply(&mut spec)?;
+    client.schedules().update(&args.id, read(spec)?).await?;
+    written(client, out, &args.id, action).await
+}
+
+/// Prints a schedule that was written, with its next time.
+async fn written(
+    client: &Client,
+    out: &Output,
+    id: &TaskId,
+    action: &str,
+) -> Result<Exit, Failure> {
+    let record = client.schedules().get(id).await?;
+    if out.is_json() {
+        out.json(&super::show::view(&record))?;
+        return Ok(Exit::Ok);
+    }
+    let next = match record.next {
+        Some(time) => format!("; next at {}", super::show::local(&time.local)),
+        None => String::new(),
+    };
+    out.line(format!("{id}: {action}{next}"))?;
+    Ok(Exit::Ok)
+}

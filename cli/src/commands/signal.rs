@@ -1,0 +1,86 @@
+//! `windlass signal`: sends a value to a task, and waits for the reply of its handler.
+
+use windlass::{Command, CommandId, Json, Outcome, Signal, TaskId};
+
+use crate::{
+    bulk::{Item, Report},
+    exit::{Exit, Failure},
+    global::Global,
+    input,
+    waiting::{Deadline, WaitArgs, note_unhandled},
+};
+
+/// The signal, and whether to wait for its reply.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  windlass signal deploy-7 approve
+  windlass signal deploy-7 approve --payload '{\"by\": \"ann\"}' --wait --timeout 1h
+  windlass signal poll-3 interval --payload 30 --id interval-2026-11-21")]
+pub(crate) struct Args {
+    /// The task
+    #[arg(value_name = "ID")]
+    task: TaskId,
+
+    /// The name of the signal, as the handler knows it
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The payload: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    payload: Option<String>,
+
+    /// Send it under this id: sending it again is the same signal
+    #[arg(long, value_name = "COMMAND_ID")]
+    id: Option<CommandId>,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+/// Sends the signal. With `--wait` it prints the reply, and nothing else.
+pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let client = global.existing().await?;
+    let out = global.out();
+    let mut signal = Signal::new(args.name);
+    if let Some(text) = &args.payload {
+        signal = signal.with_json(input::json("payload", text)?);
+    }
+    let command = Command::Signal(signal);
+    command.check(client.store().clock().now())?;
+    let sent = match args.id {
+        Some(id) => {
+            let sent = client.command_with_id(&args.task, &id, command).await;
+            sent.map(|()| id)
+        }
+        None => client.command(&args.task, command).await,
+    }?;
+    let mut item = Item::done(args.task);
+    item.command_id = Some(sent.clone());
+    if let Ok(record) = client.get(&item.id).await
+        && record.commands > 0
+    {
+        let kinds = [record.task.kind].into();
+        let note = ("the signal waits", "the task gets it");
+        note_unhandled(&client, &out, &kinds, note).await;
+    }
+    if args.wait.wait {
+        let what = format!("signal '{sent}' is sent, and has no reply yet");
+        let wait = async { Ok(client.wait_outcome(&sent).await?) };
+        let deadline = Deadline::after(args.wait.timeout);
+        let outcome = deadline.within(&what, wait).await?;
+        if let Some(reply) = reply(&outcome).filter(|_| !out.is_json()) {
+            out.line(reply)?;
+            return Ok(Exit::Ok);
+        }
+        item.settle(outcome);
+    }
+    Report::one("signal", item).print(&out, "signal sent")
+}
+
+fn reply(outcome: &Outcome) -> Option<&Json> {
+    match outcome {
+        Outcome::Answered { reply } => Some(reply),
+        _ => None,
+    }
+}

@@ -1,0 +1,388 @@
+//! `schedule`: what it prints, what it changes, how it fails.
+
+use serde_json::json;
+use windlass::{Client, store::Store};
+
+use crate::{env::Env, settings::ran};
+
+const CREATE: [&str; 7] = [
+    "schedule",
+    "create",
+    "nightly",
+    "--cron",
+    "30 2 * * *",
+    "--zone",
+    "Europe/Berlin",
+];
+
+pub(crate) fn create(env: &Env, more: &[&str]) {
+    env.run(&[&CREATE[..], more, &["--", "true", "--all"]].concat())
+        .ok();
+}
+
+#[test]
+fn a_schedule_is_created_shown_and_changed() {
+    let env = Env::new();
+    let words = [&CREATE[..], &["--jitter", "10m", "--", "true", "--all"]].concat();
+    let ran = env.run(&words).ok();
+    assert!(ran.out.starts_with("nightly: created; next at "), "{ran:?}");
+    assert!(ran.out.contains("02:30:00 +0"), "{ran:?}");
+    let shown = env.json(&["schedule", "get", "nightly"]);
+    assert_eq!(shown["state"], "sleeping");
+    let spec = json!({
+        "run": {"kind": "exec", "props": {"command": "true", "args": ["--all"]}},
+        "cron": ["30 2 * * *"],
+        "zone": "Europe/Berlin",
+        "jitter": "10m",
+        "since": shown["spec"]["since"],
+    });
+    assert_eq!(shown["spec"], spec);
+    let ran = env.run(&["schedule", "list"]).ok();
+    assert!(ran.out.contains("30 2 * * * Europe/Berlin"), "{ran:?}");
+
+    env.run(&[
+        "schedule",
+        "update",
+        "nightly",
+        "--cron",
+        "@daily",
+        "--overlap",
+        "allow:3",
+    ])
+    .ok();
+    let shown = env.json(&["schedule", "get", "nightly"]);
+    assert_eq!(shown["spec"]["cron"], json!(["@daily"]));
+    assert_eq!(shown["spec"]["overlap"], json!({"allow": 3}));
+    assert_eq!(
+        shown["spec"]["zone"], "Europe/Berlin",
+        "what is not given stays"
+    );
+    assert_eq!(shown["spec"]["run"], spec["run"]);
+    // Reading, changing and writing the whole spec is the same.
+    env.run_with(
+        &["schedule", "update", "nightly", "--spec", "-"],
+        r#"{"zone":"UTC"}"#,
+    )
+    .ok();
+    assert!(env.json(&["schedule", "get", "nightly"])["spec"]["zone"].is_null());
+    env.run(&["schedule", "delete", "nightly"]).ok();
+    env.run(&["schedule", "get", "nightly"])
+        .fails(3, &["'nightly' does not exist"]);
+}
+
+#[test]
+fn runs_are_triggered_skipped_and_backfilled() {
+    let env = Env::new();
+    create(&env, &[]);
+    let run = env.json(&["schedule", "trigger", "nightly"])["runs"][0].clone();
+    let task = env.json(&["get", run.as_str().unwrap()]);
+    let task = task.get("task").unwrap_or(&task).clone();
+    assert_eq!(
+        task["labels"],
+        json!({"schedule": "nightly", "schedule-by": "trigger"})
+    );
+    let next = env.json(&["schedule", "preview", "nightly", "-n", "2"]);
+    env.run(&["schedule", "skip", "nightly"]).ok();
+    let after = env.json(&["schedule", "preview", "nightly", "-n", "1"]);
+    assert_eq!(after[0], next[1]);
+    let range = [
+        "schedule",
+        "backfill",
+        "nightly",
+        "--from",
+        "2024-03-30T00:00:00Z",
+        "--to",
+        "2024-04-01T00:00:00Z",
+    ];
+    let dry = env.json(&[&range[..], &["--dry-run"]].concat());
+    let runs = json!([
+        "nightly@2024-03-30T01:30:00Z",
+        "nightly@2024-03-31T01:00:00Z"
+    ]);
+    assert_eq!(
+        (&dry["action"], &dry["runs"]),
+        (&json!("would backfill"), &runs)
+    );
+    assert_eq!(env.json(&range)["runs"], runs);
+    assert_eq!(env.json(&range)["runs"], json!([]), "they are there");
+    let listed = env
+        .run(&["list", "--label", "schedule=nightly", "-o", "json"])
+        .ok();
+    assert_eq!(listed.lines().len(), 3);
+    assert_eq!(
+        env.json(&["schedule", "get", "nightly"])["counts"]["requested"],
+        3
+    );
+}
+
+#[test]
+fn times_are_previewed_without_a_schedule() {
+    let env = Env::new();
+    let words = [
+        "schedule",
+        "preview",
+        "--every",
+        "6h",
+        "--anchor",
+        "2020-01-01T00:00:00Z",
+        "--at",
+        "2999-01-01T00:00:00Z",
+    ];
+    assert_eq!(env.json(&words).as_array().unwrap().len(), 10);
+    let counted = [&words[..], &["--count", "3"]].concat();
+    assert_eq!(env.json(&counted).as_array().unwrap().len(), 3);
+    // With a schedule, the options change its times as an update does.
+    create(&env, &["--count", "2"]);
+    let times = |more: &[&str]| env.json(&[&["schedule", "preview", "nightly"], more].concat());
+    assert_eq!(times(&[]).as_array().unwrap().len(), 2);
+    let noon = times(&["--cron", "0 12 * * *", "--count", "4", "--zone", "UTC"]);
+    assert_eq!(noon.as_array().unwrap().len(), 4);
+    let first = noon[0]["nominal"].as_str().unwrap();
+    assert!(first.ends_with("T12:00:00Z"), "{first}");
+    let ran = env
+        .run(&["schedule", "preview", "-n", "1", "--cron", "0 12 * * *"])
+        .ok();
+    assert!(ran.out.contains("T12:00:00Z"), "{ran:?}");
+    assert!(ran.out.contains("+00:00 UTC"), "{ran:?}");
+}
+
+#[test]
+fn each_wrong_field_of_a_schedule_is_named() {
+    let env = Env::new();
+    for (options, says) in [
+        (
+            &["--cron", "0 0 30 2 *"][..],
+            "cron: '0 0 30 2 *' never comes",
+        ),
+        (
+            &["--cron", "nonsense"],
+            "cron: 'nonsense' is not a cron expression",
+        ),
+        (
+            &["--cron", "@daily", "--zone", "Mars/Base"],
+            "zone: 'Mars/Base' is no time zone",
+        ),
+        (
+            &[
+                "--cron",
+                "@daily",
+                "--start",
+                "2031-01-01T00:00:00Z",
+                "--end",
+                "2030-01-01T00:00:00Z",
+            ],
+            "end: 2030-01-01T00:00:00Z is before the start",
+        ),
+        (
+            &["--every", "1h", "--jitter", "2h"],
+            "jitter: 2h is longer than",
+        ),
+        (&["--cron", "@daily", "--offset", "-5m"], "offset: "),
+        (
+            &["--cron", "@daily", "--overlap", "never"],
+            "overlap: 'never' is none of",
+        ),
+        (
+            &["--cron", "@daily", "--overlap", "allow:0"],
+            "overlap: 'allow' of 0",
+        ),
+        (&["--cron", "@daily", "--every", "0s"], "every: "),
+        (
+            &["--at", "2020-01-01T00:00:00Z"],
+            "schedule: fires at no time",
+        ),
+        (&[], "schedule: has no times"),
+        (
+            &["--cron", "@daily", "--count", "0"],
+            "count: 0 submits no run",
+        ),
+        (
+            &["--cron", "@daily", "--label", "schedule=x"],
+            "run.labels: 'schedule'",
+        ),
+        (
+            &["--spec", "{\"corn\":1}"],
+            "schedule: 'corn' is no field; write 'cron'",
+        ),
+        (
+            &["--spec", "{\"cron\":5}"],
+            "schedule: cron: is 5, not an array",
+        ),
+        (
+            &["--spec", "{\"cron\":[5]}"],
+            "schedule: cron[0]: is 5, not text in quotes",
+        ),
+        (
+            &["--spec", "{\"count\":-1}"],
+            "schedule: count: is -1, not a whole number, 0 or more",
+        ),
+        (
+            &["--spec", "{\"overlap\":\"never\"}"],
+            "schedule: overlap: 'never' is none of skip",
+        ),
+        (
+            &["--spec", "{\"every\":[\"1h\"]}"],
+            "schedule: every[0]: is \"1h\", not an object",
+        ),
+        (&["--spec", "[]"], "spec: is an array, not "),
+    ] {
+        let words = [&["schedule", "create", "s"][..], options, &["--", "true"]].concat();
+        env.run(&words).fails(2, &[says]);
+    }
+    let no_command = ["schedule", "create", "s", "--cron", "@daily"];
+    env.run(&no_command).fails(2, &["run.kind: is missing"]);
+    let bad_props = [
+        "schedule", "create", "s", "--cron", "@daily", "--kind", "exec", "--props", "{}",
+    ];
+    env.run(&bad_props).fails(2, &["props"]);
+    create(&env, &[]);
+    env.run(&CREATE[..]).code(2);
+    env.run(&[&CREATE[..], &["--", "true"]].concat())
+        .fails(1, &["exists already"]);
+    env.run(&["schedule", "resume", "nightly"])
+        .fails(2, &["state: of 'nightly' is sleeping"]);
+    env.run(&["schedule", "skip", "nightly", "2030-01-01T00:00:00Z"])
+        .fails(2, &["time: 2030-01-01"]);
+    env.run(&["submit", "k", "--id", "task"]).ok();
+    env.run(&["schedule", "get", "task"])
+        .fails(2, &["id: 'task' is a task of kind 'k'"]);
+}
+
+#[test]
+fn a_crontab_is_imported_once() {
+    let env = Env::new();
+    let crontab =
+        "MAILTO=me\nCRON_TZ=Europe/Berlin\n30 2 * * * echo a%b\n@reboot start\n@hourly backup\n";
+    let file = env.write("crontab", crontab);
+    let ran = env.run(&["schedule", "import", &file, "--dry-run"]).ok();
+    assert_eq!(ran.out.lines().count(), 2, "{ran:?}");
+    assert!(ran.out.contains("would create"), "{ran:?}");
+    assert!(ran.err.contains("line 1: mail is not sent"), "{ran:?}");
+    assert!(
+        ran.err.contains("line 4: 'start': @reboot is no time"),
+        "{ran:?}"
+    );
+    let imported = env
+        .run(&["schedule", "import", &file, "-o", "json"])
+        .ok()
+        .lines();
+    assert_eq!(imported[0]["action"], "created");
+    assert_eq!(
+        imported[0]["spec"]["run"]["props"],
+        json!({"shell": "echo a", "stdin": "b\n"})
+    );
+    assert_eq!(imported[0]["spec"]["zone"], "Europe/Berlin");
+    let again = env
+        .run(&["schedule", "import", &file, "-o", "json"])
+        .ok()
+        .lines();
+    assert_eq!(again[0]["action"], "exists");
+    // With other options: what is printed is what is stored.
+    let words = [
+        "schedule",
+        "import",
+        &file,
+        "--overlap",
+        "kill",
+        "-o",
+        "json",
+    ];
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = env.run(&[&words[..], more].concat()).ok();
+        assert!(ran.err.contains("keeps its zone and options"), "{ran:?}");
+        let again = ran.lines();
+        assert_eq!(again[0]["action"], "exists");
+        assert!(again[0]["spec"]["overlap"].is_null(), "{ran:?}");
+    }
+    assert_eq!(env.json(&["schedule", "list"]).as_array().unwrap().len(), 2);
+    let wrong = env.write("wrong", "61 * * * * x\n* * * *\n0 0 * * * right\n");
+    let ran = env.run(&["schedule", "import", &wrong]).code(1);
+    assert!(ran.err.contains("line 1: cron: '61 * * * *'"), "{ran:?}");
+    assert!(
+        ran.err.contains("line 2: '* * * *' has no command"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        env.json(&["schedule", "list"]).as_array().unwrap().len(),
+        3,
+        "the rest is imported"
+    );
+}
+
+/// From its creation to the output of a run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_submits_the_run_and_a_worker_runs_its_command_with_the_time() {
+    let env = Env::new();
+    let words = [
+        "schedule",
+        "create",
+        "tick",
+        "--every",
+        "1s",
+        "--count",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo for $WINDLASS_SCHEDULED_FOR",
+    ];
+    env.run(&words).ok();
+    let node = env.node("n1").await;
+    let store = Store::open(&env.url()).await.unwrap();
+    let end = Client::new(&store).wait("tick").await.unwrap();
+    assert!(end.result_json().unwrap().as_str().contains(r#""fired":1"#));
+    // The run so far counts.
+    let left = env.json(&["schedule", "preview", "tick", "--count", "3"]);
+    assert_eq!(left.as_array().unwrap().len(), 2);
+    node.shutdown().await;
+    env.run(&["worker", "--until-idle"]).ok();
+    let listed = ["list", "--label", "schedule=tick", "-o", "json"];
+    let listed = env.run(&listed).ok().lines();
+    let id = listed[0]["id"].as_str().unwrap();
+    let time = id.strip_prefix("tick@").unwrap();
+    let output = listed[0]["result"]["stdout"].as_str().unwrap();
+    assert_eq!(output, format!("for {time}\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_no_node_has_taken_is_named_and_undone() {
+    let env = Env::new();
+    create(&env, &[]);
+    let paused = env.run(&["schedule", "pause", "nightly"]).ok();
+    assert_eq!(paused.out, "nightly: pause sent; it waits for a node\n");
+    assert_eq!(
+        env.json(&["schedule", "get", "nightly"])["state"],
+        "sleeping"
+    );
+    env.run(&["schedule", "resume", "nightly"]).ok();
+    let node = env.node("n1").await;
+    let taken = async {
+        while env.json(&["get", "nightly"])["commands_waiting"] != 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let limit = std::time::Duration::from_secs(30);
+    tokio::time::timeout(limit, taken).await.unwrap();
+    let shown = env.json(&["schedule", "get", "nightly"]);
+    node.shutdown().await;
+    assert_eq!(shown["state"], "sleeping");
+}
+
+#[test]
+fn the_zone_of_an_imported_line_is_that_of_the_machine() {
+    let env = Env::new();
+    let crontab = env.write("crontab", "30 2 * * * job\n");
+    let words = ["schedule", "import", &crontab, "--dry-run"];
+    for zone in [
+        "Asia/Tokyo",
+        ":Asia/Tokyo",
+        ":/usr/share/zoneinfo/Asia/Tokyo",
+    ] {
+        let shown = ran(&env, &[("TZ", zone)], &words).ok();
+        assert!(
+            shown.out.contains(r#""zone":"Asia/Tokyo""#),
+            "{}",
+            shown.out
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! `windlass signal`: payloads, replies and outcomes.
+
+use serde_json::json;
+use windlass::{BoxError, Command, Message, Runner, TaskContext, store::Store};
+
+use crate::env::Env;
+
+/// Replies to each signal with its name and payload; the signal `silent` ends the run without a reply.
+async fn echo(task: TaskContext) -> Result<Message, BoxError> {
+    let commands = task.commands();
+    loop {
+        tokio::select! {
+            biased;
+            Some(command) = commands.next() => {
+                let Command::Signal(signal) = command else { continue };
+                if signal.name() == "silent" {
+                    return Ok(Message::pause());
+                }
+                let payload: serde_json::Value = signal.payload()?;
+                task.answer(&signal, &json!([signal.name(), payload])).await?;
+            }
+            stop = task.stop_requested() => return Ok(stop.message()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_is_printed_and_kept() {
+    let env = Env::new();
+    env.run(&["submit", "echo", "--id", "a"]).ok();
+    // Without a node it waits, and its timeout does not withdraw it.
+    let waits = [
+        "signal",
+        "a",
+        "early",
+        "--id",
+        "s1",
+        "--wait",
+        "--timeout",
+        "50ms",
+    ];
+    let ran = env.run(&waits).code(5);
+    assert!(
+        ran.err.contains("no live node handles kind 'echo'"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.err
+            .contains("signal 's1' is sent, and has no reply yet"),
+        "{ran:?}"
+    );
+    let store = Store::open(&env.url()).await.unwrap();
+    let _node = Runner::builder(&store)
+        .handler("echo", echo)
+        .start()
+        .await
+        .unwrap();
+    let again = [
+        "signal",
+        "a",
+        "early",
+        "--id",
+        "s1",
+        "--wait",
+        "--timeout",
+        "30s",
+    ];
+    assert_eq!(env.run(&again).ok().out, "[\"early\",null]\n");
+
+    let payload = env.write("payload.json", "{\"n\": 9007199254740993}");
+    let file = format!("@{payload}");
+    for (given, input) in [(file.as_str(), ""), ("-", "{\"n\": 9007199254740993}")] {
+        let words = [
+            "signal",
+            "a",
+            "set",
+            "--payload",
+            given,
+            "--wait",
+            "--timeout",
+            "30s",
+        ];
+        let ran = env.run_with(&words, input).ok();
+        assert_eq!(ran.out, "[\"set\",{\"n\":9007199254740993}]\n");
+    }
+    let words = [
+        "signal",
+        "a",
+        "x",
+        "--payload",
+        "1",
+        "--wait",
+        "--timeout",
+        "30s",
+    ];
+    let report = env.json(&words);
+    assert_eq!(report["tasks"][0]["outcome"], "answered");
+    assert_eq!(report["tasks"][0]["reply"], json!(["x", 1]));
+
+    let words = ["signal", "a", "silent", "--wait", "--timeout", "30s"];
+    let ran = env.run(&words).code(1);
+    assert_eq!(
+        ran.out,
+        "a: signal: unanswered (the handler returned without a reply)\n"
+    );
+    let got = env.json(&["get", "a"]);
+    assert_eq!(
+        got["commands"][0]["command"],
+        json!({"message": "signal", "name": "early"})
+    );
+    assert_eq!(
+        got["commands"][0]["outcome"],
+        json!({"outcome": "answered", "reply": ["early", null]})
+    );
+    let text = env.run(&["get", "a"]).ok().out;
+    assert!(text.contains("signal early"), "{text}");
+    assert!(text.contains("answered: [\"early\",null]"), "{text}");
+}
+
+#[test]
+fn an_operating_system_command_takes_no_signals() {
+    let env = Env::new();
+    let submit = [
+        "submit",
+        "exec",
+        "--id",
+        "a",
+        "--props",
+        "{\"command\":\"sleep 60\"}",
+    ];
+    env.run(&submit).ok();
+    env.run(&["pause", "a"]).ok();
+    let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["worker", "--store", &env.url()])
+        .env("HOME", env.path("home"))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let words = ["signal", "a", "go", "--wait", "--timeout", "30s"];
+    let ran = env.run(&words);
+    let got = env.json(&["get", "a"]);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    let out = ran.code(1).out;
+    assert_eq!(out, "a: signal: rejected: the kind takes no signals\n");
+    assert_eq!(got["state"], "paused");
+}
+
+#[test]
+fn bad_signals_name_the_field() {
+    let env = Env::new();
+    env.run(&["submit", "stay", "--id", "a"]).ok();
+    let long = "x".repeat(65);
+    env.run(&["signal", "a", &long])
+        .fails(2, &["name: ", "is not 1 to 64 characters"]);
+    env.run(&["signal", "a", "n", "--payload", "{"])
+        .fails(2, &["payload: is not JSON"]);
+    env.run(&["signal", "none", "n"]).fails(3, &["none"]);
+    env.run(&["complete", "a"]).ok();
+    env.run(&["signal", "a", "n", "--timeout", "1s"]).code(2);
+    let large = env.write("large.json", &format!("\"{}\"", "x".repeat(1 << 20)));
+    let large = format!("@{large}");
+    env.run(&["signal", "a", "n", "--payload", &large]).fails(
+        2,
+        &["payload has 1048582 bytes; the store takes at most 1048576"],
+    );
+}
+
+#[test]
+fn a_transaction_sends_signals() {
+    let env = Env::new();
+    env.run(&["submit", "stay", "--id", "a"]).ok();
+    let line = |command: &str| format!("{{\"op\":\"send\",\"task\":\"a\",{command}}}\n");
+    let good = line("\"command\":\"signal\",\"name\":\"go\",\"payload\":[1]");
+    env.run_with(&["apply", "-"], &good).ok();
+    let got = env.json(&["get", "a"]);
+    let sent = json!({"message": "signal", "name": "go", "payload": [1]});
+    assert_eq!(got["commands"][0]["command"], sent);
+    env.run_with(&["apply", "-"], &line("\"command\":\"signal\""))
+        .fails(2, &["name: is missing"]);
+}

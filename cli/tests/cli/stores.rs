@@ -1,0 +1,103 @@
+//! Stores of earlier versions, stores by other names, files that are none, and what a taken id says.
+
+use crate::env::Env;
+
+/// A file as the first version made it.
+fn of_version_1(env: &Env) -> Vec<u8> {
+    let path = env.path("store.db");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(include_str!("../../../tests/sqlite/v1.sql"))
+        .unwrap();
+    drop(conn);
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn a_command_that_reads_does_not_upgrade_a_file() {
+    let env = Env::new();
+    let before = of_version_1(&env);
+    for words in [
+        &["list"][..],
+        &["get", "first"],
+        &["stats"],
+        &["nodes"],
+        &["doctor"],
+        &["schedule", "list"],
+    ] {
+        let says = [
+            "has schema 1, and this program reads ",
+            "`windlass doctor --migrate`",
+        ];
+        env.run(words).fails(4, &says);
+        let now = std::fs::read(env.path("store.db")).unwrap();
+        assert_eq!(now, before, "{words:?}");
+    }
+    env.run(&["doctor", "--migrate"]).ok();
+    env.run(&["get", "first"]).ok();
+}
+
+#[test]
+fn a_store_is_not_copied_to_itself_by_another_name() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    let (folder, from) = (env.path(""), env.url());
+    let around = format!("sqlite:{folder}/../{}/store.db", env.name());
+    std::fs::hard_link(env.path("store.db"), env.path("link.db")).unwrap();
+    for to in [
+        from.clone(),
+        around,
+        format!("sqlite:{}", env.path("link.db")),
+    ] {
+        env.run(&["copy", "--from", &from, "--to", &to])
+            .fails(2, &["is the store that is to be copied; name another one"]);
+    }
+}
+
+#[test]
+fn a_file_without_an_end_and_a_folder_are_named() {
+    let env = Env::new();
+    env.run(&["--config", "/dev/zero", "list"])
+        .fails(2, &["/dev/zero", "has more than 1048576 bytes"]);
+    let folder = env.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    for words in [
+        &["--config", &folder, "list"][..],
+        &["apply", &folder],
+        &["submit", "--lines", &folder],
+        &["submit", "k", "--props", &format!("@{folder}")],
+    ] {
+        env.run(words)
+            .fails(2, &[&folder, "is a folder; name a file"]);
+    }
+}
+
+#[test]
+fn watch_names_the_commands_that_are_sent() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a"]).ok();
+    env.run(&["pause", "a"]).ok();
+    env.run(&["signal", "a", "approve"]).ok();
+    let words = ["watch", "--after", "0", "--limit", "3"];
+    let ran = env.run(&words).ok();
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[1].ends_with(" sent: pause"), "{ran:?}");
+    assert!(lines[2].ends_with(" sent: signal 'approve'"), "{ran:?}");
+}
+
+#[test]
+fn a_taken_id_says_what_differs() {
+    let env = Env::new();
+    env.run(&["submit", "k", "--id", "a", "--props", "1"]).ok();
+    for (words, says) in [
+        (&["k", "--props", "2"][..], "its props are others"),
+        (
+            &["k", "--props", "2", "--idempotent"],
+            "its props are others",
+        ),
+        (&["other", "--props", "1"], "its kind is 'k', not 'other'"),
+        (&["k", "--props", "1"], "its kind and props are the same"),
+    ] {
+        let words = [&["submit", "--id", "a"][..], words].concat();
+        env.run(&words).fails(1, &["exists already", says]);
+    }
+}

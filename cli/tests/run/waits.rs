@@ -1,0 +1,262 @@
+//! Lines that wait for others: a graph of commands.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// A graph of `width` commands in each of `depth` layers. Each waits for two of the layer before.
+fn layers(width: usize, depth: usize, command: &str) -> String {
+    let mut lines = String::new();
+    for layer in 0..depth {
+        for n in 0..width {
+            let id = format!("t{layer}-{n}");
+            let shell = command.replace("ID", &id);
+            let before = |n: usize| format!("\"t{}-{}\"", layer.saturating_sub(1), n % width);
+            let after = match layer {
+                0 => String::new(),
+                _ => format!(",\"after_ok\":[{},{}]", before(n), before(n + 1)),
+            };
+            let _ = writeln!(lines, "{{\"id\":\"{id}\",\"shell\":\"{shell}\"{after}}}");
+        }
+    }
+    lines
+}
+
+/// Asserts that each command of such a graph started after those that it waits for had ended.
+fn assert_in_order(log: &str, width: usize) {
+    let mut ended: HashMap<&str, usize> = HashMap::new();
+    for (at, line) in log.lines().enumerate() {
+        let (what, id) = line.split_once(' ').unwrap();
+        if what == "end" {
+            ended.insert(id, at);
+            continue;
+        }
+        let (layer, n) = id[1..].split_once('-').unwrap();
+        let (layer, n): (usize, usize) = (layer.parse().unwrap(), n.parse().unwrap());
+        if layer > 0 {
+            for other in [n, (n + 1) % width] {
+                let other = format!("t{}-{other}", layer - 1);
+                assert!(ended.contains_key(&*other), "{id} before {other}:\n{log}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_graph_that_is_killed_goes_on_in_its_order() {
+    let place = Place::new();
+    let (width, depth) = (4, 8);
+    place.write(
+        "graph",
+        &layers(
+            width,
+            depth,
+            "echo start ID >> log; sleep 0.05; echo end ID >> log",
+        ),
+    );
+    let args = ["run", "-j", "4", "--lease-ttl", "1s", "graph"];
+    for killed_at in [10, 30] {
+        let run = place.start(&args);
+        place.until_lines("log", killed_at);
+        run.kill();
+        assert!(place.list(&["--state", "completed"]).len() < width * depth);
+    }
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 0, "{err}");
+    let log = place.read("log");
+    assert_in_order(&log, width);
+    let ends: std::collections::BTreeSet<&str> =
+        log.lines().filter(|line| line.starts_with("end")).collect();
+    assert_eq!(ends.len(), width * depth, "every command ran");
+    for task in place.list(&[]) {
+        assert_eq!(task["state"], "completed");
+    }
+}
+
+#[test]
+fn a_command_behind_a_failed_one_is_not_run_and_counts() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"shell\":\"exit 3\",\"retry\":1}\n\
+                 {\"id\":\"b\",\"shell\":\"touch b\",\"after_ok\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"touch c\",\"after_ok\":[\"b\"]}\n\
+                 {\"id\":\"d\",\"shell\":\"echo \\\"$WINDLASS_WAITED\\\" > d\",\"after\":[\"a\",\"none\"]}\n";
+    place.write("graph", lines);
+    let (code, out, err) = place.run(&["run", "graph", "-o", "json"]);
+    assert_eq!(code, 1, "{err}");
+    let summary = summary(&out);
+    let counts = ["completed", "failed", "not_run"].map(|name| summary[name].as_u64());
+    assert_eq!(counts, [Some(1), Some(3), Some(2)]);
+    assert!(!place.path("b").exists() && !place.path("c").exists());
+    assert_eq!(
+        place.read("d"),
+        "[{\"task\":\"a\",\"outcome\":\"failed\"},{\"task\":\"none\",\"outcome\":\"unknown\"}]\n"
+    );
+    let c = place.get("c");
+    assert_eq!(
+        c["errors"][0]["error"],
+        "could not run: task 'b' has to complete first (after_ok) and failed; retry that task, then this one"
+    );
+    assert_eq!(c["waits_for_now"][0]["state"], "failed");
+    let (_, out, _) = place.run(&["get", "c"]);
+    assert!(
+        out.contains("has waited for 1 task, each of which has to complete\n  b  failed"),
+        "{out}"
+    );
+
+    let (code, out, err) = place.run(&["graph", "b"]);
+    assert_eq!(
+        (code, &*out),
+        (
+            0,
+            "b  failed\n  waits for\n    a  failed\n  is waited for by\n    c  failed\n"
+        ),
+        "{err}"
+    );
+    let (_, out, _) = place.run(&["graph", "a", "--format", "dot"]);
+    for line in [
+        "digraph tasks {",
+        "  \"a\" [label=\"a\\nfailed\"];",
+        "  \"a\" -> \"b\";",
+        "  \"b\" -> \"c\";",
+    ] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    let (_, out, _) = place.run(&["graph", "c", "-o", "json"]);
+    let graph: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(graph["tasks"].as_array().unwrap().len(), 3);
+    assert_eq!(graph["edges"][0]["waits_for"], "b");
+    let (_, out, _) = place.run(&["list", "--tree"]);
+    assert_eq!(
+        out,
+        "a  failed\n  b  failed\n    c  failed\n  d  completed\n"
+    );
+}
+
+#[test]
+fn a_line_before_the_one_that_it_waits_for_and_bad_waits_are_refused() {
+    let place = Place::new();
+    let lines = "{\"id\":\"b\",\"command\":\"true\",\"after\":[\"a\"]}\n\
+                 {\"id\":\"a\",\"command\":\"true\",\"after\":[\"b\"]}\n\
+                 {\"id\":\"c\",\"command\":\"true\",\"after\":[\"c\"]}\n\
+                 {\"id\":\"d\",\"command\":\"true\",\"after\":[\"e\",\"e\"]}\n\
+                 {\"id\":\"f\",\"command\":\"true\",\"after\":[\"e\"],\"after_ok\":[\"g\"]}\n\
+                 {\"id\":\"h\",\"command\":\"true\",\"after_deadline\":\"2030-01-01T00:00:00Z\"}\n";
+    place.write("graph", lines);
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 2, "{err}");
+    for says in [
+        "line 2: id: 'a' is a task for which line 1 waits; put this line before line 1",
+        "line 3: after: names the task 'c' itself; name other tasks",
+        "line 4: after: names task 'e' twice; name it once",
+        "line 5: after: is there beside `after_ok`; put every task into one of them",
+        "line 6: after_deadline: is the end of a wait, and the task waits for none",
+    ] {
+        assert!(err.contains(says), "{says}: {err}");
+    }
+}
+
+#[test]
+fn a_submitted_task_waits_for_a_task_of_the_store() {
+    let place = Place::new();
+    place.write(
+        "graph",
+        "{\"id\":\"a\",\"command\":\"true\"}\n{\"id\":\"b\",\"command\":\"true\",\"after\":[\"a\"]}\n",
+    );
+    let (code, _, err) = place.run(&[
+        "submit",
+        "exec",
+        "--id",
+        "gate",
+        "--props",
+        "{\"command\":\"true\"}",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = place.run(&[
+        "submit",
+        "exec",
+        "--id",
+        "w",
+        "--props",
+        "{\"command\":\"true\"}",
+        "--after",
+        "gate",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.get("w")["waits_for"]["tasks"][0], "gate");
+    let waits = place.get("w")["waits"].to_string();
+    assert!(waits.contains("it waits for 1 task: gate"), "{waits}");
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.get("b")["state"], "completed");
+    assert_eq!(place.get("w")["state"], "sleeping");
+}
+
+#[test]
+fn a_tree_has_the_tasks_of_a_circle() {
+    let place = Place::new();
+    for (id, after) in [("a", "b"), ("b", "a"), ("c", "b")] {
+        let words = ["submit", "exec", "--id", id, "--after", after, "--props"];
+        let (code, _, err) = place.run(&[&words[..], &["{\"command\":\"true\"}"]].concat());
+        assert_eq!(code, 0, "{err}");
+    }
+    let (_, out, _) = place.run(&["list", "--tree"]);
+    for id in ["a", "b", "c"] {
+        let line = format!("{id}  sleeping");
+        assert!(
+            out.lines().any(|l| l.trim_start().starts_with(&line)),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn a_run_names_the_limit_that_it_waits_for() {
+    let place = Place::new();
+    let line = |id: &str, shell: &str| {
+        let limits = r#"[{"key":"gpu","at_once":1}]"#;
+        format!("{{\"id\":\"{id}\",\"shell\":\"{shell}\",\"limits\":{limits}}}\n")
+    };
+    let wait = "echo run >> log; while [ ! -e go ]; do sleep 0.05; done";
+    place.write("first", &line("first", wait));
+    let first = place.start(&["run", "first"]);
+    place.until_lines("log", 1);
+    let second = [line("second", "echo two >> log"), line("third", "true")];
+    place.write("second", &second.concat());
+    let mut run = place.windlass(&["run", "second"]);
+    run.stderr(fs::File::create(place.path("err")).unwrap());
+    let run = live::Running::of(run.spawn().unwrap());
+    let says =
+        "nothing runs, 2 tasks wait: line 1 (second): it waits for the limit 'gpu' (1 at once)\n";
+    until("the limit is named", || place.read("err").contains(says));
+    place.write("go", "");
+    assert_eq!((first.wait(), run.wait()), (Some(0), Some(0)));
+    let err = place.read("err");
+    assert!(err.contains("2 lines: 2 completed"), "{err}");
+}
+
+#[test]
+fn a_line_waits_for_the_task_that_has_the_unique_key_of_its_line() {
+    let place = Place::new();
+    let unique = "\"unique\":{\"key\":\"k\",\"within\":\"1h\"}";
+    let lines = format!(
+        "{{\"id\":\"a\",\"shell\":\"sleep 0.5; echo a >> log\",{unique}}}\n\
+         {{\"id\":\"b\",\"shell\":\"sleep 0.5; echo a >> log\",{unique}}}\n\
+         {{\"id\":\"c\",\"shell\":\"echo c >> log\",\"after\":[\"b\"]}}\n\
+         {{\"id\":\"d\",\"shell\":\"echo d >> log\",\"after\":[\"a\",\"b\"]}}\n"
+    );
+    place.write("graph", &lines);
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        place.read("log").starts_with("a\n"),
+        "{}",
+        place.read("log")
+    );
+    for id in ["c", "d"] {
+        assert_eq!(
+            place.get(id)["waits_for"]["tasks"],
+            serde_json::json!(["a"]),
+            "{id}"
+        );
+    }
+}

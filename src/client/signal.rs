@@ -1,0 +1,176 @@
+//! Signals to tasks, and their replies: [`Client::signal`].
+
+use serde::{Serialize, de::DeserializeOwned};
+use windlass_statemachine::{
+    ActionKind, Command, CommandId, Invalid, Json, Outcome, Signal, TaskId, message::SendCommand,
+};
+
+use super::{Client, name, only};
+use crate::store::Error;
+
+/// Why there is no reply to a signal.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignalError {
+    /// The handler had the signal, and returned without a reply.
+    #[error("the handler returned without a reply to the signal")]
+    Unanswered,
+    /// The task did not take the signal: it ended before, or its kind takes none. The text is the reason.
+    #[error("the signal was rejected: {0}")]
+    Rejected(String),
+    /// The reply is of another type.
+    #[error("the task replied, but its reply cannot be read: {0}")]
+    Unreadable(#[source] Invalid),
+    /// The signal was not sent, or its outcome is not known. [`Error::NotFound`]: there is no such task, or
+    /// it was deleted meanwhile. [`Error::AlreadyFinished`]: it has ended.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl From<Invalid> for SignalError {
+    fn from(invalid: Invalid) -> Self {
+        Self::Store(invalid.into())
+    }
+}
+
+impl Client {
+    /// Sends a signal to a task, and waits for the reply of its handler. The signal wakes a task that
+    /// sleeps or is paused.
+    ///
+    /// The wait has no time limit: a task may take the signal days later. Dropping the future does not
+    /// withdraw the signal. [`command_with_id`](Self::command_with_id) with
+    /// [`Command::signal`] sends one under an id of yours, and [`reply`](Self::reply) waits for its
+    /// reply, also in another process.
+    ///
+    /// # Errors
+    ///
+    /// [`SignalError`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Client, Command, Message, NewTask, Runner, TaskContext};
+    /// use windlass::{client::SignalError, store::Store};
+    ///
+    /// /// Pauses until it is approved.
+    /// async fn deploy(task: TaskContext) -> Result<Message, BoxError> {
+    ///     let commands = task.commands();
+    ///     loop {
+    ///         tokio::select! {
+    ///             biased;
+    ///             Some(command) = commands.next() => {
+    ///                 if let Command::Signal(signal) = command {
+    ///                     return Ok(Message::complete().answer(&signal, &"deployed"));
+    ///                 }
+    ///             }
+    ///             stop = task.stop_requested() => return Ok(stop.message()),
+    ///             () = std::future::ready(()) => return Ok(Message::pause()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let runner = Runner::builder(&store).handler("deploy", deploy).start().await?;
+    /// let client = Client::new(&store);
+    /// let id = client.submit(NewTask::new("deploy")).await?;
+    /// let reply: String = client.signal(&id, "approve", &"ann").await?;
+    /// assert_eq!(reply, "deployed");
+    /// let refused = client.signal::<()>(&id, "approve", &"bob").await;
+    /// assert!(matches!(refused, Err(SignalError::Store(_))), "it has ended");
+    /// # runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub async fn signal<T: DeserializeOwned>(
+        &self,
+        task: impl TryInto<TaskId, Error: Into<Invalid>>,
+        name: &str,
+        payload: &(impl Serialize + ?Sized + Sync),
+    ) -> Result<T, SignalError> {
+        let command = Command::signal(name, payload)?;
+        let id = self.command(task, command).await?;
+        self.reply(&id).await
+    }
+
+    /// Waits for the reply to a signal that was sent under this id.
+    ///
+    /// # Errors
+    ///
+    /// [`SignalError`]; [`Error::Invalid`] (field `command`) for the id of a command that is no signal.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{BoxError, Client, Command, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let id = client.submit(NewTask::new("deploy")).await?;
+    /// client.command_with_id(&id, "approval-7", Command::signal("approve", &true)?).await?;
+    /// // No node runs: the signal waits, and a later call waits for its reply.
+    /// let reply = client.reply::<bool>("approval-7");
+    /// assert!(tokio::time::timeout(Duration::from_millis(10), reply).await.is_err());
+    /// assert_eq!(client.outcome("approval-7").await?, None);
+    /// # Ok(()) }
+    /// ```
+    pub async fn reply<T: DeserializeOwned>(
+        &self,
+        id: impl TryInto<CommandId, Error: Into<Invalid>>,
+    ) -> Result<T, SignalError> {
+        let id: CommandId = name(id)?;
+        let record = self.store().registry().command(&id).await?;
+        if record.command.kind() != ActionKind::Signal {
+            let reason = format!("'{id}' is {}, not a signal", record.command.kind());
+            return Err(Invalid::new("command", reason).into());
+        }
+        let reply: Json = match self.wait_outcome(&id).await? {
+            Outcome::Answered { reply } => reply,
+            Outcome::Rejected { reason } => return Err(SignalError::Rejected(reason)),
+            _ => return Err(SignalError::Unanswered),
+        };
+        reply.get("reply").map_err(SignalError::Unreadable)
+    }
+
+    /// Sends a command whose id may have been sent before.
+    pub(super) async fn send_again(&self, send: SendCommand) -> Result<(), Error> {
+        let sent = send.clone();
+        only(self.store.registry().send(vec![send]).await)?;
+        match &sent.command {
+            Command::Signal(signal) => self.check_repeats(&sent.id, signal).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the id of a command that is not this signal: a store takes a known id for a repeat.
+    async fn check_repeats(&self, id: &CommandId, signal: &Signal) -> Result<(), Error> {
+        let sent = match self.store().registry().command(id).await {
+            Ok(record) => record.command,
+            // It was deleted with its task.
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let other = |field, was: String| {
+            let reason = format!(
+                "of signal '{id}' is another one than that of the {was} which was sent under this id; give a \
+                 new id"
+            );
+            Err(Invalid::new(field, reason).into())
+        };
+        let Command::Signal(sent) = sent else {
+            return other("command", format!("command {}", sent.kind()));
+        };
+        if sent.name() != signal.name() {
+            return other("name", format!("signal '{}'", sent.name()));
+        }
+        let is_same = match (sent.payload_json(), signal.payload_json()) {
+            (None, None) => true,
+            (Some(sent), Some(new)) => sent.same_value(new),
+            _ => false,
+        };
+        match is_same {
+            true => Ok(()),
+            false => other("payload", "signal".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! [`Ask`]: what a running handler asks its runner to write.
+
+use tokio::sync::oneshot;
+use windlass_statemachine::{
+    Json,
+    machine::{Answer, Input},
+};
+
+/// A request of a running handler to its runner.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) what: Asked,
+    pub(crate) answer: oneshot::Sender<Result<(), String>>,
+}
+
+/// What a running handler asks its runner to write.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// This data.
+    Checkpoint(Json),
+    /// The reply to a signal.
+    Answer(Answer),
+}
+
+impl Asked {
+    /// Returns the input of the machine that writes it.
+    pub(crate) fn input(self, ticket: u64) -> Input {
+        match self {
+            Self::Checkpoint(data) => Input::Checkpoint { ticket, data },
+            Self::Answer(answer) => Input::Answer { ticket, answer },
+        }
+    }
+}
+
+/// Takes a request to the runner; false when the runner is gone.
+pub(crate) struct AskRunner(pub(crate) Box<dyn Fn(Ask) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for AskRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AskRunner")
+    }
+}

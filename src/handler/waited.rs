@@ -1,0 +1,33 @@
+//! What a running handler knows of the tasks that it has waited for.
+
+use windlass_statemachine::{Invalid, Message, Waited};
+
+use super::TaskContext;
+
+impl TaskContext {
+    /// The tasks that this run has waited for, in the order in which they were named, each with its outcome.
+    /// Empty for a run that has waited for none. Every attempt of the run gets the same list.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Message, TaskContext, WaitOutcome};
+    ///
+    /// async fn report(task: TaskContext) -> Message {
+    ///     let waited = task.waited().iter();
+    ///     let missing = waited.filter(|one| one.outcome != WaitOutcome::Completed).count();
+    ///     Message::complete_with(&missing)
+    /// }
+    /// # fn is_handler(_: impl windlass::StatefulHandler) {}
+    /// # is_handler(report);
+    /// ```
+    pub fn waited(&self) -> &[Waited] {
+        &self.parts.waited
+    }
+
+    /// Returns why a message waits for a task that cannot end: the one that returned it.
+    pub(super) fn waits_for_itself(&self, message: &Message) -> Option<Invalid> {
+        let waits = message.waits()?;
+        waits.check_other("wait_for", self.id()).err()
+    }
+}

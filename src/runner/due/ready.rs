@@ -1,0 +1,191 @@
+//! [`Ready`]: the tasks that could be claimed now, in the order in which they are.
+//!
+//! Commanded ones come first (they are quick), then the priority decides, then the turn of the key ([`Turns`]),
+//! then due time and submit order.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::{
+    KindId,
+    turns::{KeyId, Moved, NO_KEY, Turns},
+};
+
+/// The place of a task among those of its priority and key: due time, submit order, and the place of its entry.
+pub(super) type Place = (i64, u64, u32);
+
+/// A ready task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task {
+    pub(super) kind: KindId,
+    pub(super) key: KeyId,
+    pub(super) commanded: bool,
+    pub(super) priority: i32,
+    pub(super) place: Place,
+}
+
+impl Task {
+    fn has_turns(&self) -> bool {
+        !self.commanded && self.key != NO_KEY
+    }
+
+    fn rank(&self) -> Rank {
+        (Reverse(self.commanded), Reverse(self.priority), self.place)
+    }
+}
+
+type Rank = (Reverse<bool>, Reverse<i32>, Place);
+/// The first task of a lane, with the time of the key.
+type Head = (Reverse<i32>, u64, Place);
+
+/// The ready tasks of a kind and a data version.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Those without a key, and those with a command.
+    plain: BTreeSet<Rank>,
+    /// The others, by priority and key.
+    lanes: HashMap<(i32, KeyId), BTreeSet<Place>>,
+    heads: BTreeSet<Head>,
+}
+
+impl Queue {
+    /// Changes a lane of a key that has this time.
+    fn change(&mut self, task: Task, time: u64, change: impl FnOnce(&mut BTreeSet<Place>, Place)) {
+        let of = (task.priority, task.key);
+        let lane = self.lanes.entry(of).or_default();
+        let before = lane.first().copied();
+        change(lane, task.place);
+        let after = lane.first().copied();
+        if lane.is_empty() {
+            self.lanes.remove(&of);
+        }
+        if before == after {
+            return;
+        }
+        let head = |place| (Reverse(task.priority), time, place);
+        if let Some(before) = before {
+            self.heads.remove(&head(before));
+        }
+        self.heads.extend(after.map(head));
+    }
+
+    /// Moves the first task of a key to the new time of the key.
+    fn moved(&mut self, priority: i32, moved: Moved) {
+        let lane = self.lanes.get(&(priority, moved.key));
+        if let Some(&first) = lane.and_then(BTreeSet::first) {
+            self.heads.remove(&(Reverse(priority), moved.from, first));
+            self.heads.insert((Reverse(priority), moved.to, first));
+        }
+    }
+
+    fn has_plain(&self, priority: i32) -> bool {
+        let first: Rank = (Reverse(false), Reverse(priority), (i64::MIN, 0, 0));
+        let next = self.plain.range(first..).next();
+        next.is_some_and(|(_, of, _)| of.0 == priority)
+    }
+
+    fn len(&self) -> usize {
+        self.plain.len() + self.lanes.values().map(BTreeSet::len).sum::<usize>()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    queues: HashMap<KindId, Queue>,
+    pub(super) turns: Turns,
+}
+
+impl Ready {
+    pub(super) fn insert(&mut self, task: Task) {
+        let queue = self.queues.entry(task.kind).or_default();
+        if !task.has_turns() {
+            queue.plain.insert(task.rank());
+            return;
+        }
+        let time = self.turns.joins(task.priority, task.key);
+        queue.change(task, time, |lane, place| {
+            lane.insert(place);
+        });
+    }
+
+    pub(super) fn remove(&mut self, task: Task) {
+        let Some(queue) = self.queues.get_mut(&task.kind) else {
+            return;
+        };
+        if !task.has_turns() {
+            queue.plain.remove(&task.rank());
+            return;
+        }
+        let time = self.turns.time(task.priority, task.key);
+        queue.change(task, time, |lane, place| {
+            lane.remove(&place);
+        });
+        self.turns.leaves(task.priority, task.key);
+    }
+
+    /// Forgets a kind of which there is no task.
+    pub(super) fn forget(&mut self, kind: KindId) {
+        self.queues.remove(&kind);
+    }
+
+    /// Returns the place of the entry that is the first of a kind that there is room for. `room` is asked at
+    /// most once for each kind, with whether the first such task was commanded.
+    pub(super) fn first(&self, mut room: impl FnMut(KindId, bool) -> bool) -> Option<u32> {
+        let mut best = None;
+        for (kind, queue) in &self.queues {
+            let plain = queue.plain.first().map(|&(commanded, priority, place)| {
+                let time = match commanded.0 {
+                    true => 0,
+                    false => self.turns.plain(priority.0),
+                };
+                (commanded, priority, time, place)
+            });
+            let head = queue.heads.first();
+            let head = head.map(|&(priority, time, place)| (Reverse(false), priority, time, place));
+            let Some(first) = plain.into_iter().chain(head).min() else {
+                continue;
+            };
+            if best.is_none_or(|best| first < best) && room(*kind, first.0.0) {
+                best = Some(first);
+            }
+        }
+        best.map(|(_, _, _, (_, _, at))| at)
+    }
+
+    /// Records that a task is claimed which is not among the ready ones any more, and that had no command.
+    pub(super) fn claims(&mut self, priority: i32, key: Option<&Arc<str>>) {
+        if self.turns.is_empty() && key.is_none() {
+            return;
+        }
+        if !self.forget_if_idle(priority)
+            && let Some(moved) = self.turns.claims(priority, key)
+        {
+            for queue in self.queues.values_mut() {
+                queue.moved(priority, moved);
+            }
+        }
+    }
+
+    /// Forgets the turns of a priority of which no task is ready. Returns whether that is so.
+    pub(super) fn forget_if_idle(&mut self, priority: i32) -> bool {
+        let is_any = self.turns.has_ready(priority)
+            || self.queues.values().any(|queue| queue.has_plain(priority));
+        if !is_any {
+            self.turns.forget(priority);
+        }
+        !is_any
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queues.values().map(Queue::len).sum()
+    }
+
+    /// Returns how many kinds are known.
+    #[cfg(test)]
+    pub(super) fn kinds(&self) -> usize {
+        self.queues.len()
+    }
+}

@@ -1,0 +1,274 @@
+//! [`Expression`]: a cron expression, as a pattern of local times without a time zone.
+
+use croner::{
+    Cron, Weekday,
+    parser::{CronParser, Seconds, Year},
+};
+use jiff::civil::{Date, DateTime, date};
+use windlass_statemachine::Invalid;
+
+/// The names for common expressions, with a field for the seconds.
+const NAMED: [(&str, &str); 7] = [
+    ("@yearly", "0 0 0 1 1 *"),
+    ("@annually", "0 0 0 1 1 *"),
+    ("@monthly", "0 0 0 1 * *"),
+    ("@weekly", "0 0 0 * * 0"),
+    ("@daily", "0 0 0 * * *"),
+    ("@midnight", "0 0 0 * * *"),
+    ("@hourly", "0 0 * * * *"),
+];
+
+/// The fields of an expression, and what each takes.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("day of the week", "0 to 7, or SUN to SAT"),
+];
+
+/// The calendar repeats after this many years: a date that does not come within them never comes.
+const CALENDAR: i16 = 400;
+
+/// A cron expression: a pattern of local times.
+#[derive(Debug, Clone)]
+pub(crate) struct Expression {
+    cron: Cron,
+    /// Whether it steps through the day, so that it follows elapsed time where the clocks change.
+    steps: bool,
+}
+
+impl Expression {
+    /// Reads an expression with 5 or 6 fields (the first of 6 is the second), or a name such as `@daily`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming `field`, also for an expression that never comes.
+    pub(crate) fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
+        let wrong = |reason: &str| {
+            let reason = format!(
+                "'{text}' is not a cron expression: {reason}; write it like '30 2 * * MON-FRI' \
+                 (minute, hour, day of the month, month, day of the week), with a field for the \
+                 second before them if you need one, or as @daily"
+            );
+            Invalid::new(field, reason)
+        };
+        let fields = match text.trim() {
+            name if name.starts_with('@') => {
+                let named = NAMED.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+                let Some((_, fields)) = named else {
+                    let names: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
+                    return Err(wrong(&format!("the names are {}", names.join(", "))));
+                };
+                (*fields).to_owned()
+            }
+            other if other.split_whitespace().count() == 5 => format!("0 {other}"),
+            other => other.to_owned(),
+        };
+        let words: Vec<&str> = fields.split_whitespace().collect();
+        let [second, minute, hour, _, _, _] = words.as_slice() else {
+            return Err(wrong(&format!("it has {} fields", words.len())));
+        };
+        let cron = parser()
+            .parse(&fields)
+            .map_err(|e| match wrong_field(&words) {
+                Some(reason) => wrong(&reason),
+                None => wrong(&e.to_string()),
+            })?;
+        let stepped = |word: &str| word.contains(['*', '/', '?']);
+        let every_hour = ["*", "?", "*/1", "0-23"].contains(hour);
+        let expression = Self {
+            steps: stepped(second) || stepped(minute) || every_hour,
+            cron,
+        };
+        if !expression.ever_comes() {
+            let reason = format!(
+                "'{text}' never comes: no year has such a day; change the day of the month or the month"
+            );
+            return Err(Invalid::new(field, reason));
+        }
+        Ok(expression)
+    }
+
+    /// Returns whether the times are steps of an hour or less, which follow elapsed time.
+    pub(crate) fn steps(&self) -> bool {
+        self.steps
+    }
+
+    /// Returns the first local time at or after `from`; `None` when there is none before the year 5000.
+    pub(crate) fn at_or_after(&self, from: DateTime) -> Option<DateTime> {
+        self.cron.find_next_occurrence(&from, true).ok()
+    }
+
+    /// Returns whether the local time is one of the expression.
+    pub(crate) fn matches(&self, at: DateTime) -> bool {
+        at.subsec_nanosecond() == 0 && self.cron.is_time_matching(&at).unwrap_or(false)
+    }
+
+    fn ever_comes(&self) -> bool {
+        let mut day = date(2000, 1, 1);
+        let end = date(2000 + CALENDAR, 1, 1);
+        while day < end {
+            if self.has_day(day) {
+                return true;
+            }
+            match day.tomorrow() {
+                Ok(next) => day = next,
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    fn has_day(&self, day: Date) -> bool {
+        let (year, month) = (i32::from(day.year()), day.month().unsigned_abs().into());
+        let weekday = day.weekday().to_sunday_zero_offset().unsigned_abs().into();
+        let weekday = Weekday::from_days_from_sunday(weekday);
+        let pattern = &self.cron.pattern;
+        pattern.month_match(month).unwrap_or(false)
+            && pattern
+                .day_match(year, month, day.day().unsigned_abs().into(), weekday)
+                .unwrap_or(false)
+    }
+}
+
+fn parser() -> CronParser {
+    CronParser::builder()
+        .seconds(Seconds::Required)
+        .year(Year::Disallowed)
+        .build()
+}
+
+/// Returns what is wrong with the first field that is not one by itself: `the day of the month is 32; write 1 to 31`.
+fn wrong_field(words: &[&str]) -> Option<String> {
+    let alone = |at: usize| {
+        let words = words.iter().enumerate();
+        let words = words.map(|(n, word)| if n == at { *word } else { "*" });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let is_wrong = |at: &usize| parser().parse(&alone(*at)).is_err();
+    let at = (0..words.len()).find(is_wrong)?;
+    let ((name, range), word) = (FIELDS.get(at)?, words.get(at)?);
+    Some(format!("the {name} is {word}; write {range}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(text: &str, from: DateTime) -> DateTime {
+        let expression = Expression::parse("cron", text).unwrap();
+        expression.at_or_after(from).unwrap()
+    }
+
+    #[test]
+    fn five_fields_six_fields_and_names_are_read() {
+        let from = date(2030, 1, 1).at(0, 0, 1, 0);
+        assert_eq!(first("30 2 * * *", from), date(2030, 1, 1).at(2, 30, 0, 0));
+        assert_eq!(
+            first("15 30 2 * * *", from),
+            date(2030, 1, 1).at(2, 30, 15, 0)
+        );
+        assert_eq!(first("@weekly", from), date(2030, 1, 6).at(0, 0, 0, 0));
+        assert_eq!(first(" @Midnight ", from), date(2030, 1, 2).at(0, 0, 0, 0));
+        assert_eq!(
+            first("0 9 * * MON-FRI", from),
+            date(2030, 1, 1).at(9, 0, 0, 0)
+        );
+        assert_eq!(first("0 0 L * *", from), date(2030, 1, 31).at(0, 0, 0, 0));
+        assert_eq!(first("0 0 * * 5#L", from), date(2030, 1, 25).at(0, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_day_of_the_month_or_of_the_week_is_enough() {
+        // As in every cron: two restricted days are alternatives.
+        let from = date(2030, 1, 1).at(0, 0, 0, 0);
+        let expression = Expression::parse("cron", "0 0 13 * FRI").unwrap();
+        let friday = expression.at_or_after(from).unwrap();
+        assert_eq!(friday, date(2030, 1, 4).at(0, 0, 0, 0));
+        assert!(expression.matches(date(2030, 1, 13).at(0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn an_expression_that_never_comes_is_refused() {
+        for text in ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 0 31 4 ?"] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert_eq!(refused.field(), "cron");
+            assert!(refused.reason().contains("never comes"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_29_of_february_comes_in_leap_years() {
+        let from = date(2097, 1, 1).at(0, 0, 0, 0);
+        // 2100 has none.
+        assert_eq!(first("0 0 29 2 *", from), date(2104, 2, 29).at(0, 0, 0, 0));
+        // On a Monday it comes every 28 years, and after 40 years across 2100.
+        let from = date(2072, 3, 1).at(0, 0, 0, 0);
+        assert_eq!(
+            first("0 0 29 2 +MON", from),
+            date(2112, 2, 29).at(0, 0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn wrong_expressions_are_refused_with_an_example() {
+        for text in [
+            "",
+            "* * * *",
+            "61 * * * *",
+            "* 25 * * *",
+            "a b c d e",
+            "@reboot",
+            "0 0 32 * *",
+            "0 0 0 1 1 * 2030",
+            "0 0 * 13 *",
+            "*/0 * * * *",
+            "5-1 * * * *",
+        ] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert_eq!(refused.field(), "cron", "{text}");
+            assert!(refused.reason().contains("@daily"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_wrong_field_is_named_in_words() {
+        for (text, says) in [
+            ("61 * * * *", "the minute is 61; write 0 to 59"),
+            ("* 25 * * *", "the hour is 25; write 0 to 23"),
+            ("0 0 32 * *", "the day of the month is 32; write 1 to 31"),
+            (
+                "0 0 * 13 *",
+                "the month is 13; write 1 to 12, or JAN to DEC",
+            ),
+            ("0 0 * * 9", "the day of the week is 9; write 0 to 7"),
+            ("0 0 * * FUN", "the day of the week is FUN; write 0 to 7"),
+            ("61 0 0 1 1 *", "the second is 61; write 0 to 59"),
+            ("a b c d e", "the minute is a; write"),
+            ("5-1 * * * *", "the minute is 5-1; write 0 to 59"),
+            ("*/0 * * * *", "the minute is */0; write 0 to 59"),
+        ] {
+            let refused = Expression::parse("cron", text).unwrap_err();
+            assert!(refused.reason().contains(says), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn steps_of_an_hour_or_less_are_known() {
+        for (text, steps) in [
+            ("30 2 * * *", false),
+            ("0,30 2,3 * * *", false),
+            ("0 */2 * * *", false),
+            ("@daily", false),
+            ("@hourly", true),
+            ("15 * * * *", true),
+            ("*/15 9-17 * * *", true),
+            ("*/10 30 2 * * *", true),
+        ] {
+            let expression = Expression::parse("cron", text).unwrap();
+            assert_eq!(expression.steps(), steps, "{text}");
+        }
+    }
+}

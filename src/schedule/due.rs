@@ -1,0 +1,193 @@
+//! [`Due`]: which of the times that have passed are to run.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    missed::Missed,
+    times::{Cursor, Times},
+};
+
+/// A run that is submitted later than this after its due time is late, and its time was missed.
+pub(crate) const LATE_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// How many runs one write submits at most.
+pub(crate) const RUNS_AT_ONCE: usize = 50;
+
+/// How many times one run of the handler looks at, at most.
+const LOOKED_AT: usize = 10_000;
+
+/// The times that have passed since the last one that was decided.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The times to run, oldest first, and whether each is late.
+    pub(crate) run: Vec<(Timestamp, bool)>,
+    /// How many were missed and are not made up for.
+    pub(crate) missed: u64,
+    /// The last of the times, run or missed.
+    pub(crate) last: Option<Timestamp>,
+    /// Whether more times may have passed.
+    pub(crate) more: bool,
+}
+
+impl Due {
+    /// Returns what is due at `now`.
+    pub(crate) fn new(times: &Times, mut cursor: Cursor, now: Timestamp) -> Self {
+        let missed = &times.spec().missed;
+        let within = missed.within.0;
+        let mut found = Self::default();
+        // Under `last`, once a time is late: the newest time so far, and whether it is late.
+        let mut newest: Option<(Timestamp, bool)> = None;
+        for looked in 1.. {
+            let Some((nominal, age)) = next(times, cursor, now) else {
+                break;
+            };
+            cursor = nominal.into();
+            found.last = Some(nominal);
+            let late = age > LATE_AFTER;
+            match missed.run {
+                // Its run would fail at once.
+                _ if times.within().has_passed(nominal, now) => found.missed += 1,
+                _ if !late && newest.is_none() => found.run.push((nominal, false)),
+                _ if !late => {
+                    newest = Some((nominal, false));
+                    found.missed += 1;
+                }
+                Missed::None => found.missed += 1,
+                _ if age > within => found.missed += 1,
+                Missed::Last => {
+                    found.missed += u64::from(newest.replace((nominal, true)).is_some());
+                }
+                Missed::All => found.run.push((nominal, true)),
+            }
+            if found.run.len() >= RUNS_AT_ONCE || looked >= LOOKED_AT {
+                found.more = true;
+                break;
+            }
+        }
+        // A later one may take its place.
+        match newest {
+            Some(_) if found.more && next(times, cursor, now).is_some() => {
+                found.missed += 1;
+            }
+            newest => found.run.extend(newest),
+        }
+        found
+    }
+}
+
+/// The next time, if it is due, and for how long.
+fn next(times: &Times, cursor: Cursor, now: Timestamp) -> Option<(Timestamp, SignedDuration)> {
+    let nominal = times.next(cursor)?;
+    let age = now.duration_since(times.due(nominal));
+    (!age.is_negative()).then_some((nominal, age))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{NewTask, schedule::Schedule};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn due(spec: &Schedule, last: &str, now: &str) -> Due {
+        let times = Times::new("s", spec).unwrap();
+        Due::new(&times, at(last).into(), at(now))
+    }
+
+    fn hourly() -> Schedule {
+        Schedule::new(NewTask::new("k")).cron("@hourly")
+    }
+
+    fn runs(due: &Due) -> Vec<String> {
+        let run =
+            |(at, late): &(Timestamp, bool)| format!("{at}{}", if *late { " late" } else { "" });
+        due.run.iter().map(run).collect()
+    }
+
+    #[test]
+    fn a_time_is_due_from_its_due_time_on() {
+        let spec = hourly().offset(5 * MINUTE);
+        assert_eq!(
+            due(&spec, "2030-01-01T00:00:00Z", "2030-01-01T01:04:59Z"),
+            Due::default()
+        );
+        let now = due(&spec, "2030-01-01T00:00:00Z", "2030-01-01T01:05:00Z");
+        assert_eq!(runs(&now), ["2030-01-01T01:00:00Z"]);
+    }
+
+    #[test]
+    fn two_weeks_offline_run_the_last_time_within_the_hour() {
+        let spec = hourly();
+        let (last, now) = ("2030-01-01T00:00:00Z", "2030-01-15T00:30:00Z");
+        let found = due(&spec, last, now);
+        assert_eq!(runs(&found), ["2030-01-15T00:00:00Z late"]);
+        assert_eq!(found.missed, 14 * 24 - 1);
+        assert_eq!(found.last, Some(at("2030-01-15T00:00:00Z")));
+        let found = due(&spec.clone().missed(Missed::None, 60 * MINUTE), last, now);
+        assert_eq!((runs(&found).len(), found.missed), (0, 14 * 24));
+        let found = due(&spec.missed(Missed::All, 3 * 60 * MINUTE), last, now);
+        assert_eq!(
+            runs(&found).len(),
+            3,
+            "01:00 of 3 hours before is too old by half an hour"
+        );
+        assert_eq!(found.missed, 14 * 24 - 3);
+    }
+
+    #[test]
+    fn two_weeks_of_seconds_are_looked_at_in_parts_and_none_is_lost() {
+        let spec = Schedule::new(NewTask::new("k")).every(Duration::from_secs(1), None);
+        let now = "2030-01-15T00:00:00Z";
+        let times = Times::new("s", &spec).unwrap();
+        // The last 25,000 seconds; a day takes too long for a test.
+        let mut last = at("2030-01-14T17:03:20Z");
+        let (mut missed, mut run, mut turns) = (0, Vec::new(), 0);
+        loop {
+            let found = Due::new(&times, last.into(), at(now));
+            last = found.last.unwrap();
+            missed += found.missed;
+            run.extend(found.run);
+            turns += 1;
+            if !found.more {
+                break;
+            }
+        }
+        assert_eq!(missed + run.len() as u64, 25_000);
+        assert_eq!(
+            run,
+            [(at(now), false)],
+            "the last of all, which is not late"
+        );
+        assert!(turns >= 3, "{turns}");
+    }
+
+    #[test]
+    fn times_of_the_last_minute_are_not_missed() {
+        let spec = Schedule::new(NewTask::new("k"))
+            .cron("*/20 * * * * *")
+            .missed(Missed::None, MINUTE);
+        let found = due(&spec, "2030-01-01T00:00:00Z", "2030-01-01T00:02:10Z");
+        let expected = [
+            "2030-01-01T00:01:20Z",
+            "2030-01-01T00:01:40Z",
+            "2030-01-01T00:02:00Z",
+        ];
+        assert_eq!(runs(&found), expected);
+        assert_eq!(found.missed, 3);
+    }
+
+    #[test]
+    fn the_newest_time_runs_after_an_outage() {
+        let spec = Schedule::new(NewTask::new("k")).cron("*/20 * * * * *");
+        let spec = spec.missed(Missed::Last, 60 * MINUTE);
+        let found = due(&spec, "2030-01-01T00:00:00Z", "2030-01-01T00:02:10Z");
+        assert_eq!(runs(&found), ["2030-01-01T00:02:00Z"]);
+        assert_eq!(found.missed, 5);
+    }
+}

@@ -1,0 +1,194 @@
+//! [`Scheduler`]: the handler of the kind `schedule`.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use windlass_statemachine::{
+    IfExists, Invalid, Message, Retry, StateKind, Task, TaskId, TaskState, message::SubmitTask,
+};
+
+use super::{
+    data::{Data, RefusedTime},
+    run::{ScheduledFor, run_id},
+    spec::Schedule,
+    step::{Next, RunState, Step, Turn},
+    times::Times,
+};
+use crate::{
+    KindConfig, StatefulHandler, TaskContext, async_trait,
+    store::{Error, Store},
+};
+
+/// The kind of schedules.
+pub const KIND: &str = "schedule";
+
+/// How many schedules a node decides at once.
+const SLOTS: u32 = 64;
+
+/// The handler of the kind `schedule`, which each [`Runner`](crate::Runner) has by default
+/// ([`Builder::without_schedules`](crate::runner::Builder::without_schedules)), and each simulation of the
+/// feature `testing`.
+///
+/// A schedule that is wrong fails with the field; other schedules go on. While the store does not answer,
+/// the schedule is released and tried again.
+#[derive(Debug, Clone)]
+pub(crate) struct Scheduler {
+    store: Store,
+}
+
+impl Scheduler {
+    /// Returns a handler that reads earlier runs from this store, and follows its clock.
+    pub(crate) fn new(store: &Store) -> Self {
+        let store = store.clone();
+        Self { store }
+    }
+
+    /// How a node runs schedules.
+    pub(crate) fn config() -> KindConfig {
+        let cap = Duration::from_secs(300);
+        KindConfig::default()
+            .apart()
+            .slots(SLOTS)
+            .retry(Retry::exponential(u32::MAX, cap))
+    }
+
+    async fn decide(&self, task: &TaskContext) -> Result<Message, Error> {
+        let data: Data = task.data()?.unwrap_or_default();
+        let spec = spec_of(&data, &task.task().props)?;
+        let times = Times::new(task.id().as_str(), &spec)?;
+        let now = self.store.clock().now();
+        let step = decide(&self.store, &times, (data, now)).await?;
+        Ok(message(step))
+    }
+}
+
+/// Returns what a schedule with this data does at a moment.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] when a run cannot be made of the template; and those of the store.
+pub(crate) async fn decide(
+    store: &Store,
+    times: &Times,
+    (data, now): (Data, Timestamp),
+) -> Result<Step, Error> {
+    let turn = Turn::new(times, data, now);
+    let refused = refused(store, times, &turn.wanted()).await?;
+    let turn = turn.refuse(refused);
+    let states = states(store, times, turn.followed()).await?;
+    Ok(turn.step(&states)?)
+}
+
+/// Returns the spec of a schedule: that of the last update, or that of the submit.
+pub(crate) fn spec_of(
+    data: &Data,
+    props: &windlass_statemachine::Json,
+) -> Result<Schedule, Invalid> {
+    match &data.spec {
+        Some(spec) => Ok(spec.clone()),
+        None => Schedule::from_json(props),
+    }
+}
+
+/// Returns those of the times whose run has the id of another task.
+pub(crate) async fn refused(
+    store: &Store,
+    times: &Times,
+    wanted: &[Timestamp],
+) -> Result<Vec<RefusedTime>, Error> {
+    let wanted = wanted.iter().map(|nominal| async {
+        let id = run_id(times.id(), *nominal)?;
+        let reason = match store.registry().get(&id).await {
+            Ok(record) => taken_by(times.id(), &record.task),
+            Err(Error::NotFound { .. }) => None,
+            Err(error @ Error::Corrupt { .. }) => Some(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        let nominal = *nominal;
+        Ok(reason.map(|reason| RefusedTime { nominal, reason }))
+    });
+    let refused = try_join_all(wanted).await?;
+    Ok(refused.into_iter().flatten().collect())
+}
+
+/// Returns why a task with the id of a run is none of the schedule; `None` for a run.
+pub(crate) fn taken_by(schedule: &str, task: &Task) -> Option<String> {
+    let is_run = ScheduledFor::of(task).is_some_and(|run| run.schedule.as_str() == schedule);
+    let Task { id, kind, .. } = task;
+    (!is_run).then(|| {
+        format!(
+            "'{id}' is a task of kind '{kind}' that schedule '{schedule}' has not submitted; delete that \
+             task, then backfill the time"
+        )
+    })
+}
+
+/// Reads the state of runs.
+async fn states(store: &Store, times: &Times, runs: &[Timestamp]) -> Result<Vec<RunState>, Error> {
+    let ids: Result<Vec<TaskId>, _> = runs.iter().map(|at| run_id(times.id(), *at)).collect();
+    let ids = ids?;
+    try_join_all(ids.iter().map(|id| state(store, id))).await
+}
+
+async fn state(store: &Store, id: &TaskId) -> Result<RunState, Error> {
+    match store.registry().get(id).await {
+        // A quarantined run does nothing until an operator retries it.
+        Ok(record) => Ok(record
+            .state
+            .map_or(RunState::Ended, |state| run_state(&state))),
+        Err(Error::NotFound { .. }) => Ok(RunState::Ended),
+        Err(error) => Err(error),
+    }
+}
+
+fn run_state(state: &TaskState) -> RunState {
+    match state.code() {
+        StateKind::Failed => RunState::Failed {
+            error: state
+                .errors
+                .last()
+                .map(|e| e.error.clone())
+                .unwrap_or_default(),
+        },
+        ended if ended.is_terminal() => RunState::Ended,
+        live => RunState::Live {
+            is_paused: live == StateKind::Paused,
+        },
+    }
+}
+
+/// The message that carries out a step.
+fn message(step: Step) -> Message {
+    let counts = step.data.counts;
+    let message = match step.next {
+        Next::Sleep(due) => Message::sleep_until(due),
+        Next::Again => Message::run(),
+        Next::Pause => Message::pause(),
+        Next::End => Message::complete_with(&counts),
+    };
+    let mut message = message.with_data(&step.data);
+    for task in step.submit {
+        let mut submit = SubmitTask::from(task);
+        submit.if_exists = IfExists::Skip;
+        message = message.and_submit(submit);
+    }
+    for send in step.send {
+        message = message.and_send(send.task, send.id, send.command);
+    }
+    message
+}
+
+#[async_trait]
+impl StatefulHandler for Scheduler {
+    async fn run(&self, task: TaskContext) -> Message {
+        match self.decide(&task).await {
+            Ok(message) => message,
+            Err(Error::Invalid(error)) => Message::fail(format_args!(
+                "the schedule is wrong: {error}; an update starts it again"
+            )),
+            Err(error) if error.is_retryable() => task.node_fault(error),
+            Err(error) => Message::error(error),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! A hash that is the same on every node and in every version.
+
+/// Returns a hash of the bytes (FNV-1a with a final mix).
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_never_changes() {
+        // A changed hash would move the due times of every schedule with jitter.
+        assert_eq!(hash(b""), 0xecba_3df2_c338_3c52);
+        assert_ne!(hash(b"a@1"), hash(b"a@2"));
+    }
+}

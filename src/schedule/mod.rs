@@ -1,0 +1,40 @@
+//! Schedules: tasks that submit runs at times.
+//!
+//! A schedule is a task of the kind `schedule`, which every node handles by itself. Its handler sleeps until
+//! the next time, then submits the run and moves on in one write. So a time is never lost and never fires
+//! twice, whichever node runs the schedule, and pause, kill, history and leases are those of every task.
+//!
+//! The semantics are in `docs/schedules.md`.
+
+mod cron;
+mod data;
+mod deadlines;
+mod due;
+mod handler;
+mod hash;
+mod missed;
+mod operations;
+mod run;
+mod span;
+mod spec;
+mod step;
+mod template;
+mod times;
+mod zone;
+
+pub use data::{Counts, RefusedTime};
+pub use handler::KIND;
+pub(crate) use handler::Scheduler;
+pub use missed::Missed;
+pub use operations::{Backfill, LiveRuns, ScheduleRecord, Schedules};
+pub use run::{By, LABEL, ScheduledFor};
+pub use spec::{Overlap, Schedule};
+pub use times::Time;
+pub use zone::{Fold, Gap, zone_data};
+
+use windlass_statemachine::{Invalid, Kind};
+
+/// Returns the kind of schedules.
+fn kind() -> Result<Kind, Invalid> {
+    Kind::new(KIND)
+}

@@ -1,0 +1,295 @@
+//! Changes of a schedule: read, decide, and write if nothing has changed since.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_statemachine::{
+    Command, Invalid, Json, StateKind, Task, TaskId, message::SendCommand,
+};
+
+use super::{Schedules, data_of, name};
+use crate::{
+    schedule::{
+        data::Data,
+        handler::spec_of,
+        spec::Schedule,
+        times::{Times, before},
+    },
+    store::{Done, Error, IfExists, Reason, Require, Reschedule, Submit, Submitted, Transaction},
+};
+
+/// How often a change is made again because a node has decided a time meanwhile.
+pub(super) const TRIES: u32 = 100;
+
+/// The pause before a change is made again.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// How many passed times are counted at most when a schedule is resumed.
+const COUNTED: usize = 10_000;
+
+/// A schedule as it was read.
+pub(super) struct Read {
+    pub(super) id: TaskId,
+    pub(super) code: StateKind,
+    json: Option<Json>,
+    pub(super) data: Data,
+    pub(super) times: Times,
+}
+
+/// A change of a schedule, with what belongs to the same write.
+pub(super) struct Change {
+    pub(super) data: Data,
+    pub(super) submit: Vec<Submit>,
+    pub(super) send: Vec<SendCommand>,
+    /// When the schedule is due next; `None` leaves that as it is.
+    pub(super) due: Option<Timestamp>,
+}
+
+impl From<Data> for Change {
+    fn from(data: Data) -> Self {
+        Self {
+            data,
+            submit: Vec::new(),
+            send: Vec::new(),
+            due: None,
+        }
+    }
+}
+
+pub(super) fn skipping(task: Task) -> Submit {
+    let if_exists = IfExists::Skip;
+    Submit { task, if_exists }
+}
+
+impl Schedules {
+    pub(super) fn now(&self) -> Timestamp {
+        self.client.store().clock().now()
+    }
+
+    /// Reads a live schedule.
+    pub(super) async fn read(&self, id: TaskId) -> Result<Read, Error> {
+        self.read_or(id, None).await
+    }
+
+    /// Reads a live schedule. One whose spec is wrong has decided no time: it gets the times of `instead`.
+    pub(super) async fn read_or(
+        &self,
+        id: TaskId,
+        instead: Option<&Schedule>,
+    ) -> Result<Read, Error> {
+        let record = self.client.get(&id).await?;
+        self.is_schedule(&record)?;
+        let state = record.state?;
+        let code = state.code();
+        if code.is_terminal() {
+            return Err(Error::ScheduleEnded(id));
+        }
+        let data = data_of(state.data.as_ref())?;
+        let spec = spec_of(&data, &record.task.props);
+        let times = spec.and_then(|spec| Times::new(id.as_str(), &spec));
+        let times = match (times, instead) {
+            (Err(_), Some(spec)) => Times::new(id.as_str(), spec),
+            (times, _) => times,
+        };
+        Ok(Read {
+            times: times?,
+            json: state.data,
+            data,
+            code,
+            id,
+        })
+    }
+
+    /// Writes a change if the schedule is as it was read, and returns the results of its submits; `None`
+    /// when it is not, or when a node is deciding a time.
+    pub(super) async fn write(
+        &self,
+        read: &Read,
+        change: Change,
+    ) -> Result<Option<Vec<Submitted>>, Error> {
+        let id = &read.id;
+        let data = Json::new("data", &change.data)?;
+        let mut reschedule = Reschedule::new(id.clone()).data(data);
+        if let Some(due) = change.due
+            && matches!(read.code, StateKind::Runnable | StateKind::Sleeping)
+        {
+            reschedule = reschedule.due(due);
+        }
+        let mut transaction = Transaction::new()
+            .require(id.clone(), Require::Data(read.json.clone()))
+            .reschedule(reschedule);
+        for submit in change.submit {
+            transaction = transaction.submit(submit);
+        }
+        for send in change.send {
+            transaction = transaction.send(send);
+        }
+        let mut answers = self
+            .client
+            .store()
+            .registry()
+            .apply(vec![transaction])
+            .await;
+        match answers.pop() {
+            Some(Ok(applied)) => {
+                let submitted = applied.done().iter().filter_map(|done| match done {
+                    Done::Submitted(submitted) => Some(submitted.clone()),
+                    _ => None,
+                });
+                Ok(Some(submitted.collect()))
+            }
+            Some(Err(Error::Refused(refusals)))
+                if refusals
+                    .iter()
+                    .any(|one| one.task == *id && is_passing(&one.reason)) =>
+            {
+                Ok(None)
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(Error::Unusable("the store returned no result".to_owned())),
+        }
+    }
+
+    /// Makes a change of what is there, again when a node has changed it meanwhile.
+    pub(super) async fn change<T>(
+        &self,
+        id: TaskId,
+        decide: impl Fn(&Read, Timestamp) -> Result<(Change, T), Error>,
+    ) -> Result<(Vec<Submitted>, T), Error> {
+        for _ in 0..TRIES {
+            let read = self.read(id.clone()).await?;
+            let (change, result) = decide(&read, self.now())?;
+            if let Some(submitted) = self.write(&read, change).await? {
+                return Ok((submitted, result));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(busy(&id))
+    }
+
+    /// Pauses a schedule, with a note that [`get`](Self::get) shows.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`Error::ScheduleEnded`].
+    pub async fn pause(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        note: Option<String>,
+    ) -> Result<(), Error> {
+        let id = name(id)?;
+        let noted = |read: &Read, _| {
+            let note = note.clone();
+            let data = Data {
+                note,
+                ..read.data.clone()
+            };
+            Ok((data.into(), read.code))
+        };
+        let (_, code) = self.change(id.clone(), noted).await?;
+        if code != StateKind::Paused {
+            self.client.command(&id, Command::Pause).await?;
+        }
+        Ok(())
+    }
+
+    /// Resumes a paused schedule. The times that have passed meanwhile count as skipped, or as missed ones
+    /// that may be made up for if `catch_up` is set.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`Error::Invalid`] (field `state`) when the schedule is not paused, and no
+    /// pause waits for it.
+    pub async fn resume(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        catch_up: bool,
+    ) -> Result<(), Error> {
+        let id = name(id)?;
+        // A pause that no node has taken yet: the run command behind it undoes it.
+        let is_asked = self.client.get(&id).await?.commands > 0;
+        let resumed = |read: &Read, now| {
+            if read.code != StateKind::Paused && !is_asked {
+                let reason = format!(
+                    "of '{}' is {}; only a paused schedule is resumed",
+                    read.id, read.code
+                );
+                return Err(Invalid::new("state", reason).into());
+            }
+            let mut data = read.data.clone();
+            data.note = None;
+            if !catch_up {
+                data.counts.skipped += passed(read, now);
+                data.last = Some(now);
+                data.local = None;
+            }
+            Ok((data.into(), ()))
+        };
+        self.change(id.clone(), resumed).await?;
+        self.client.command(&id, Command::Run).await?;
+        Ok(())
+    }
+
+    /// Leaves out one time to come.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`Error::Invalid`] (field `time`) for a time that is none to come.
+    pub async fn skip(
+        &self,
+        id: impl TryInto<TaskId, Error: Into<Invalid>>,
+        time: Timestamp,
+    ) -> Result<(), Error> {
+        let skipped = |read: &Read, now| {
+            let last = read.data.cursor(read.times.spec(), now);
+            let is_time = read.times.next(before(time).into()) == Some(time);
+            if !is_time || time <= last.last {
+                let next = read
+                    .times
+                    .next(last)
+                    .map(|at| format!("; the next is {at}"));
+                let reason = format!(
+                    "{time} is no time to come of '{}'{}",
+                    read.id,
+                    next.unwrap_or_default()
+                );
+                return Err(Invalid::new("time", reason).into());
+            }
+            let mut data = read.data.clone();
+            data.skip.push(time);
+            data.skip.sort_unstable();
+            data.skip.dedup();
+            Ok((data.into(), ()))
+        };
+        self.change(name(id)?, skipped).await.map(drop)
+    }
+}
+
+/// Whether a refusal passes: a node decides a time, or has.
+fn is_passing(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Data | Reason::Claimed | Reason::State { .. }
+    )
+}
+
+pub(super) fn busy(id: &TaskId) -> Error {
+    let reason = format!(
+        "of schedule '{id}' changes all the time: a node decides its times without a pause; try again"
+    );
+    Invalid::new("data", reason).into()
+}
+
+/// How many times have passed since the last one that was decided.
+fn passed(read: &Read, now: Timestamp) -> u64 {
+    let mut cursor = read.data.cursor(read.times.spec(), now);
+    let mut passed = 0;
+    while passed < COUNTED as u64
+        && let Some(nominal) = read.times.next(cursor)
+        && read.times.due(nominal) <= now
+    {
+        cursor = nominal.into();
+        passed += 1;
+    }
+    passed
+}

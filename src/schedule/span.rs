@@ -1,0 +1,83 @@
+//! Durations of a schedule, in their JSON form.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Span, SpanRelativeTo, fmt::friendly};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use windlass_statemachine::Invalid;
+
+/// A duration as it is written: `90s`, `15m`, `1h30m`, `7d`. It may be negative until it is checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Length(pub(crate) SignedDuration);
+
+impl From<Duration> for Length {
+    fn from(length: Duration) -> Self {
+        Self(SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX))
+    }
+}
+
+impl Length {
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// Returns the duration, which must not be negative.
+    pub(crate) fn check(self, field: &'static str) -> Result<SignedDuration, Invalid> {
+        if !self.0.is_negative() {
+            return Ok(self.0);
+        }
+        let reason = format!("{self} is negative; write it like 90s, 15m, 1h30m or 7d");
+        Err(Invalid::new(field, reason))
+    }
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&friendly::SpanPrinter::new().duration_to_string(&self.0))
+    }
+}
+
+impl std::str::FromStr for Length {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |_| format!("'{text}' is not a duration; write it like 90s, 15m, 1h30m or 7d");
+        let span: Span = text.parse().map_err(wrong)?;
+        let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
+        length.map(Self).map_err(wrong)
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_survives_its_text_and_a_negative_one_names_its_field() {
+        for text in ["0s", "90s", "15m", "1h30m", "7d", "1ms"] {
+            let length: Length = text.parse().unwrap();
+            assert_eq!(length.to_string().parse(), Ok(length), "{text}");
+            assert!(length.check("offset").is_ok());
+        }
+        let negative: Length = "-5m".parse().unwrap();
+        let refused = negative.check("offset").unwrap_err();
+        assert_eq!(refused.field(), "offset");
+        assert!(
+            refused.reason().starts_with("-5m is negative")
+                || refused.reason().starts_with("5m ago"),
+            "{refused}"
+        );
+        assert!("soon".parse::<Length>().unwrap_err().contains("'soon'"));
+    }
+}

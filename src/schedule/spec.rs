@@ -1,0 +1,333 @@
+//! [`Schedule`]: when a schedule submits runs, and which.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, civil::Date};
+use serde::{Deserialize, Serialize};
+use windlass_statemachine::{Invalid, Json, plain};
+
+use super::{
+    missed::{Missed, MissedTimes},
+    span::Length,
+    template::{Template, is_default},
+    zone::{Fold, Gap},
+};
+use crate::NewTask;
+
+/// When a schedule submits runs, and which runs.
+///
+/// # Flow
+///
+/// Name the run as a task without an id, then the times: any number of cron expressions, intervals and
+/// explicit times. [`Schedules::create`](super::Schedules::create) makes it a task of the kind `schedule`.
+/// In JSON (the props of that task) each method is a field of the same name.
+///
+/// # Guarantees
+///
+/// Each nominal time submits at most one run, whose id is `SCHEDULE@NOMINAL`.
+///
+/// # Errors
+///
+/// [`check`](Self::check), and every operation that takes a schedule, returns [`Invalid`] with the field.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{NewTask, schedule::{Missed, Overlap, Schedule}};
+///
+/// let backup = NewTask::new("exec").props(&serde_json::json!({"command": "backup"}));
+/// let nightly = Schedule::new(backup)
+///     .cron("30 2 * * *")
+///     .zone("Europe/Berlin")
+///     .jitter(Duration::from_secs(600))
+///     .overlap(Overlap::Skip)
+///     .missed(Missed::Last, Duration::from_secs(3600));
+/// let now = "2030-06-01T12:00:00Z".parse()?;
+/// let next = nightly.preview("nightly", now, 2)?;
+/// assert_eq!(next[0].nominal.to_string(), "2030-06-02T00:30:00Z");
+/// assert_eq!(next[0].local.to_string(), "2030-06-02T02:30:00+02:00[Europe/Berlin]");
+/// # Ok::<(), windlass::BoxError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[must_use]
+pub struct Schedule {
+    pub(crate) run: Template,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cron: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) every: Vec<Every>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) at: Vec<Timestamp>,
+    #[serde(default, skip_serializing_if = "Except::is_empty")]
+    pub(crate) except: Except,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) start: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) end: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u64>,
+    #[serde(default = "utc", skip_serializing_if = "is_utc")]
+    pub(crate) zone: String,
+    #[serde(default, skip_serializing_if = "Length::is_zero")]
+    pub(crate) offset: Length,
+    #[serde(default, skip_serializing_if = "Length::is_zero")]
+    pub(crate) jitter: Length,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) start_within: Option<Length>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) end_within: Option<Length>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) gap: Gap,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) fold: Fold,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) overlap: Overlap,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) missed: MissedTimes,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) pause_on_failure: bool,
+    /// From when on the times count; set when the schedule is created or replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Timestamp>,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn is_utc(zone: &String) -> bool {
+    zone == "UTC"
+}
+
+/// Times at equal distances.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Every {
+    pub(crate) interval: Length,
+    /// One of the times; 1970-01-01T00:00:00Z by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) anchor: Option<Timestamp>,
+}
+
+/// Times at which no run is submitted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Except {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cron: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) at: Vec<Timestamp>,
+    /// Whole days in the zone of the schedule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dates: Vec<Date>,
+}
+
+impl Except {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What happens at a time at which an earlier run is live.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Overlap {
+    /// The time submits no run, and counts as overlapped.
+    #[default]
+    Skip,
+    /// The run waits for the end of the earlier one. A time at which another run waits already submits none,
+    /// and counts as overlapped.
+    QueueOne,
+    /// The run waits for the end of the one before it, as do all of the runs before.
+    QueueAll,
+    /// The earlier runs get the command `complete`, so they may end in their own way; the run waits for their
+    /// ends.
+    Cancel,
+    /// The earlier runs get the command `kill`; the run waits for their ends.
+    Kill,
+    /// The run is submitted, and the earlier ones get the command `pause`.
+    Pause,
+    /// The run is submitted while fewer than this many are live.
+    Allow(u32),
+}
+
+impl Schedule {
+    /// Returns a schedule without times yet, of runs like this task. Its id, start and if-exists rule are
+    /// not used.
+    pub fn new<J>(run: NewTask<J>) -> Self {
+        Self {
+            run: Template::of(run),
+            cron: Vec::new(),
+            every: Vec::new(),
+            at: Vec::new(),
+            except: Except::default(),
+            start: None,
+            end: None,
+            count: None,
+            zone: utc(),
+            offset: Length::default(),
+            jitter: Length::default(),
+            start_within: None,
+            end_within: None,
+            gap: Gap::default(),
+            fold: Fold::default(),
+            overlap: Overlap::default(),
+            missed: MissedTimes::default(),
+            pause_on_failure: false,
+            since: None,
+        }
+    }
+
+    /// Reads the JSON form, as in the props of the task.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] (field `schedule`) when it is not of that form; `zone`, `cron` and the other fields are
+    /// checked by [`check`](Self::check).
+    pub fn from_json(json: &Json) -> Result<Self, Invalid> {
+        plain::object(json.as_str()).map_err(|wrong| Invalid::new("schedule", wrong))
+    }
+
+    /// Adds the times of a cron expression: 5 fields, 6 with the second first, or a name as `@daily`.
+    pub fn cron(mut self, expression: impl Into<String>) -> Self {
+        self.cron.push(expression.into());
+        self
+    }
+
+    /// Adds times at equal distances, whatever the clocks of the zone do. One of them is the `anchor`; by
+    /// default 1970-01-01T00:00:00Z.
+    pub fn every(mut self, interval: Duration, anchor: impl Into<Option<Timestamp>>) -> Self {
+        self.every.push(Every {
+            interval: interval.into(),
+            anchor: anchor.into(),
+        });
+        self
+    }
+
+    /// Adds one time.
+    pub fn at(mut self, time: Timestamp) -> Self {
+        self.at.push(time);
+        self
+    }
+
+    /// Removes the times of a cron expression.
+    pub fn except_cron(mut self, expression: impl Into<String>) -> Self {
+        self.except.cron.push(expression.into());
+        self
+    }
+
+    /// Removes one time.
+    pub fn except_at(mut self, time: Timestamp) -> Self {
+        self.except.at.push(time);
+        self
+    }
+
+    /// Removes the times of a day, in the zone of the schedule.
+    pub fn except_date(mut self, date: Date) -> Self {
+        self.except.dates.push(date);
+        self
+    }
+
+    /// Sets the first instant that may be a nominal time.
+    pub fn start(mut self, at: Timestamp) -> Self {
+        self.start = Some(at);
+        self
+    }
+
+    /// Sets the last instant that may be a nominal time. The schedule completes after it.
+    pub fn end(mut self, at: Timestamp) -> Self {
+        self.end = Some(at);
+        self
+    }
+
+    /// Sets the number of runs after which the schedule completes. Triggered and backfilled runs do not
+    /// count.
+    pub fn count(mut self, runs: u64) -> Self {
+        self.count = Some(runs);
+        self
+    }
+
+    /// Sets the time zone of cron expressions and excluded days, by its IANA name; UTC by default.
+    pub fn zone(mut self, name: impl Into<String>) -> Self {
+        self.zone = name.into();
+        self
+    }
+
+    /// Sets how long after the nominal time a run is due; 0 by default.
+    pub fn offset(mut self, after: Duration) -> Self {
+        self.offset = after.into();
+        self
+    }
+
+    /// Delays each run by a part of this, which follows from the id and the nominal time; 0 by default. The
+    /// run is never due at or after the next nominal time.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most.into();
+        self
+    }
+
+    /// Gives each run a deadline: it has to start within this duration from its nominal time, or it fails. Without
+    /// it, a run may start at any time. A time that is decided later submits no run, and counts as missed. The
+    /// duration of a run that is triggered or backfilled begins with its submit.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{NewTask, schedule::Schedule};
+    ///
+    /// let minutes = |n| Duration::from_secs(n * 60);
+    /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * *");
+    /// let report = report.start_within(minutes(10)).end_within(minutes(60));
+    /// let next = report.preview("report", "2030-01-01T00:00:00Z".parse()?, 1)?;
+    /// assert_eq!(next[0].start_by.unwrap().to_string(), "2030-01-01T06:10:00Z");
+    /// assert_eq!(next[0].end_by.unwrap().to_string(), "2030-01-01T07:00:00Z");
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn start_within(mut self, duration: Duration) -> Self {
+        self.start_within = Some(duration.into());
+        self
+    }
+
+    /// Gives each run a deadline: it has to end within this duration from its nominal time, or it fails. Otherwise
+    /// as [`start_within`](Self::start_within).
+    pub fn end_within(mut self, duration: Duration) -> Self {
+        self.end_within = Some(duration.into());
+        self
+    }
+
+    /// Sets what becomes of a fixed local time that the clocks skip.
+    pub fn gap(mut self, gap: Gap) -> Self {
+        self.gap = gap;
+        self
+    }
+
+    /// Sets when a fixed local time comes that the clocks repeat.
+    pub fn fold(mut self, fold: Fold) -> Self {
+        self.fold = fold;
+        self
+    }
+
+    /// Sets what happens while an earlier run is live.
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Sets which of the times are made up for that came while no node was running, if they are at most
+    /// `within` ago; by default the last one of an hour.
+    pub fn missed(mut self, run: Missed, within: Duration) -> Self {
+        let within = within.into();
+        self.missed = MissedTimes { run, within };
+        self
+    }
+
+    /// Sets whether the schedule pauses when a run has failed; it looks at the next time.
+    pub fn pause_on_failure(mut self, pause: bool) -> Self {
+        self.pause_on_failure = pause;
+        self
+    }
+}

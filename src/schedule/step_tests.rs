@@ -1,0 +1,215 @@
+use jiff::SignedDuration;
+
+use super::*;
+use crate::{NewTask, schedule::Schedule};
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn hourly() -> Schedule {
+    Schedule::new(NewTask::new("k")).cron("@hourly")
+}
+
+const LIVE: RunState = RunState::Live { is_paused: false };
+
+/// A schedule whose time 01:00 is due, 00:00 was submitted, and has become `state`.
+fn step(spec: &Schedule, data: Data, state: RunState) -> Step {
+    let times = Times::new("s", spec).unwrap();
+    let data = Data {
+        last: Some(at("2030-01-01T00:00:00Z")),
+        runs: vec![at("2030-01-01T00:00:00Z")],
+        ..data
+    };
+    let turn = Turn::new(&times, data, at("2030-01-01T01:00:00Z"));
+    let states = vec![state; turn.followed().len()];
+    turn.step(&states).unwrap()
+}
+
+fn submitted(step: &Step) -> Vec<&str> {
+    step.submit.iter().map(|task| task.id.as_str()).collect()
+}
+
+fn sent(step: &Step) -> Vec<String> {
+    let sent = step.send.iter();
+    sent.map(|send| format!("{} to {}", send.command.kind(), send.task))
+        .collect()
+}
+
+#[test]
+fn a_time_submits_its_run_and_sleeps_until_the_next() {
+    let step = step(&hourly(), Data::default(), RunState::Ended);
+    assert_eq!(submitted(&step), ["s@2030-01-01T01:00:00Z"]);
+    assert_eq!(step.submit[0].labels["schedule"], "s");
+    assert_eq!(step.next, Next::Sleep(at("2030-01-01T02:00:00Z")));
+    assert_eq!(step.data.last, Some(at("2030-01-01T01:00:00Z")));
+    assert_eq!(step.data.runs, [at("2030-01-01T01:00:00Z")]);
+    assert_eq!((step.data.counts.fired, step.data.counts.late), (1, 0));
+}
+
+#[test]
+fn each_overlap_policy_does_what_it_says() {
+    let new = "s@2030-01-01T01:00:00Z";
+    let command = |name: &str| vec![format!("{name} to s@2030-01-01T00:00:00Z")];
+    for (overlap, runs, commands, overlapped) in [
+        (Overlap::Skip, vec![], vec![], 1),
+        (Overlap::Allow(1), vec![], vec![], 1),
+        (Overlap::Allow(2), vec![new], vec![], 0),
+        (Overlap::QueueOne, vec![new], vec![], 0),
+        (Overlap::QueueAll, vec![new], vec![], 0),
+        (Overlap::Cancel, vec![new], command("complete"), 0),
+        (Overlap::Kill, vec![new], command("kill"), 0),
+        (Overlap::Pause, vec![new], command("pause"), 0),
+    ] {
+        let step = step(&hourly().overlap(overlap), Data::default(), LIVE);
+        assert_eq!(submitted(&step), runs, "{overlap:?}");
+        assert_eq!(sent(&step), commands, "{overlap:?}");
+        assert_eq!(step.data.counts.overlapped, overlapped, "{overlap:?}");
+        assert_eq!(step.next, Next::Sleep(at("2030-01-01T02:00:00Z")));
+        let waits = matches!(
+            overlap,
+            Overlap::QueueOne | Overlap::QueueAll | Overlap::Cancel | Overlap::Kill
+        );
+        let earlier = step.submit.iter().filter_map(|run| run.waits.as_ref());
+        let earlier: Vec<_> = earlier.flat_map(|waits| &waits.tasks).collect();
+        let expected: &[&str] = if waits {
+            &["s@2030-01-01T00:00:00Z"]
+        } else {
+            &[]
+        };
+        let earlier: Vec<&str> = earlier.iter().map(|id| id.as_str()).collect();
+        assert_eq!(earlier, expected, "{overlap:?}");
+    }
+    let paused = RunState::Live { is_paused: true };
+    let step = step(&hourly().overlap(Overlap::Pause), Data::default(), paused);
+    assert!(step.send.is_empty(), "it is paused already");
+    assert_eq!(step.data.runs.len(), 2, "a paused run is live");
+}
+
+#[test]
+fn runs_of_the_same_moment_overlap_each_other() {
+    let times = |spec: &Schedule| Times::new("s", spec).unwrap();
+    let seconds = |overlap| {
+        Schedule::new(NewTask::new("k"))
+            .cron("* * * * * *")
+            .overlap(overlap)
+    };
+    let data = || Data {
+        last: Some(at("2030-01-01T00:00:00Z")),
+        ..Data::default()
+    };
+    let now = at("2030-01-01T00:00:10Z");
+    for (overlap, first, runs) in [
+        (Overlap::Skip, "s@2030-01-01T00:00:01Z", 1),
+        (Overlap::Allow(4), "s@2030-01-01T00:00:01Z", 4),
+        (Overlap::QueueOne, "s@2030-01-01T00:00:01Z", 2),
+        (Overlap::QueueAll, "s@2030-01-01T00:00:01Z", 10),
+        (Overlap::Kill, "s@2030-01-01T00:00:10Z", 1),
+        (Overlap::Pause, "s@2030-01-01T00:00:01Z", 10),
+    ] {
+        let times = times(&seconds(overlap));
+        let step = Turn::new(&times, data(), now).step(&[]).unwrap();
+        assert_eq!(submitted(&step)[0], first, "{overlap:?}");
+        assert_eq!(step.submit.len(), runs, "{overlap:?}");
+        let counts = step.data.counts;
+        assert_eq!(counts.fired + counts.overlapped, 10, "{overlap:?}");
+    }
+}
+
+#[test]
+fn a_failed_run_pauses_a_schedule_that_asks_for_it() {
+    let failed = RunState::Failed {
+        error: "disk full".to_owned(),
+    };
+    let paused = step(
+        &hourly().pause_on_failure(true),
+        Data::default(),
+        failed.clone(),
+    );
+    assert_eq!((paused.next, paused.submit.len()), (Next::Pause, 0));
+    let note = paused.data.note.as_deref().unwrap();
+    assert_eq!(note, "run 's@2030-01-01T00:00:00Z' failed: disk full");
+    assert!(
+        paused.data.runs.is_empty(),
+        "it does not pause a second time for it"
+    );
+    assert_eq!(
+        paused.data.last,
+        Some(at("2030-01-01T00:00:00Z")),
+        "no time is lost"
+    );
+    assert_eq!(step(&hourly(), Data::default(), failed).submit.len(), 1);
+}
+
+#[test]
+fn a_skipped_time_submits_nothing_and_is_forgotten() {
+    let skipped = Data {
+        skip: vec![at("2030-01-01T01:00:00Z"), at("2030-01-01T05:00:00Z")],
+        ..Data::default()
+    };
+    let step = step(&hourly(), skipped, RunState::Ended);
+    assert_eq!((step.submit.len(), step.data.counts.skipped), (0, 1));
+    assert_eq!(step.data.skip, [at("2030-01-01T05:00:00Z")]);
+}
+
+#[test]
+fn the_last_run_of_a_count_or_before_the_end_ends_the_schedule() {
+    let mut data = Data::default();
+    data.counts.fired = 1;
+    assert_eq!(
+        step(&hourly().count(2), data, RunState::Ended).next,
+        Next::End
+    );
+    let end = hourly().end(at("2030-01-01T01:30:00Z"));
+    let step = step(&end, Data::default(), RunState::Ended);
+    assert_eq!((step.submit.len(), step.next), (1, Next::End));
+}
+
+#[test]
+fn a_clock_that_was_set_back_repeats_no_time() {
+    let spec = hourly();
+    let times = Times::new("s", &spec).unwrap();
+    let data = Data {
+        last: Some(at("2030-01-01T05:00:00Z")),
+        ..Data::default()
+    };
+    let step = Turn::new(&times, data, at("2030-01-01T02:30:00Z"))
+        .step(&[])
+        .unwrap();
+    assert!(step.submit.is_empty());
+    assert_eq!(step.next, Next::Sleep(at("2030-01-01T06:00:00Z")));
+}
+
+#[test]
+fn a_clock_that_was_years_ahead_does_not_silence_a_schedule() {
+    let spec = hourly();
+    let times = Times::new("s", &spec).unwrap();
+    let data = Data {
+        last: Some(at("2035-01-01T05:00:00Z")),
+        ..Data::default()
+    };
+    let now = at("2030-01-01T02:30:00Z");
+    let step = Turn::new(&times, data, now).step(&[]).unwrap();
+    assert!(step.submit.is_empty());
+    assert_eq!(step.next, Next::Sleep(at("2030-01-01T03:00:00Z")));
+    let later = now + SignedDuration::from_mins(30);
+    let step = Turn::new(&times, step.data, later).step(&[]).unwrap();
+    assert_eq!(submitted(&step), ["s@2030-01-01T03:00:00Z"]);
+}
+
+#[test]
+fn times_after_the_last_run_are_not_passed() {
+    let within = std::time::Duration::from_secs(3 * 3600);
+    let spec = hourly()
+        .count(1)
+        .missed(crate::schedule::Missed::All, within);
+    let times = Times::new("s", &spec).unwrap();
+    let data = Data {
+        last: Some(at("2030-01-01T00:00:00Z")),
+        ..Data::default()
+    };
+    let turn = Turn::new(&times, data, at("2030-01-01T02:00:00Z"));
+    let step = turn.step(&[]).unwrap();
+    assert_eq!(submitted(&step), ["s@2030-01-01T01:00:00Z"]);
+    assert_eq!(step.data.last, Some(at("2030-01-01T01:00:00Z")));
+}

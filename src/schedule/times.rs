@@ -1,0 +1,354 @@
+//! [`Times`]: the nominal times of a checked schedule, and when each run is due.
+
+use jiff::{SignedDuration, Timestamp, ToSpan, Zoned, civil::DateTime, tz::TimeZone};
+use windlass_statemachine::{Invalid, Kind, TaskId, task::MAX_LABEL_BYTES};
+
+use super::{
+    cron::Expression,
+    data::Data,
+    deadlines::Within,
+    hash::hash,
+    run::RESERVED,
+    spec::{Every, Overlap, Schedule},
+    zone::Clocks,
+};
+
+/// How many excluded times in a row are passed over. When more follow, no time is found.
+const MOST_EXCLUDED: usize = 10_000;
+
+/// How many of the first times the jitter is compared with.
+const COMPARED: usize = 50;
+
+/// One time of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Time {
+    /// The time that the expressions give. It names the run.
+    pub nominal: Timestamp,
+    /// When the run is due: the nominal time, the offset and the jitter.
+    pub due: Timestamp,
+    /// The nominal time in the zone of the schedule.
+    pub local: Zoned,
+    /// By when the run has to start, if the schedule says so.
+    pub start_by: Option<Timestamp>,
+    /// By when the run has to end, if the schedule says so.
+    pub end_by: Option<Timestamp>,
+}
+
+/// The times up to which a schedule has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// The last nominal time that was decided.
+    pub(crate) last: Timestamp,
+    /// What the clocks of the zone showed then.
+    pub(crate) local: Option<DateTime>,
+}
+
+impl From<Timestamp> for Cursor {
+    fn from(last: Timestamp) -> Self {
+        Self { last, local: None }
+    }
+}
+
+/// The nominal times of a checked schedule.
+#[derive(Debug, Clone)]
+pub(crate) struct Times {
+    id: String,
+    crons: Vec<Expression>,
+    every: Vec<(Timestamp, SignedDuration)>,
+    at: Vec<Timestamp>,
+    except: Vec<Expression>,
+    spec: Schedule,
+    clocks: Clocks,
+    offset: SignedDuration,
+    jitter: SignedDuration,
+    within: Within,
+}
+
+impl Schedule {
+    /// Checks every field.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] with the field: `run.kind`, `run.labels`, `cron`, `every`, `at`, `except.cron`, `start`, `end`,
+    /// `count`, `zone`, `offset`, `jitter`, `start_within`, `end_within`, `overlap`, `missed.within`; `schedule` when it has no time at all;
+    /// `id` for an id that is no task's or too long for those of its runs.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{NewTask, schedule::Schedule};
+    ///
+    /// let now = "2030-01-01T00:00:00Z".parse()?;
+    /// let never = Schedule::new(NewTask::new("report")).cron("0 0 30 2 *");
+    /// assert_eq!(never.check("monthly", now).unwrap_err().field(), "cron");
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn check(&self, id: &str, now: Timestamp) -> Result<(), Invalid> {
+        let times = Times::new(id, self)?;
+        let from = self.since.unwrap_or(now).max(self.start.unwrap_or(now));
+        times.check_first(from)
+    }
+
+    /// Returns the next `count` times after `after`; no more than the runs of [`count`](Self::count).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn preview(&self, id: &str, after: Timestamp, count: usize) -> Result<Vec<Time>, Invalid> {
+        let times = Times::new(id, self)?;
+        let data = Data {
+            last: Some(after),
+            ..Data::default()
+        };
+        let coming = data.coming(&times, after, count);
+        Ok(coming.into_iter().map(|at| times.time(at)).collect())
+    }
+}
+
+impl Times {
+    /// Reads the fields, and checks each.
+    pub(crate) fn new(id: &str, spec: &Schedule) -> Result<Self, Invalid> {
+        check_id(id)?;
+        check_run(spec)?;
+        let expressions = |field, texts: &[String]| -> Result<Vec<_>, Invalid> {
+            let each = texts.iter().map(|text| Expression::parse(field, text));
+            each.collect()
+        };
+        let crons = expressions("cron", &spec.cron)?;
+        let every = spec.every.iter().map(interval).collect::<Result<_, _>>()?;
+        let except = expressions("except.cron", &spec.except.cron)?;
+        let zone = TimeZone::get(&spec.zone).map_err(|_| {
+            let reason = format!(
+                "'{}' is no time zone of this machine; write its IANA name, like Europe/Berlin or UTC",
+                spec.zone
+            );
+            Invalid::new("zone", reason)
+        })?;
+        check_bounds(spec)?;
+        let mut at = spec.at.clone();
+        at.sort_unstable();
+        Ok(Self {
+            id: id.to_owned(),
+            crons,
+            every,
+            at,
+            except,
+            clocks: Clocks {
+                zone,
+                gap: spec.gap,
+                fold: spec.fold,
+            },
+            offset: spec.offset.check("offset")?,
+            jitter: spec.jitter.check("jitter")?,
+            within: Within::new(spec)?,
+            spec: spec.clone(),
+        })
+    }
+
+    /// Checks that something fires, and that the jitter fits between two times.
+    fn check_first(&self, from: Timestamp) -> Result<(), Invalid> {
+        let before = before(from);
+        let Some(mut last) = self.next(before.into()) else {
+            let reason = match self.has_times() {
+                false => "has no times; give 'cron', 'every' or 'at'".to_owned(),
+                true => format!(
+                    "fires at no time after {from}: each is excluded, after 'end', or past; change \
+                     'except', 'end', 'start' or 'at'"
+                ),
+            };
+            return Err(Invalid::new("schedule", reason));
+        };
+        if self.jitter.is_zero() {
+            return Ok(());
+        }
+        for _ in 0..COMPARED {
+            let Some(next) = self.next(last.into()) else {
+                return Ok(());
+            };
+            let interval = next.duration_since(last);
+            if self.jitter > interval {
+                let reason = format!(
+                    "{} is longer than the {interval:#} between {last} and {next}; give a shorter one",
+                    self.spec.jitter
+                );
+                return Err(Invalid::new("jitter", reason));
+            }
+            last = next;
+        }
+        Ok(())
+    }
+
+    fn has_times(&self) -> bool {
+        !(self.crons.is_empty() && self.every.is_empty() && self.at.is_empty())
+    }
+
+    /// Returns the spec that these are the times of.
+    pub(crate) fn spec(&self) -> &Schedule {
+        &self.spec
+    }
+
+    /// Returns the deadlines of its runs.
+    pub(crate) fn within(&self) -> Within {
+        self.within
+    }
+
+    /// Returns the id of the schedule.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the first nominal time after those that are decided.
+    pub(crate) fn next(&self, cursor: Cursor) -> Option<Timestamp> {
+        let past = match cursor.local {
+            Some(local) => self.clocks.past(cursor.last, local),
+            None => cursor.last,
+        };
+        let first = self.spec.start.map(before);
+        let (mut last, mut past) = match first {
+            Some(first) => (cursor.last.max(first), past.max(first)),
+            None => (cursor.last, past),
+        };
+        for _ in 0..MOST_EXCLUDED {
+            let next = self.candidate(last, past)?;
+            if self.spec.end.is_some_and(|end| next > end) {
+                return None;
+            }
+            if !self.is_excluded(next) {
+                return Some(next);
+            }
+            (last, past) = (next, past.max(next));
+        }
+        None
+    }
+
+    /// The first time after `last`, whether it is excluded or not; fixed local times come after `past`.
+    fn candidate(&self, last: Timestamp, past: Timestamp) -> Option<Timestamp> {
+        let crons = self.crons.iter().filter_map(|cron| {
+            let after = if cron.steps() { last } else { past };
+            self.clocks.next(cron, after)
+        });
+        let every = self.every.iter().filter_map(|every| next_of(*every, last));
+        let at = self.at.get(self.at.partition_point(|at| *at <= last));
+        crons.chain(every).chain(at.copied()).min()
+    }
+
+    fn is_excluded(&self, nominal: Timestamp) -> bool {
+        let except = &self.spec.except;
+        let local = self.clocks.zone.to_datetime(nominal);
+        except.at.contains(&nominal)
+            || except.dates.contains(&local.date())
+            || self.except.iter().any(|cron| cron.matches(local))
+    }
+
+    /// Returns a nominal time with its due time and its local form.
+    pub(crate) fn time(&self, nominal: Timestamp) -> Time {
+        let (start_by, end_by) = self.within.deadlines(nominal);
+        Time {
+            nominal,
+            start_by,
+            end_by,
+            due: self.due(nominal),
+            local: nominal.to_zoned(self.clocks.zone.clone()),
+        }
+    }
+
+    /// Returns what the clocks of the zone show at a time.
+    pub(crate) fn local(&self, nominal: Timestamp) -> DateTime {
+        self.clocks.zone.to_datetime(nominal)
+    }
+
+    /// Returns when the run of a nominal time is due.
+    pub(crate) fn due(&self, nominal: Timestamp) -> Timestamp {
+        let jitter = self.jitter_of(nominal);
+        let due = nominal.checked_add(self.offset);
+        let due = due.and_then(|due| due.checked_add(jitter));
+        due.unwrap_or(Timestamp::MAX)
+    }
+
+    /// The part of the jitter that follows from the schedule and the nominal time, in milliseconds.
+    fn jitter_of(&self, nominal: Timestamp) -> SignedDuration {
+        if self.jitter.is_zero() {
+            return SignedDuration::ZERO;
+        }
+        let next = self.next(nominal.into());
+        let room = next.map_or(self.jitter, |next| next.duration_since(nominal));
+        let most = self.jitter.min(room).as_millis();
+        match u64::try_from(most) {
+            Ok(most) if most > 0 => {
+                let key = format!("{}@{nominal}", self.id);
+                let part = hash(key.as_bytes()) % most;
+                SignedDuration::from_millis(i64::try_from(part).unwrap_or(0))
+            }
+            _ => SignedDuration::ZERO,
+        }
+    }
+}
+
+/// The instant before, so that a search after it includes `at`.
+pub(crate) fn before(at: Timestamp) -> Timestamp {
+    at.checked_sub(1.nanosecond()).unwrap_or(Timestamp::MIN)
+}
+
+fn next_of((anchor, interval): (Timestamp, SignedDuration), after: Timestamp) -> Option<Timestamp> {
+    let (anchor, interval) = (anchor.as_nanosecond(), interval.as_nanos());
+    let passed = (after.as_nanosecond() - anchor).div_euclid(interval);
+    Timestamp::from_nanosecond(anchor + (passed + 1) * interval).ok()
+}
+
+fn interval(every: &Every) -> Result<(Timestamp, SignedDuration), Invalid> {
+    let interval = every.interval.check("every")?;
+    if interval < SignedDuration::from_secs(1) {
+        let reason = format!("{} is less than a second; give 1s or more", every.interval);
+        return Err(Invalid::new("every", reason));
+    }
+    Ok((every.anchor.unwrap_or(Timestamp::UNIX_EPOCH), interval))
+}
+
+fn check_id(id: &str) -> Result<(), Invalid> {
+    TaskId::new(id)?;
+    if id.len() <= MAX_LABEL_BYTES && !id.contains(',') {
+        return Ok(());
+    }
+    let reason = format!(
+        "'{id}' is a label of each run, and labels have at most {MAX_LABEL_BYTES} bytes without ','; give a \
+         shorter id without ','"
+    );
+    Err(Invalid::new("id", reason))
+}
+
+fn check_run(spec: &Schedule) -> Result<(), Invalid> {
+    let run = &spec.run;
+    if let Some(wrong) = &run.wrong {
+        return Err(wrong.clone());
+    }
+    Kind::new(&run.kind).map_err(|e| Invalid::new("run.kind", e.reason()))?;
+    if let Some(label) = RESERVED.iter().find(|name| run.labels.contains_key(**name)) {
+        let reason = format!("'{label}' is a label that each run gets by itself; use another name");
+        return Err(Invalid::new("run.labels", reason));
+    }
+    let id = TaskId::new("run")?;
+    run.task(id, Default::default())?.check(usize::MAX)
+}
+
+fn check_bounds(spec: &Schedule) -> Result<(), Invalid> {
+    if let (Some(start), Some(end)) = (spec.start, spec.end)
+        && end < start
+    {
+        let reason = format!("{end} is before the start, {start}; give a later end");
+        return Err(Invalid::new("end", reason));
+    }
+    if spec.count == Some(0) {
+        let reason = "0 submits no run; give 1 or more, or leave it out";
+        return Err(Invalid::new("count", reason));
+    }
+    if spec.overlap == Overlap::Allow(0) {
+        let reason = "'allow' of 0 runs none; give 1 or more";
+        return Err(Invalid::new("overlap", reason));
+    }
+    spec.missed.within.check("missed.within").map(drop)
+}
+
+#[cfg(test)]
+#[path = "times_tests.rs"]
+mod tests;

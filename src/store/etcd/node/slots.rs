@@ -1,0 +1,312 @@
+//! The slots of limits, as a batch of claims finds them: each claim picks others.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use etcd_client::{Txn, TxnOp};
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use windlass_statemachine::{Limit, TaskId};
+
+use crate::store::{
+    LimitedBy,
+    etcd::{
+        client::{Fault, kv},
+        read::Reader,
+        schema::{Slot, SlotRecord, Snapshot, json::parse},
+        write::slots::Pick,
+    },
+    rules::limits::{Free, Pool, Room, Taken, free, room},
+};
+
+/// How many ranges of slots are read at once.
+const AT_ONCE: usize = 16;
+/// How many owners of slots one transaction reads at most.
+const OWNERS: usize = 100;
+
+/// The key of a slot, as it was found, or as a claim of the batch is about to write it.
+#[derive(Debug, Clone)]
+struct Found {
+    revision: i64,
+    /// `None`: the slot is free, and its key remains.
+    taken: Option<Taken>,
+    /// The task whose claim wrote the key; `None` when a claim of this batch takes it.
+    task: Option<TaskId>,
+}
+
+/// A claim that finds no slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// The first of its limits that is full.
+    pub(crate) limit: Limit,
+    /// The last revision that wrote one of the slots. A watch that has come this far knows as much.
+    pub(crate) revision: i64,
+}
+
+/// A claim that was refused because a limit is full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) task: TaskId,
+    /// `None`: others took the slots that it picked, again and again.
+    pub(crate) full: Option<Full>,
+}
+
+type Slots = HashMap<Pool, BTreeMap<u32, Found>>;
+
+/// The slots of the limits of some tasks. Clones share them.
+#[derive(Clone)]
+pub(crate) struct SlotTable {
+    reader: Reader,
+    slots: Arc<Mutex<Slots>>,
+    /// The pools whose owners were looked at.
+    checked: Arc<Mutex<HashSet<Pool>>>,
+}
+
+/// Returns the limits of a task, by its envelope. Most tasks have none.
+fn limits_of(found: &Snapshot) -> Vec<Limit> {
+    let named: &[u8] = b"\"limits\"";
+    let value = found.task.as_ref().map_or(&[][..], |kv| kv.value());
+    if !value.windows(named.len()).any(|some| some == named) {
+        return Vec::new();
+    }
+    let terms = found
+        .envelope()
+        .ok()
+        .and_then(|(envelope, _)| envelope.terms);
+    terms.map_or_else(Vec::new, |terms| terms.limits)
+}
+
+impl SlotTable {
+    /// Reads the slots of the limits of these tasks. Tasks without limits cost no read.
+    pub(crate) async fn read(
+        reader: &Reader,
+        tasks: impl IntoIterator<Item = &Snapshot>,
+    ) -> Result<Self, Fault> {
+        let limits = tasks.into_iter().flat_map(limits_of);
+        let pools: HashSet<Pool> = limits.map(|limit| Pool::of(&limit)).collect();
+        Self::of_pools(reader, pools).await
+    }
+
+    /// Reads the slots of these pools.
+    pub(crate) async fn of_pools(
+        reader: &Reader,
+        pools: impl IntoIterator<Item = Pool>,
+    ) -> Result<Self, Fault> {
+        let reads = pools.into_iter().map(|pool| async move {
+            let slots = read_pool(reader, &pool).await?;
+            Ok::<_, Fault>((pool, slots))
+        });
+        let reads: Vec<_> = reads.collect();
+        let read: Vec<_> = stream::iter(reads)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(Self {
+            reader: reader.clone(),
+            slots: Arc::new(Mutex::new(read.into_iter().collect())),
+            checked: Arc::default(),
+        })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Picks one slot of each limit.
+    pub(crate) async fn pick(
+        &self,
+        limits: &[Limit],
+        now: Timestamp,
+    ) -> Result<Result<Vec<Pick>, Full>, Fault> {
+        loop {
+            let full = match pick(&mut self.slots(), limits, now) {
+                Ok(picks) => return Ok(Ok(picks)),
+                Err(full) => full,
+            };
+            if !self.free_keys_that_remain(&Pool::of(&full.limit)).await? {
+                return Ok(Err(full));
+            }
+        }
+    }
+
+    /// Returns the first of these limits that is full.
+    pub(crate) async fn limited_by(
+        &self,
+        limits: &[Limit],
+        now: Timestamp,
+    ) -> Result<Option<LimitedBy>, Fault> {
+        for limit in limits {
+            let pool = Pool::of(limit);
+            let mut free = self.free(limit, now);
+            if free.slots == 0 && self.free_keys_that_remain(&pool).await? {
+                free = self.free(limit, now);
+            }
+            if free.slots == 0 {
+                return Ok(Some(LimitedBy {
+                    limit: limit.clone(),
+                    until: free.until,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn free(&self, limit: &Limit, now: Timestamp) -> Free {
+        let slots = self.slots();
+        let of_pool = slots.get(&Pool::of(limit)).into_iter().flatten();
+        free(
+            limit,
+            of_pool.filter_map(|(n, found)| Some((*n, found.taken?))),
+            now,
+        )
+    }
+
+    /// Looks for slots of a full pool whose claim has ended, and whose key remains. Returns whether there are
+    /// some. Looks once.
+    async fn free_keys_that_remain(&self, pool: &Pool) -> Result<bool, Fault> {
+        let is_first = {
+            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+            checked.insert(pool.clone())
+        };
+        if pool.starts || !is_first {
+            return Ok(false);
+        }
+        let held: Vec<(u32, i64, TaskId)> = {
+            let slots = self.slots();
+            let of_pool = slots.get(pool).into_iter().flatten();
+            let held = of_pool
+                .filter_map(|(slot, found)| Some((*slot, found.revision, found.task.clone()?)));
+            held.collect()
+        };
+        let mut is_any = false;
+        for some in held.chunks(self.reader.capacity.operations().clamp(1, OWNERS)) {
+            let keys = some.iter().map(|(_, _, task)| self.reader.keys.owner(task));
+            let gets: Vec<TxnOp> = keys.map(|key| TxnOp::get(key, None)).collect();
+            let answer = self.reader.link.txn(Txn::new().and_then(gets)).await?;
+            for ((slot, revision, _), owner) in some.iter().zip(answer.op_responses()) {
+                if kv(Some(owner)).is_some_and(|owner| owner.mod_revision() == *revision) {
+                    continue;
+                }
+                let mut slots = self.slots();
+                let found = slots
+                    .get_mut(pool)
+                    .and_then(|of_pool| of_pool.get_mut(slot));
+                if let Some(found) = found.filter(|found| found.revision == *revision) {
+                    found.taken = None;
+                    is_any = true;
+                }
+            }
+        }
+        Ok(is_any)
+    }
+}
+
+async fn read_pool(reader: &Reader, pool: &Pool) -> Result<BTreeMap<u32, Found>, Fault> {
+    let (kvs, _) = reader.link.get_all(&reader.keys.pool(pool)).await?;
+    let found = kvs.iter().filter_map(|kv| {
+        let (_, slot) = reader.keys.split_slot(kv.key())?;
+        // A key that cannot be read is as good as a free one: its value is of no claim of ours.
+        let record = parse::<SlotRecord>(kv).ok();
+        let found = Found {
+            revision: kv.mod_revision(),
+            taken: record.as_ref().map(SlotRecord::taken),
+            task: record.map(|record| record.task),
+        };
+        Some((slot, found))
+    });
+    Ok(found.collect())
+}
+
+/// Picks one slot of each limit, or none at all.
+fn pick(slots: &mut Slots, limits: &[Limit], now: Timestamp) -> Result<Vec<Pick>, Full> {
+    let mut picks = Vec::with_capacity(limits.len());
+    for limit in limits {
+        let of_pool = slots.entry(Pool::of(limit)).or_default();
+        let taken = of_pool
+            .iter()
+            .filter_map(|(slot, found)| Some((*slot, found.taken?)));
+        let Room::Slot(slot) = room(limit, taken, now) else {
+            return Err(Full {
+                limit: limit.clone(),
+                revision: of_pool
+                    .values()
+                    .map(|found| found.revision)
+                    .max()
+                    .unwrap_or(0),
+            });
+        };
+        picks.push(Pick {
+            slot: Slot::new(limit, slot, now),
+            revision: Some(of_pool.get(&slot).map_or(0, |found| found.revision)),
+        });
+    }
+    for Pick { slot, revision } in &picks {
+        let found = Found {
+            revision: revision.unwrap_or(0),
+            taken: Some(slot.taken()),
+            task: None,
+        };
+        slots
+            .entry(slot.pool())
+            .or_default()
+            .insert(slot.slot, found);
+    }
+    Ok(picks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limit(limit: Result<Limit, windlass_statemachine::Invalid>) -> Limit {
+        limit.unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn the_claims_of_a_batch_pick_different_slots_of_all_their_limits_or_none() {
+        let many = limit(Limit::at_once("many", 3));
+        let one = limit(Limit::at_once("one", 1));
+        let limits = [many.clone(), one.clone()];
+        let mut slots = Slots::new();
+        let picked = |picked: Result<Vec<Pick>, Full>| {
+            let picks = picked.map_err(|full| full.limit)?;
+            Ok::<Vec<u32>, Limit>(picks.iter().map(|pick| pick.slot.slot).collect())
+        };
+        assert_eq!(picked(pick(&mut slots, &limits, at(0))), Ok(vec![0, 0]));
+        assert_eq!(picked(pick(&mut slots, &limits, at(0))), Err(one));
+        let alone = [many.clone()];
+        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Ok(vec![1]));
+        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Ok(vec![2]));
+        assert_eq!(picked(pick(&mut slots, &alone, at(0))), Err(many));
+    }
+
+    #[test]
+    fn a_pick_compares_the_key_of_a_slot_that_is_free_again() {
+        let rate = limit(Limit::starts("r", 1, Duration::from_millis(100)));
+        let found = |taken| Found {
+            revision: 7,
+            taken,
+            task: None,
+        };
+        let mut slots = Slots::new();
+        let began = found(Some(Taken::Began(at(5))));
+        slots.insert(Pool::of(&rate), [(0, began)].into());
+        let limits = [rate];
+        let full = pick(&mut slots, &limits, at(104)).map_err(|full| full.revision);
+        assert_eq!(full, Err(7));
+        let picks = pick(&mut slots, &limits, at(105)).unwrap_or_else(|f| panic!("{f:?}"));
+        assert_eq!((picks[0].slot.slot, picks[0].revision), (0, Some(7)));
+        let at_once = [limit(Limit::at_once("k", 1))];
+        slots.insert(Pool::of(&at_once[0]), [(0, found(None))].into());
+        let picks = pick(&mut slots, &at_once, at(0)).unwrap_or_else(|f| panic!("{f:?}"));
+        assert_eq!((picks[0].slot.slot, picks[0].revision), (0, Some(7)));
+    }
+}

@@ -1,0 +1,166 @@
+//! Claims of tasks that wait for others.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+use windlass_statemachine::{StateKind, TaskId, TaskState};
+
+use super::claim::{Answer, Claimer};
+use crate::store::{
+    Error,
+    etcd::{
+        client::Fault,
+        read::Reader,
+        schema::{Parked, Snapshot, json::parse},
+    },
+    rules::waits,
+};
+
+/// The most tasks that one claim compares. The servers limit the comparisons of a write.
+const MOST_COMPARED: usize = 64;
+
+/// The state of a task that is to be claimed.
+pub(super) struct LookedAt {
+    pub(super) state: TaskState,
+    /// The tasks that must not be live when the claim is written.
+    pub(super) none_live: Vec<TaskId>,
+    /// Whether these are too many to compare: the claim leaves the task waiting, and looks again when it is
+    /// written.
+    pub(super) look_again: bool,
+}
+
+impl LookedAt {
+    /// Returns a state that needs no comparison.
+    pub(super) fn plain(state: TaskState) -> Self {
+        Self {
+            state,
+            none_live: Vec::new(),
+            look_again: false,
+        }
+    }
+}
+
+/// The tasks that the tasks of one call of claims wait for. Many wait for the same ones, which are read once. Clones
+/// share them.
+#[derive(Clone, Default)]
+pub(super) struct Waited {
+    /// The tasks that were read.
+    named: Arc<HashSet<TaskId>>,
+    codes: Arc<HashMap<TaskId, StateKind>>,
+    /// The claimed tasks to look at again, and when they were claimed.
+    again: Arc<Mutex<HashMap<TaskId, Timestamp>>>,
+}
+
+impl Waited {
+    /// Reads the tasks that these wait for, as their marks say. Tasks that wait for none cost no read.
+    pub(super) async fn read(
+        reader: &Reader,
+        tasks: impl IntoIterator<Item = &Snapshot>,
+    ) -> Result<Self, Fault> {
+        let parked = tasks.into_iter().filter_map(|found| found.parked.as_ref());
+        let marks = parked.filter_map(|kv| parse::<Parked>(kv).ok());
+        let named: HashSet<TaskId> = marks.flat_map(|mark| mark.waits).collect();
+        if named.is_empty() {
+            return Ok(Self::default());
+        }
+        let ids: Vec<TaskId> = named.iter().cloned().collect();
+        Ok(Self {
+            codes: Arc::new(reader.codes(&ids).await?),
+            named: Arc::new(named),
+            again: Arc::default(),
+        })
+    }
+
+    /// Takes note of a claim after which the tasks of its wait are looked at again.
+    pub(super) fn look_again(&self, id: &TaskId, claimed_at: Timestamp) {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        again.insert(id.clone(), claimed_at);
+    }
+
+    fn take_again(&self) -> HashMap<TaskId, Timestamp> {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut again)
+    }
+}
+
+impl Claimer {
+    /// Looks once more at the tasks that the claimed tasks wait for: all of them are read at once. A task that
+    /// waits for one which is live again by now stays waiting: its machine releases it.
+    pub(super) async fn look_again(&self, waited: &Waited, answers: &mut [Option<Answer>]) {
+        let again = waited.take_again();
+        if again.is_empty() {
+            return;
+        }
+        let claimed = answers.iter_mut().flatten().flatten().flatten();
+        let mut claimed: Vec<_> = claimed
+            .filter(|claimed| again.contains_key(&claimed.claim.task))
+            .collect();
+        let waits = claimed.iter().filter_map(|one| one.state.waits.as_deref());
+        let named: HashSet<&TaskId> = waits.flat_map(|waits| &waits.tasks).collect();
+        let named: Vec<TaskId> = named.into_iter().cloned().collect();
+        match self.leases.access.reader.codes(&named).await {
+            Ok(codes) => {
+                for one in &mut claimed {
+                    if let Some(now) = again.get(&one.claim.task) {
+                        one.state = look(one.state.clone(), &codes, *now);
+                    }
+                }
+            }
+            Err(fault) => {
+                let is_again = |answer: &Option<Answer>| matches!(answer, Some(Ok(Some(one))) if again.contains_key(&one.claim.task));
+                for answer in answers.iter_mut().filter(|answer| is_again(answer)) {
+                    *answer = Some(Err(fault.clone().into_error("claim a task")));
+                }
+            }
+        }
+    }
+
+    async fn codes(&self, state: &TaskState) -> Result<HashMap<TaskId, StateKind>, Error> {
+        let tasks = state.waits.as_ref().map_or(&[][..], |waits| &waits.tasks);
+        let codes = self.leases.access.reader.codes(tasks).await;
+        codes.map_err(|fault: Fault| fault.into_error("claim a task"))
+    }
+
+    /// Reads the tasks that a task waits for. A task that waits for none costs no read.
+    pub(super) async fn looked_at(
+        &self,
+        state: TaskState,
+        waited: &Waited,
+        now: Timestamp,
+    ) -> Result<LookedAt, Error> {
+        let Some(waits) = state.waits.as_ref().filter(|_| state.is_waiting()) else {
+            return Ok(LookedAt::plain(state));
+        };
+        let tasks = waits.tasks.clone();
+        let ended = match tasks.iter().all(|id| waited.named.contains(id)) {
+            true => look(state.clone(), &waited.codes, now),
+            // Its mark is not that of this state.
+            false => look(state.clone(), &self.codes(&state).await?, now),
+        };
+        if ended.is_waiting() || state.is_due(now) {
+            return Ok(LookedAt::plain(ended));
+        }
+        if tasks.len() > MOST_COMPARED {
+            return Ok(LookedAt {
+                look_again: true,
+                ..LookedAt::plain(state)
+            });
+        }
+        Ok(LookedAt {
+            state: ended,
+            none_live: tasks,
+            look_again: false,
+        })
+    }
+}
+
+fn look(state: TaskState, codes: &HashMap<TaskId, StateKind>, now: Timestamp) -> TaskState {
+    let read = |id: &TaskId| Ok::<_, std::convert::Infallible>(codes.get(id).copied());
+    match waits::looked_at(state, now, read) {
+        Ok(state) => state,
+        Err(never) => match never {},
+    }
+}

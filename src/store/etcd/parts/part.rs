@@ -1,0 +1,103 @@
+//! [`Part`]: one operation of a transaction, or one effect of a message, as a part of a write.
+
+use jiff::Timestamp;
+use windlass_statemachine::TaskId;
+
+use super::{Before, Leftover, Parts, reschedule::Rescheduled};
+use crate::store::{
+    Done, Error, Submitted,
+    etcd::{
+        schema::{Of, transactions::Kept},
+        write::{Edit, Item, edit::Sent, transaction as beside},
+    },
+    rules::transaction::Step,
+};
+
+/// How many pointers to commands the deletion of a task deletes in the write itself: the writes of
+/// the largest operation count against the limit of the servers.
+const POINTERS: usize = 4;
+
+/// What one operation is about, when, and its place in the numbers of the revision.
+pub(crate) struct At<'a> {
+    pub(crate) id: &'a TaskId,
+    pub(crate) now: Timestamp,
+    pub(crate) place: u32,
+}
+
+/// One operation as a part of the write.
+pub(crate) struct Part {
+    pub(crate) item: Item,
+    pub(crate) kept: Kept,
+    pub(crate) left: Option<Leftover>,
+}
+
+impl Parts {
+    /// Makes the part of one operation.
+    pub(crate) async fn part(
+        &self,
+        step: &Step<'_>,
+        before: &Before,
+        at: At<'_>,
+    ) -> Result<Part, Error> {
+        let At { id, now, place } = at;
+        let (keys, found) = (self.access().keys(), before.found(id));
+        let mut item = Item::of(id).at(place, 1);
+        let mut left = None;
+        let kept = match step {
+            Step::Known(done) => {
+                if let Done::Submitted(submitted) = done {
+                    beside::when_exists_as_found(&mut Edit::new(keys, id, &mut item), found);
+                    if let Submitted::Other { task, .. } = submitted {
+                        self.when_holder(&mut item, before, task);
+                    }
+                }
+                done.clone().into()
+            }
+            Step::Submit { task, replaces } => {
+                let old = replaces.then_some(found);
+                left = self.submit(&mut item, task, old, now, POINTERS).await?;
+                self.take_key(&mut item, task, before, now)?;
+                Done::Submitted(Submitted::New).into()
+            }
+            Step::Send(send) => {
+                let mut edit = Edit::new(keys, id, &mut item);
+                // Otherwise the same message submits the task: that part compares its key.
+                if found.task.is_some() {
+                    edit.when_there(Of::Task);
+                }
+                edit.put_command(&Sent {
+                    id: &send.id,
+                    command: &send.command,
+                    at: now,
+                    place,
+                    pointer: before.pointer(&send.id),
+                })?;
+                Kept::Place { place }
+            }
+            Step::Delete(_) => {
+                left = Some(self.delete(&mut item, id, found, POINTERS).await?);
+                Done::Deleted.into()
+            }
+            Step::Retry { state, .. } => {
+                self.retry(&mut item, id, found, state, now)?;
+                Done::Retried.into()
+            }
+            Step::Reschedule {
+                change,
+                from,
+                state,
+            } => {
+                let from = *from;
+                let to = Rescheduled {
+                    change,
+                    from,
+                    state,
+                    now,
+                };
+                self.reschedule(&mut item, found, &to).await?;
+                Done::Rescheduled(state.code()).into()
+            }
+        };
+        Ok(Part { item, kept, left })
+    }
+}

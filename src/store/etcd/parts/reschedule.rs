@@ -1,0 +1,81 @@
+//! Another due time or priority of a task without an owner.
+
+use jiff::Timestamp;
+use windlass_statemachine::{StateKind, TaskId, TaskState};
+
+use super::Parts;
+use crate::store::{
+    ChangeKind, Error, Reschedule,
+    etcd::{
+        schema::{Hold, Of, Snapshot},
+        write::{Edit, Item},
+    },
+};
+
+/// How many reschedules between two claims the history keeps at least, and how many more it has
+/// before they are cut.
+const LINES: usize = 64;
+const MORE: usize = 16;
+
+/// A reschedule that the rules allow.
+pub(crate) struct Rescheduled<'a> {
+    pub(crate) change: &'a Reschedule,
+    pub(crate) from: StateKind,
+    /// The state with the new due time.
+    pub(crate) state: &'a TaskState,
+    pub(crate) now: Timestamp,
+}
+
+impl Parts {
+    /// Adds a reschedule, if the task is as found.
+    pub(crate) async fn reschedule(
+        &self,
+        item: &mut Item,
+        found: &Snapshot,
+        to: &Rescheduled<'_>,
+    ) -> Result<(), Error> {
+        let (id, state) = (&to.change.task, to.state);
+        let unreadable = |reason| Error::corrupt_task(id, reason);
+        let (mut envelope, order) = found.envelope().map_err(unreadable)?;
+        let (_, hold) = found.state().map_err(unreadable)?;
+        let mut edit = Edit::new(self.access().keys(), id, item);
+        edit.when_as_found(found, &[Of::Task, Of::TaskState, Of::Owner, Of::Parked]);
+        if let Some(priority) = to.change.priority {
+            envelope.priority = priority;
+            edit.put_envelope(Of::Task, &envelope.live(order, state))?;
+        }
+        if to.change.due.is_some() || to.change.data.is_some() {
+            // A claim that was lost before is still counted by the next one.
+            let by_claim = false;
+            edit.put_state(state, &Hold { by_claim, ..hold })?;
+            if !edit.put_parked(state)? {
+                edit.delete(Of::Parked);
+            }
+        }
+        // The version stays: the line stands beside those of the task's writes.
+        let prefix = format!("{:012}-rescheduled-", state.version);
+        let name = format!("{prefix}{:012}", found.revision);
+        let (from, to_code) = (to.from, state.code());
+        edit.put_line(&name, ChangeKind::Rescheduled { from, to: to_code }, to.now)?;
+        self.cut_reschedules(item, id, &prefix).await
+    }
+
+    /// Cuts off the oldest of these lines when they are many: no later write of the task does before
+    /// its version grows.
+    async fn cut_reschedules(
+        &self,
+        item: &mut Item,
+        id: &TaskId,
+        prefix: &str,
+    ) -> Result<(), Error> {
+        let prefix = format!("{}{prefix}", self.access().keys().histories(id));
+        let reader = &self.access().reader;
+        let lines = reader.all(&prefix, "read the history of a task").await?;
+        if lines.len() + 1 >= LINES + MORE
+            && let Some(first) = lines.get(lines.len() + 1 - LINES)
+        {
+            item.delete_range(&prefix, first.key());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! The next incarnation of a task.
+
+use jiff::Timestamp;
+use windlass_statemachine::{TaskId, TaskState};
+
+use super::Parts;
+use crate::store::{
+    ChangeKind, Error,
+    etcd::{
+        schema::{Entry, Hold, Of, Snapshot, namespace::version_of, ranges::name_of},
+        write::{Edit, Item},
+    },
+    rules::retry::Counted,
+};
+
+impl Parts {
+    /// Reads the version and fence of the last write of a task from its history, whose keys end
+    /// with versions.
+    pub(crate) async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
+        let prefix = self.access().keys().histories(id);
+        let reader = &self.access().reader;
+        let entries = reader.all(&prefix, "read the history of a task").await?;
+        let mut last = Counted::default();
+        for kv in &entries {
+            let version = name_of(kv, &prefix).and_then(version_of);
+            last.version = last.version.max(version.unwrap_or(0));
+            for change in Entry::read(id, kv, &reader.fences) {
+                last.fence = last.fence.max(change.what.fence().unwrap_or_default());
+            }
+        }
+        Ok(last)
+    }
+
+    /// Adds the retry of a task, if it is as found.
+    pub(crate) fn retry(
+        &self,
+        item: &mut Item,
+        id: &TaskId,
+        found: &Snapshot,
+        state: &TaskState,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let read = found.envelope();
+        let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
+        let mut edit = Edit::new(self.access().keys(), id, item);
+        edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
+        let has_other_data = envelope.data_version != state.data_version;
+        if found.task.is_none() || has_other_data {
+            let props = envelope.props.take();
+            edit.delete(Of::Finished);
+            edit.put_envelope(Of::Task, &envelope.live(order, state))?;
+            if let Some(props) = props {
+                edit.put_props(&props);
+            }
+        }
+        if found.owner.is_some() {
+            edit.delete_owner(found);
+        }
+        edit.put_state(state, &Hold::default())?;
+        if !edit.put_parked(state)? {
+            edit.delete(Of::Parked);
+        }
+        edit.put_history(state.version, &[ChangeKind::Retried], now)
+    }
+}

@@ -1,0 +1,70 @@
+//! The limits that tasks use at present, for operators. Reads the live tasks, since each node keeps the lines by
+//! itself.
+
+use std::{collections::HashMap, time::Duration};
+
+use windlass_statemachine::Limit;
+
+use super::query::{LIVE, Queries, may_be_held};
+use crate::store::{
+    Error, LimitUse,
+    etcd::{
+        client::Fault,
+        schema::{SlotRecord, end_of, json::parse, kv::KeyValue},
+    },
+    rules::limits::usage::Usage,
+};
+
+impl Queries {
+    /// Returns the limits with a slot in use or a task that waits.
+    pub(crate) async fn limits_in_use(&self) -> Result<Vec<LimitUse>, Error> {
+        let failed = |fault: Fault| fault.into_error("read the slots of limits");
+        let from = self.reader.keys.all_slots();
+        let (end, mut slots) = (end_of(&from), Vec::new());
+        let mut take = |kv: KeyValue| slots.push(kv);
+        let read = self.reader.link.scan(0, &from, &end, &mut take).await;
+        read.map_err(failed)?;
+        // Without a key of a slot no limit was ever in use.
+        if slots.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.clock.now();
+        let mut usage = Usage::default();
+        let mut free = Vec::new();
+        for (id, found) in self.all("", LIVE).await? {
+            let taken = found.slots();
+            let record = found.record(&id)?;
+            for slot in taken.iter().filter(|slot| slot.start.is_none()) {
+                usage.slot(slot.pool(), slot.slot, slot.taken(), Duration::ZERO);
+            }
+            if !taken.is_empty() {
+                record
+                    .task
+                    .limits
+                    .iter()
+                    .for_each(|limit| usage.limit(limit));
+            }
+            if may_be_held(&record, now) {
+                free.push(record.task.limits);
+            }
+        }
+        for kv in &slots {
+            // A key that cannot be read is as good as a free one.
+            if let Some((pool, slot)) = self.reader.keys.split_slot(kv.key())
+                && let Ok(record) = parse::<SlotRecord>(kv)
+                && let Some(start) = record.start.filter(|start| !start.is_over(now))
+            {
+                let within = Duration::from_millis(start.within_ms);
+                usage.slot(pool, slot, record.taken(), within);
+            }
+        }
+        let mut known: HashMap<Limit, bool> = HashMap::new();
+        for limits in free {
+            let is_full = |limit: &&Limit| usage.is_full(limit, &mut known, now);
+            if let Some(full) = limits.iter().find(is_full) {
+                usage.waiting(full, 1);
+            }
+        }
+        Ok(usage.list(now))
+    }
+}

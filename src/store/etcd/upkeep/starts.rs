@@ -1,0 +1,51 @@
+//! Deletes the slots of limits on starts whose period is over: claims of the same key use some of them again,
+//! and those of keys that no task has any more would stay.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::sweep::sweep;
+use crate::store::{
+    Error,
+    etcd::{
+        read::Access,
+        schema::{KeyValue, SlotRecord, json::parse},
+    },
+};
+
+/// How often a process looks for such slots, and when it does so first.
+const EVERY: Duration = Duration::from_secs(3600);
+const FIRST: Duration = Duration::from_secs(300);
+
+/// When the slots are looked for next, by the monotonic clock.
+#[derive(Default)]
+pub(crate) struct Starts {
+    next: Mutex<Option<Duration>>,
+}
+
+impl Starts {
+    /// Deletes the slots whose period is over, if it is time to.
+    pub(crate) async fn sweep(&self, access: &Access) -> Result<(), Error> {
+        {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = access.clock.monotonic();
+            let is_time = next.is_some_and(|next| next <= now);
+            if is_time || next.is_none() {
+                *next = Some(now + if is_time { EVERY } else { FIRST });
+            }
+            if !is_time {
+                return Ok(());
+            }
+        }
+        let (from, now) = (access.keys().all_starts(), access.now());
+        let is_over = |kv: &KeyValue| {
+            let record = parse::<SlotRecord>(kv).ok();
+            let start = record.and_then(|record| record.start);
+            start.is_none_or(|start| start.is_over(now))
+        };
+        let swept = sweep(access, &from, is_over).await;
+        swept.map_err(|fault| fault.into_error("delete the slots of limits"))
+    }
+}

@@ -1,0 +1,66 @@
+//! The keys below `/NS/nodes/`: registrations, and the commands to this node.
+
+use etcd_client::EventType;
+use tracing::warn;
+
+use super::{Left, Watching};
+use crate::store::{
+    Event,
+    etcd::{
+        node::number,
+        schema::{KeyValue, node_commands, ranges::is_pointer, registrations},
+    },
+};
+
+impl Watching {
+    /// Takes in a key below `/NS/nodes/`: registrations, and the commands to this node.
+    pub(super) async fn node_key(&mut self, event: EventType, kv: &KeyValue) -> Result<(), Left> {
+        let keys = &self.by.reader.keys;
+        let Some((node, rest)) = registrations::split(keys, kv.key()) else {
+            return Ok(());
+        };
+        let ours = node == self.lease.node;
+        if rest == "_metafora" {
+            let reported = match event {
+                EventType::Put => registrations::read(keys, kv).map(|(_, reported)| reported),
+                EventType::Delete => None,
+            };
+            self.by.peers.changed(self.lease.id, node, reported);
+            let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
+            return match ours {
+                true if gone => Err(Left::Over),
+                true => Ok(()),
+                false => self.send(vec![Event::Peers]).await,
+            };
+        }
+        let name = rest.strip_prefix("commands/");
+        let name = name.filter(|name| !name.contains('/') && !is_pointer(kv));
+        if ours && name.is_some() && event == EventType::Put {
+            return self.node_command(kv).await;
+        }
+        Ok(())
+    }
+
+    async fn node_command(&mut self, kv: &KeyValue) -> Result<(), Left> {
+        let (order, read) = node_commands::read(kv);
+        if order <= self.last_node_command {
+            return Ok(());
+        }
+        self.last_node_command = order;
+        match read {
+            Ok(command) => self.send(vec![Event::Node(command)]).await,
+            Err(reason) => {
+                let node = &self.lease.node;
+                warn!(%node, reason, "rejecting a node command that cannot be read");
+                let outcome = format!("rejected: it cannot be read: {reason}");
+                // If this fails, the next watch repeats it.
+                let _ = self
+                    .by
+                    .commands
+                    .acknowledge(&self.lease, order, &outcome)
+                    .await;
+                Ok(())
+            }
+        }
+    }
+}

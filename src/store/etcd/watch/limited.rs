@@ -1,0 +1,289 @@
+//! [`Limited`]: the tasks with limits, and the slots that claims have taken.
+//!
+//! The keys of owners name the slots of their claims, so a watch knows each slot that is taken, also by tasks
+//! of kinds that the node does not list. A task that could be claimed joins the line of a limit, and is
+//! reported when the line has a slot for it. Every node keeps the same lines, and ranks itself for the reported
+//! tasks as for others.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use windlass_statemachine::{Limit, TaskId};
+
+use crate::store::{
+    etcd::{
+        node::Refused,
+        schema::{Slot, SlotRecord},
+    },
+    rules::limits::{
+        Free, Pool, Taken, fair_key, free,
+        lines::{Lines, Place, Report, When},
+    },
+};
+
+/// How long the line of a refused claim waits before it reports a task, if no slot changes meanwhile.
+const AFTER_REFUSAL: Duration = Duration::from_millis(20);
+/// How often the lines are looked at whose reported tasks no node claims.
+const TURN: Duration = Duration::from_secs(1);
+/// Slots of limits on starts whose period may be over are dropped when this many more were taken than kept.
+const PRUNE_EVERY: usize = 1000;
+
+/// A task with limits.
+#[derive(Debug)]
+struct Own {
+    order: u64,
+    limits: Vec<Limit>,
+    /// Its place in a line, while it could be claimed.
+    place: Option<Place>,
+}
+
+/// A slot that is taken.
+#[derive(Debug, Clone)]
+struct Seat {
+    taken: Taken,
+    /// The claim.
+    by: TaskId,
+    /// When a slot of a limit on starts is free again, for the limit that took it.
+    slot: Slot,
+}
+
+#[derive(Default)]
+pub(super) struct Limited {
+    tasks: HashMap<TaskId, Own>,
+    ids: HashMap<u64, TaskId>,
+    lines: Lines,
+    seats: HashMap<Pool, BTreeMap<u32, Seat>>,
+    /// The slots of each claim.
+    claims: HashMap<TaskId, Vec<Slot>>,
+    /// The pools where a slot may be free, or whose line has changed.
+    changed: HashSet<Pool>,
+    /// The same, from a later time on.
+    later: Vec<(Instant, Pool)>,
+    turn: Option<Instant>,
+    /// Refused claims that know of slots which the watch has not brought yet.
+    refused: Vec<Refused>,
+    taken_since: usize,
+}
+
+fn free_of(seats: &HashMap<Pool, BTreeMap<u32, Seat>>, limit: &Limit, wall: Timestamp) -> Free {
+    let of_pool = seats.get(&Pool::of(limit)).into_iter().flatten();
+    free(limit, of_pool.map(|(slot, seat)| (*slot, seat.taken)), wall)
+}
+
+impl Limited {
+    /// Records a task of this order with its limits: none, mostly.
+    pub(super) fn put(&mut self, id: &TaskId, order: u64, limits: Vec<Limit>) {
+        let same = |own: &Own| own.order == order && own.limits == limits;
+        if self.tasks.is_empty() && limits.is_empty() || self.tasks.get(id).is_some_and(same) {
+            return;
+        }
+        self.remove(id);
+        if !limits.is_empty() {
+            let own = Own {
+                order,
+                limits,
+                place: None,
+            };
+            self.tasks.insert(id.clone(), own);
+            self.ids.insert(order, id.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &TaskId) {
+        if let Some(own) = self.tasks.remove(id) {
+            self.ids.remove(&own.order);
+            self.changed.extend(self.lines.leave(own.order));
+        }
+    }
+
+    pub(super) fn has(&self, id: &TaskId) -> bool {
+        self.tasks.contains_key(id)
+    }
+
+    /// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key) of a task.
+    pub(super) fn fair_key(&self, id: &TaskId) -> Option<Arc<str>> {
+        fair_key(&self.tasks.get(id)?.limits)
+    }
+
+    /// Returns the tasks with limits, and their orders.
+    pub(super) fn all(&self) -> Vec<(TaskId, u64)> {
+        let all = self.tasks.iter();
+        all.map(|(id, own)| (id.clone(), own.order)).collect()
+    }
+
+    /// Records that a task is claimed, and the slots that the claim has taken.
+    pub(super) fn claimed(&mut self, id: &TaskId, slots: Vec<Slot>) {
+        self.released(id);
+        for slot in &slots {
+            self.take(id, slot);
+        }
+        if !slots.is_empty() {
+            self.claims.insert(id.clone(), slots);
+        }
+    }
+
+    /// Records a slot of a limit on starts that a claim has taken before the watch began.
+    pub(super) fn listed(&mut self, (pool, slot): (Pool, u32), record: &SlotRecord) {
+        if pool.starts && record.start.is_some() {
+            let slot = Slot {
+                key: pool.key,
+                slot,
+                start: record.start,
+            };
+            self.take(&record.task, &slot);
+        }
+    }
+
+    fn take(&mut self, id: &TaskId, slot: &Slot) {
+        let pool = slot.pool();
+        let began = |slot: &Slot| slot.start.map(|start| start.began);
+        let of_pool = self.seats.entry(pool.clone()).or_default();
+        // A claim that is repeated names the start of the first one.
+        let is_older = |seat: &Seat| began(&seat.slot) > began(slot);
+        if !of_pool.get(&slot.slot).is_some_and(is_older) {
+            let seat = Seat {
+                taken: slot.taken(),
+                by: id.clone(),
+                slot: slot.clone(),
+            };
+            of_pool.insert(slot.slot, seat);
+            self.taken_since += 1;
+        }
+        self.changed.insert(pool);
+    }
+
+    /// Records that a claim has ended: its slots of limits on tasks at once are free.
+    pub(super) fn released(&mut self, id: &TaskId) {
+        for slot in self.claims.remove(id).unwrap_or_default() {
+            if slot.start.is_some() {
+                continue;
+            }
+            let pool = slot.pool();
+            if let Some(of_pool) = self.seats.get_mut(&pool)
+                && of_pool.get(&slot.slot).is_some_and(|seat| seat.by == *id)
+            {
+                of_pool.remove(&slot.slot);
+                if of_pool.is_empty() {
+                    self.seats.remove(&pool);
+                }
+            }
+            self.changed.insert(pool);
+        }
+    }
+
+    /// Records whether a task could be claimed, and its place in a line if it could.
+    pub(super) fn ready(&mut self, id: &TaskId, place: Option<Place>, wall: Timestamp) {
+        let Some(own) = self.tasks.get_mut(id).filter(|own| own.place != place) else {
+            return;
+        };
+        own.place = place;
+        self.changed.extend(self.lines.leave(own.order));
+        if let Some(place) = place {
+            let full = |limit: &&Limit| free_of(&self.seats, limit, wall).slots == 0;
+            let first = own.limits.iter().find(full).or(own.limits.first());
+            if let Some(limit) = first {
+                self.lines.join(limit, place);
+                self.changed.insert(Pool::of(limit));
+            }
+        }
+    }
+
+    /// Returns how nodes see a task that could be claimed; `None` for any other.
+    pub(super) fn report(&self, id: &TaskId) -> Option<Report> {
+        let own = self.tasks.get(id)?;
+        Some(self.lines.get(own.order)?.report)
+    }
+
+    pub(super) fn refused(&mut self, refused: Refused) {
+        if self.tasks.contains_key(&refused.task) {
+            self.refused.push(refused);
+        }
+    }
+
+    /// Takes in the refused claims whose slots have come: every key of a task up to this revision has. Returns
+    /// the tasks, which are reported again.
+    pub(super) fn take_refused(&mut self, seen: i64, now: Instant) -> Vec<(TaskId, u64)> {
+        if self.refused.is_empty() {
+            return Vec::new();
+        }
+        let knows_more = |refused: &Refused| {
+            let full = refused.full.as_ref();
+            full.is_some_and(|full| full.revision > seen)
+        };
+        let (later, due) = std::mem::take(&mut self.refused)
+            .into_iter()
+            .partition(knows_more);
+        self.refused = later;
+        let due: Vec<Refused> = due;
+        let mut again = Vec::with_capacity(due.len());
+        for Refused { task, full } in due {
+            let Some(own) = self.tasks.get(&task) else {
+                continue;
+            };
+            let limit = full.map(|full| full.limit).or(own.limits.first().cloned());
+            if let (Some(limit), Some(place)) = (limit, own.place) {
+                let (left, joined) = (self.lines.leave(own.order), Pool::of(&limit));
+                self.lines.join(&limit, place);
+                self.changed.extend(left.filter(|left| *left != joined));
+                self.later.push((now + AFTER_REFUSAL, joined));
+            }
+            again.push((task, own.order));
+        }
+        again
+    }
+
+    /// Reports the next tasks of the lines. Returns those that nodes see in another way now.
+    pub(super) fn settle(&mut self, now: Instant, wall: Timestamp) -> Vec<(TaskId, u64)> {
+        let mut seen = HashSet::new();
+        let later = std::mem::take(&mut self.later).into_iter();
+        let (due, later) = later.partition(|(at, _)| *at <= now);
+        self.later = later;
+        let due: Vec<(Instant, Pool)> = due;
+        self.changed.extend(due.into_iter().map(|(_, pool)| pool));
+        for pool in self.changed.drain() {
+            let seats = &self.seats;
+            let free = |limit: &Limit| free_of(seats, limit, wall);
+            seen.extend(self.lines.refill(&pool, When::changed(wall), free));
+        }
+        if self.turn.is_some_and(|turn| turn <= now) {
+            for pool in self.lines.stuck(wall) {
+                let seats = &self.seats;
+                let free = |limit: &Limit| free_of(seats, limit, wall);
+                seen.extend(self.lines.refill(&pool, When::stuck(wall), free));
+            }
+            self.turn = None;
+        }
+        self.turn = match self.lines.is_empty() {
+            true => None,
+            false => self.turn.or(Some(now + TURN)),
+        };
+        self.prune(wall);
+        let ids = seen.into_iter();
+        ids.filter_map(|order| Some((self.ids.get(&order)?.clone(), order)))
+            .collect()
+    }
+
+    /// Drops slots of limits on starts that are free again, now and then.
+    fn prune(&mut self, wall: Timestamp) {
+        if self.taken_since < PRUNE_EVERY.max(self.seats.len()) {
+            return;
+        }
+        self.taken_since = 0;
+        self.seats.retain(|_, of_pool| {
+            let is_over = |seat: &Seat| seat.slot.start.is_some_and(|start| start.is_over(wall));
+            of_pool.retain(|_, seat| !is_over(seat));
+            !of_pool.is_empty()
+        });
+    }
+
+    /// Returns when [`settle`](Self::settle) reports tasks even if no key comes.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let later = self.later.iter().map(|(at, _)| *at);
+        later.chain(self.turn).min()
+    }
+}

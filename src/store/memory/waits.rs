@@ -1,0 +1,85 @@
+//! The index of the tasks that wait for others.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    convert::Infallible,
+};
+
+use jiff::Timestamp;
+use windlass_statemachine::{TaskId, TaskState};
+
+use super::{
+    row::{Row, Saved},
+    world::World,
+};
+use crate::store::{TaskView, rules::waits};
+
+/// The waiting tasks by the tasks that they wait for.
+#[derive(Default)]
+pub(super) struct Waiters(HashMap<TaskId, BTreeSet<TaskId>>);
+
+impl Waiters {
+    pub(super) fn add(&mut self, id: &TaskId, state: &TaskState) {
+        for of in waited_for(state) {
+            self.0.entry(of.clone()).or_default().insert(id.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &TaskId, saved: &Saved) {
+        let Saved::State(state) = saved else {
+            return;
+        };
+        for of in waited_for(state) {
+            if let Some(waiters) = self.0.get_mut(of) {
+                waiters.remove(id);
+                if waiters.is_empty() {
+                    self.0.remove(of);
+                }
+            }
+        }
+    }
+}
+
+fn waited_for(state: &TaskState) -> &[TaskId] {
+    let waits = state.waits.as_deref().filter(|_| state.is_waiting());
+    waits.map_or(&[], |waits| &waits.tasks)
+}
+
+impl World {
+    /// Notifies the watches of each task that waits for this one: it has ended, it is gone, or it is live
+    /// again.
+    pub(super) fn touch_waiters(&mut self, id: &TaskId) {
+        let waiters = self.waiters.0.get(id).cloned().unwrap_or_default();
+        waiters.iter().for_each(|waiter| self.touch(waiter));
+    }
+
+    /// Returns the state of a task that is to be claimed, with the outcomes of those that it waits for.
+    pub(super) fn looked_at(&self, state: TaskState, now: Timestamp) -> TaskState {
+        let read = |id: &TaskId| {
+            let row = self.tasks.get(id);
+            Ok::<_, Infallible>(row.map(Row::code))
+        };
+        match waits::looked_at(state, now, read) {
+            Ok(state) => state,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Returns the task as nodes see it; `None` for one that is not live, or cannot be read.
+    pub(super) fn view(&self, row: &Row) -> Option<TaskView> {
+        let mut view = row.view()?;
+        if let Saved::State(state) = &row.saved
+            && state.is_waiting()
+        {
+            let is_live = |id: &TaskId| self.tasks.get(id).is_some_and(|row| !row.has_ended());
+            let waiter = waits::Waiter {
+                is_blocked: waited_for(state).iter().any(is_live),
+                until: state.due().unwrap_or(Timestamp::MAX),
+                since: state.since,
+            };
+            waiter.apply(&mut view);
+        }
+        self.limit_view(row, &mut view);
+        Some(view)
+    }
+}

@@ -1,0 +1,293 @@
+//! [`Line`]: an operation, or the guards of one task, as one JSON object.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, value::RawValue};
+use uuid::Uuid;
+use windlass_statemachine::{
+    Command, CommandId, Fence, Guard, IfExists, Invalid, Kind, Require, Reschedule, StateKind,
+    Submit, Task, TaskId, Waits, message::SendCommand, plain, time,
+};
+
+use super::operation::Operation;
+
+/// The form of an operation.
+const EXAMPLE: &str = r#"write it like {"op":"delete","task":"a"}"#;
+
+/// The fields of a guard.
+const CONDITIONS: [&str; 6] = ["exists", "state", "version", "fence", "kind", "unclaimed"];
+
+/// The values of the field `op`.
+const OPERATIONS: &str = "submit, send, delete, retry, reschedule, require";
+
+/// A change as one JSON object: the form of a row of `windlass_inbox`, and of a line of `windlass apply`
+/// (which reads some values in a shorter form, too).
+///
+/// | `op` | fields |
+/// |---|---|
+/// | `submit` | those of a [`Task`]; `if_exists`: `refuse` (default), `same`, `replace-finished`, `skip`; `after` or `after_ok` (lists of ids), `after_deadline` |
+/// | `send` | `task`, `command` with the fields of the [`Command`], `id` (default: a UUID) |
+/// | `delete`, `retry` | `task` |
+/// | `reschedule` | `task`; `due`, `priority` or both |
+/// | `require` | `task`; `exists`, `state`, `version`, `fence`, `kind`, `unclaimed`: one or more |
+///
+/// Times are RFC 3339.
+///
+/// # Example
+///
+/// ```
+/// use windlass::store::{Line, Operation};
+///
+/// let text = r#"{"op":"submit","id":"report-7","kind":"report","props":{"month":7}}"#;
+/// let line = Line::parse(text)?;
+/// assert!(matches!(line, Line::Operation(Operation::Submit(_))));
+/// let wrong = Line::parse(r#"{"op":"submit","id":"report-7"}"#).unwrap_err();
+/// assert_eq!(wrong.field(), "kind");
+/// # Ok::<(), windlass::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every line is an operation"
+)]
+#[non_exhaustive]
+pub enum Line {
+    /// A change of a task.
+    Operation(Operation),
+    /// Conditions on a task.
+    Guards(Vec<Guard>),
+}
+
+impl Line {
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let mut fields = Fields::parse(text)?;
+        let op: String = fields.need("op")?;
+        let operation = match op.as_str() {
+            "submit" => Operation::Submit(fields.submit()?),
+            "send" => Operation::Send(fields.send()?),
+            "delete" => Operation::Delete(fields.only_task()?),
+            "retry" => Operation::Retry(fields.only_task()?),
+            "reschedule" => Operation::Reschedule(fields.reschedule()?),
+            "require" => return fields.guards().map(Self::Guards),
+            other => {
+                let reason = format!("'{other}' is none of {OPERATIONS}");
+                return Err(Invalid::new("op", reason));
+            }
+        };
+        Ok(Self::Operation(operation))
+    }
+}
+
+/// The fields that were not read yet, each as its JSON text.
+struct Fields(BTreeMap<String, Box<RawValue>>);
+
+impl Fields {
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let fields = plain::object(text).map(Self);
+        fields.map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))
+    }
+
+    /// Reads a field; `None` for one that is missing or `null`.
+    fn take<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Invalid> {
+        let Some(raw) = self.0.remove(name) else {
+            return Ok(None);
+        };
+        plain::read(raw.get()).map_err(|wrong| Invalid::new(name, wrong))
+    }
+
+    fn need<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<T, Invalid> {
+        let value = self.take(name)?;
+        value.ok_or_else(|| Invalid::new(name, format!("is missing; {EXAMPLE}")))
+    }
+
+    fn take_time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
+        let text: Option<String> = self.take(name)?;
+        text.map(|text| time::parse(name, &text)).transpose()
+    }
+
+    fn task(&mut self) -> Result<TaskId, Invalid> {
+        let text: String = self.need("task")?;
+        TaskId::new(text).map_err(|e| Invalid::new("task", e.reason()))
+    }
+
+    fn only_task(mut self) -> Result<TaskId, Invalid> {
+        let task = self.task()?;
+        self.end(&[])?;
+        Ok(task)
+    }
+
+    /// Refuses fields that were not read; `known` are those of the operation beside `op` and `task`.
+    fn end(self, known: &[&str]) -> Result<(), Invalid> {
+        match self.0.into_keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let known = ["op", "task"].into_iter().chain(known.iter().copied());
+                let reason = plain::unknown_field(&name, known);
+                Err(Invalid::new(name, reason))
+            }
+        }
+    }
+
+    /// Reads all fields that are left as one value. An error names the field that is wrong.
+    fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
+        let wrong = match plain::object(&self.text()) {
+            Ok(value) => return Ok(value),
+            Err(wrong) => wrong,
+        };
+        let is_whole = wrong.is_whole();
+        let error = wrong.into_invalid("operation");
+        if !is_whole {
+            return Err(error);
+        }
+        // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
+        // types do not, but pass without the wrong field.
+        if let Some((name, reason)) = error.reason().split_once(": ")
+            && name
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || "_.".contains(c))
+        {
+            return Err(Invalid::new(name.to_owned(), reason));
+        }
+        let passes_without = |name: &&String| {
+            let mut others = self.0.clone();
+            others.remove(*name);
+            plain::object::<T>(&Self(others).text()).is_ok()
+        };
+        Err(match self.0.keys().find(passes_without) {
+            Some(name) => Invalid::new(name.clone(), error.reason()),
+            None => error,
+        })
+    }
+
+    fn text(&self) -> String {
+        let fields = self.0.iter().map(|(name, value)| {
+            let name = Value::from(name.as_str());
+            format!("{name}:{}", value.get())
+        });
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    }
+
+    fn submit(mut self) -> Result<Submit, Invalid> {
+        let if_exists: Option<IfExists> = self.take("if_exists")?;
+        let waits = self.waits()?;
+        let mut task = self.rest::<Task>()?;
+        task.waits = waits.map(Box::new).or(task.waits);
+        task.fill_limit_keys()?;
+        Ok(Submit {
+            task,
+            if_exists: if_exists.unwrap_or_default(),
+        })
+    }
+
+    /// Reads the tasks that a new task waits for.
+    fn waits(&mut self) -> Result<Option<Waits>, Invalid> {
+        let after: Option<Vec<String>> = self.take("after")?;
+        let after_ok: Option<Vec<String>> = self.take("after_ok")?;
+        let deadline = self.take_time("after_deadline")?;
+        let is_given = |ids: &Vec<String>| !ids.is_empty();
+        let mut waits = match (after.filter(is_given), after_ok.filter(is_given)) {
+            (None, None) if deadline.is_none() => return Ok(None),
+            (None, None) => {
+                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
+                return Err(Invalid::new("after_deadline", reason));
+            }
+            (Some(ids), None) => Waits::new("after", ids)?,
+            (None, Some(ids)) => Waits::new("after_ok", ids)?.ok(),
+            (Some(_), Some(_)) => {
+                let reason = "is given beside `after`; give one of them";
+                return Err(Invalid::new("after_ok", reason));
+            }
+        };
+        waits.deadline = deadline;
+        Ok(Some(waits))
+    }
+
+    fn send(mut self) -> Result<SendCommand, Invalid> {
+        let task = self.task()?;
+        let id = match self.take::<String>("id")? {
+            Some(id) => CommandId::new(id).map_err(|e| Invalid::new("id", e.reason()))?,
+            None => CommandId::new(Uuid::now_v7().to_string())?,
+        };
+        let name = Value::from(self.need::<String>("command")?).to_string();
+        let name = RawValue::from_string(name);
+        let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
+        // The stored form of a command has its name in `message`, and ignores fields that it does not know.
+        self.0.insert("message".to_owned(), name);
+        let names: Vec<String> = self.0.keys().cloned().collect();
+        let command: Command = self.rest().map_err(|e| match e.field() {
+            "message" => Invalid::new("command", e.reason()),
+            _ => e,
+        })?;
+        let text = serde_json::to_string(&command).unwrap_or_default();
+        let known = Self::parse(&text)?.0;
+        if let Some(name) = names.into_iter().find(|name| !known.contains_key(name)) {
+            let fields = known.keys().map(String::as_str);
+            let fields = fields.filter(|name| *name != "message");
+            let fields = ["op", "task", "command", "id"].into_iter().chain(fields);
+            let reason = plain::unknown_field(&name, fields);
+            return Err(Invalid::new(name, reason));
+        }
+        Ok(SendCommand { task, id, command })
+    }
+
+    fn reschedule(mut self) -> Result<Reschedule, Invalid> {
+        let mut change = Reschedule::new(self.task()?);
+        change.due = self.take_time("due")?;
+        change.priority = self.take("priority")?;
+        self.end(&["due", "priority"])?;
+        if change.due.is_none() && change.priority.is_none() {
+            let reason = "is missing, and 'priority' too; give one of them or both";
+            return Err(Invalid::new("due", reason));
+        }
+        Ok(change)
+    }
+
+    fn guards(mut self) -> Result<Vec<Guard>, Invalid> {
+        let task = self.task()?;
+        let mut required = Vec::new();
+        required.extend(self.take("exists")?.map(|exists| match exists {
+            true => Require::Exists,
+            false => Require::Absent,
+        }));
+        if let Some(state) = self.take::<String>("state")? {
+            required.push(Require::State(state.parse::<StateKind>()?));
+        }
+        required.extend(self.take("version")?.map(Require::Version));
+        required.extend(
+            self.take("fence")?
+                .map(|fence| Require::Fence(Fence(fence))),
+        );
+        if let Some(kind) = self.take::<String>("kind")? {
+            required.push(Require::Kind(Kind::new(kind)?));
+        }
+        match self.take::<bool>("unclaimed")? {
+            None => {}
+            Some(true) => required.push(Require::Unclaimed),
+            Some(false) => {
+                let reason = "is false; give true, or leave it out: no guard requires a claim";
+                return Err(Invalid::new("unclaimed", reason));
+            }
+        }
+        self.end(&CONDITIONS)?;
+        if required.is_empty() {
+            let reason =
+                "names no condition; give exists, state, version, fence, kind or unclaimed";
+            return Err(Invalid::new("require", reason));
+        }
+        let guard = |require| Guard {
+            task: task.clone(),
+            require,
+        };
+        Ok(required.into_iter().map(guard).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

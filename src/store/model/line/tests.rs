@@ -1,0 +1,194 @@
+use super::*;
+
+fn task_id() -> TaskId {
+    "a".parse().unwrap()
+}
+
+#[test]
+fn every_operation_is_read() {
+    let due: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+    let mut task = Task::new(task_id(), "k".parse().unwrap());
+    task.priority = 3;
+    task.props =
+        windlass_statemachine::Json::parse("props", r#"{"n":12345678901234567890123}"#).unwrap();
+    let guard = |require| Guard {
+        task: task_id(),
+        require,
+    };
+    for (text, line) in [
+        (
+            r#"{"op":"submit","id":"a","kind":"k","priority":3,"props":{"n":12345678901234567890123},"if_exists":"same"}"#,
+            Line::Operation(Operation::Submit(Submit {
+                task,
+                if_exists: IfExists::Same,
+            })),
+        ),
+        (
+            r#"{"op":"send","task":"a","id":"c","command":"sleep","until":"2030-01-01T00:00:00Z"}"#,
+            Line::Operation(Operation::Send(SendCommand {
+                task: task_id(),
+                id: CommandId::new("c").unwrap(),
+                command: Command::Sleep { until: due },
+            })),
+        ),
+        (
+            r#"{"op":"delete","task":"a"}"#,
+            Line::Operation(Operation::Delete(task_id())),
+        ),
+        (
+            r#"{"op":"retry","task":"a"}"#,
+            Line::Operation(Operation::Retry(task_id())),
+        ),
+        (
+            r#"{"op":"reschedule","task":"a","due":"2030-01-01T00:00:00Z","priority":3}"#,
+            Line::Operation(Operation::Reschedule(
+                Reschedule::new(task_id()).due(due).priority(3),
+            )),
+        ),
+        (
+            r#"{"op":"require","task":"a","exists":true,"state":"paused","version":3,"fence":4,"kind":"k","unclaimed":true}"#,
+            Line::Guards(vec![
+                guard(Require::Exists),
+                guard(Require::State(StateKind::Paused)),
+                guard(Require::Version(3)),
+                guard(Require::Fence(Fence(4))),
+                guard(Require::Kind("k".parse().unwrap())),
+                guard(Require::Unclaimed),
+            ]),
+        ),
+    ] {
+        assert_eq!(Line::parse(text).unwrap(), line, "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_field_is_named() {
+    for (text, field) in [
+        ("", "operation"),
+        ("{", "operation"),
+        ("[1]", "operation"),
+        ("7", "operation"),
+        ("{}", "op"),
+        (r#"{"op":"dance"}"#, "op"),
+        (r#"{"op":7}"#, "op"),
+        (r#"{"op":"submit","kind":"k"}"#, "id"),
+        (r#"{"op":"submit","id":"a"}"#, "kind"),
+        (r#"{"op":"submit","id":"a/b","kind":"k"}"#, "id"),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","priority":"high"}"#,
+            "priority",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","start_at":"soon"}"#,
+            "start_at",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","labels":[]}"#,
+            "labels",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","retry":{"policy":"hope"}}"#,
+            "retry",
+        ),
+        (r#"{"op":"submit","id":"a","kind":"k","prios":1}"#, "prios"),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","if_exists":"maybe"}"#,
+            "if_exists",
+        ),
+        (r#"{"op":"send","command":"run"}"#, "task"),
+        (r#"{"op":"send","task":"a"}"#, "command"),
+        (r#"{"op":"send","task":"a","command":"dance"}"#, "command"),
+        (r#"{"op":"send","task":"a","command":7}"#, "command"),
+        (r#"{"op":"send","task":"a","command":"sleep"}"#, "until"),
+        (
+            r#"{"op":"send","task":"a","command":"sleep","until":"soon"}"#,
+            "until",
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"pause","untill":1}"#,
+            "untill",
+        ),
+        (r#"{"op":"send","task":"a","command":"run","id":""}"#, "id"),
+        (r#"{"op":"delete","task":"a","why":1}"#, "why"),
+        (r#"{"op":"delete","task":""}"#, "task"),
+        (r#"{"op":"reschedule","task":"a"}"#, "due"),
+        (r#"{"op":"reschedule","task":"a","due":"soon"}"#, "due"),
+        (r#"{"op":"require","task":"a"}"#, "require"),
+        (r#"{"op":"require","task":"a","state":"dancing"}"#, "state"),
+        (r#"{"op":"require","task":"a","colour":1}"#, "colour"),
+        (
+            r#"{"op":"require","task":"a","unclaimed":false}"#,
+            "unclaimed",
+        ),
+    ] {
+        let error = Line::parse(text).unwrap_err();
+        assert_eq!(error.field(), field, "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_type_is_named_in_the_words_of_json() {
+    for (text, says) in [
+        (
+            "[1]",
+            "operation: is an array, not an object; write it like {",
+        ),
+        ("{", "operation: is not JSON: "),
+        (r#"{"op":7}"#, "op: is 7, not text in quotes"),
+        (
+            r#"{"op":"delete","task":true}"#,
+            "task: is true, not text in quotes",
+        ),
+        (
+            r#"{"op":"delete","task":"a","due":1}"#,
+            "due: 'due' is no field; the fields are op, task",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","priority":"high"}"#,
+            r#"priority: is "high", not a whole number from -2147483648 to 2147483647"#,
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","labels":{"x":1}}"#,
+            "labels: x: is 1, not text in quotes",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","if_exists":"maybe"}"#,
+            "if_exists: 'maybe' is none of refuse, same, replace-finished, skip",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","prop":1}"#,
+            "prop: 'prop' is no field; write 'props', if that is the one",
+        ),
+        (r#"{"op":"submit","id":"a"}"#, "kind: is missing"),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","after":{"a":1}}"#,
+            "after: is an object, not an array",
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"dance"}"#,
+            "command: 'dance' is none of ",
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"sleep","until":7}"#,
+            "until: is 7, not ",
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"pause","resutl":1}"#,
+            "resutl: 'resutl' is no field; the fields are op, task, command, id",
+        ),
+        (
+            r#"{"op":"require","task":"a","exists":"yes"}"#,
+            r#"exists: is "yes", not true or false"#,
+        ),
+        (
+            r#"{"op":"require","task":"a","version":-1}"#,
+            "version: is -1, not a whole number, 0 or more",
+        ),
+    ] {
+        let error = Line::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(says), "{text}: {error}");
+        for word in ["struct", "enum", "integer", "map", "sequence", "`"] {
+            assert!(!error.contains(word), "{error}");
+        }
+    }
+}

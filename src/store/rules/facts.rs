@@ -1,0 +1,85 @@
+//! What a store knows before it decides operations: the tasks and commands that they name.
+
+use std::{collections::HashMap, sync::Arc};
+
+use jiff::Timestamp;
+use windlass_statemachine::{CommandId, Fence, Task, TaskId, TaskState};
+
+use super::retry::Counted;
+use crate::store::Reason;
+
+/// When and how large: what the checks compare with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Bytes of a task's props, data and result together.
+    pub(crate) max_bytes: usize,
+    /// The time of the write.
+    pub(crate) now: Timestamp,
+}
+
+/// What a store knows of a task that a transaction or an effect names.
+#[derive(Debug, Clone)]
+pub(crate) struct Present {
+    /// The task, or why its envelope cannot be read.
+    pub(crate) task: Result<Arc<Task>, String>,
+    /// Its stored state, or why that cannot be read.
+    pub(crate) state: Result<TaskState, String>,
+    /// Why the task is quarantined, if it is.
+    pub(crate) quarantine: Option<String>,
+    /// Whether it has ended, known even when the state cannot be read.
+    pub(crate) has_ended: bool,
+    /// Whether a live lease has claimed it.
+    pub(crate) is_claimed: bool,
+    /// The counters of the last write and the last claim.
+    pub(crate) last: Counted,
+    /// The bytes of its props.
+    pub(crate) props: usize,
+}
+
+impl Present {
+    /// Returns what is known of a task after its submit.
+    pub(super) fn submitted(task: &Task, now: Timestamp) -> Self {
+        Self {
+            task: Ok(Arc::new(task.clone())),
+            state: Ok(TaskState::first(task, now)),
+            quarantine: None,
+            has_ended: false,
+            is_claimed: false,
+            last: Counted {
+                version: 0,
+                fence: Fence::default(),
+            },
+            props: task.props.len(),
+        }
+    }
+
+    /// Returns the state, or why the record of the task cannot be read.
+    pub(super) fn readable(&self) -> Result<&TaskState, Reason> {
+        let reason = match (&self.quarantine, &self.state, &self.task) {
+            (None, Ok(state), Ok(_)) => return Ok(state),
+            (Some(reason), _, _) | (None, Err(reason), _) | (None, Ok(_), Err(reason)) => reason,
+        };
+        Err(Reason::Unreadable(reason.clone()))
+    }
+}
+
+/// What a store knows of the tasks and commands that a transaction or effects name, at one moment before
+/// them.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Facts {
+    /// The tasks that exist.
+    pub(crate) tasks: HashMap<TaskId, Present>,
+    /// The commands whose ids are known, with their tasks and orders.
+    pub(crate) commands: HashMap<CommandId, (TaskId, u64)>,
+    /// Who has the unique keys of the submitted tasks. Each holder is among `tasks`.
+    pub(crate) keys: HashMap<String, Holder>,
+}
+
+/// The task that has a unique key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// The task.
+    pub(crate) task: TaskId,
+    /// Until when it has the key.
+    pub(crate) until: Timestamp,
+}

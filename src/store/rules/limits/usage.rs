@@ -1,0 +1,155 @@
+//! [`Usage`]: the limits that tasks use at present, for operators.
+
+#[cfg(feature = "etcd")]
+use std::collections::HashMap;
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use windlass_statemachine::{Bound, Limit};
+
+use super::{Pool, Taken, Used, free};
+use crate::store::{LimitForm, LimitUse};
+
+/// The slots in use and the lines of a namespace, as a store finds them.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    pools: BTreeMap<Pool, InUse>,
+}
+
+#[derive(Debug, Default)]
+struct InUse {
+    /// The limit with the greatest number, and then the longest period.
+    limit: Option<Limit>,
+    /// The longest period of which a slot says that it was taken for it.
+    within: Duration,
+    used: Used,
+    waiting: u64,
+}
+
+fn numbers(limit: &Limit) -> (u32, Duration) {
+    match limit.bound() {
+        Bound::AtOnce(most) => (most, Duration::ZERO),
+        Bound::Starts { most, within } => (most, within),
+    }
+}
+
+impl Usage {
+    /// Counts a slot in use, or one of a limit on starts that was taken for the period `within`.
+    pub(crate) fn slot(&mut self, pool: Pool, slot: u32, taken: Taken, within: Duration) {
+        let pool = self.pools.entry(pool).or_default();
+        pool.used.insert(slot, taken);
+        pool.within = pool.within.max(within);
+    }
+
+    /// Records a limit of a task that waits in a line, or that is claimed.
+    pub(crate) fn limit(&mut self, limit: &Limit) {
+        let pool = self.pools.entry(Pool::of(limit)).or_default();
+        if pool.limit.as_ref().map(numbers) < Some(numbers(limit)) {
+            pool.limit = Some(limit.clone());
+        }
+    }
+
+    /// Counts tasks that wait in the line of a limit.
+    pub(crate) fn waiting(&mut self, limit: &Limit, tasks: u64) {
+        self.limit(limit);
+        self.pools.entry(Pool::of(limit)).or_default().waiting += tasks;
+    }
+
+    /// Returns whether no slot of a limit is free. `known` are the results so far: tasks have the same limits.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn is_full(
+        &self,
+        limit: &Limit,
+        known: &mut HashMap<Limit, bool>,
+        now: Timestamp,
+    ) -> bool {
+        if let Some(is_full) = known.get(limit) {
+            return *is_full;
+        }
+        let used = self.pools.get(&Pool::of(limit)).map(|pool| &pool.used);
+        let used = used.into_iter().flatten();
+        let is_full = free(limit, used.map(|(slot, taken)| (*slot, *taken)), now).slots == 0;
+        known.insert(limit.clone(), is_full);
+        is_full
+    }
+
+    /// Returns the limits with a slot in use or a task that waits, by key.
+    pub(crate) fn list(self, now: Timestamp) -> Vec<LimitUse> {
+        let pools = self.pools.into_iter();
+        let counted = pools.map(|(pool, in_use)| in_use.counted(pool, now));
+        counted
+            .filter(|one| one.taken > 0 || one.waiting > 0)
+            .collect()
+    }
+}
+
+impl InUse {
+    fn counted(self, pool: Pool, now: Timestamp) -> LimitUse {
+        let within = SignedDuration::try_from(self.within).ok();
+        let counts = |taken: &&Taken| taken.over(within, now).is_none_or(|over| over > now);
+        let taken = self.used.values().filter(counts).count();
+        let next = self.limit.as_ref().and_then(|limit| {
+            let used = self.used.iter().map(|(slot, taken)| (*slot, *taken));
+            free(limit, used, now).until
+        });
+        LimitUse {
+            key: pool.key,
+            form: match pool.starts {
+                true => LimitForm::Starts,
+                false => LimitForm::AtOnce,
+            },
+            limit: self.limit,
+            taken: u32::try_from(taken).unwrap_or(u32::MAX),
+            waiting: self.waiting,
+            next,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn pool(key: &str, starts: bool) -> Pool {
+        let key = key.to_owned();
+        Pool { key, starts }
+    }
+
+    #[test]
+    fn a_limit_is_listed_while_it_has_a_slot_in_use_or_a_line() {
+        let minute = Duration::from_secs(60);
+        let mut usage = Usage::default();
+        let held = Limit::at_once("held", 3).unwrap();
+        usage.slot(pool("held", false), 0, Taken::Held, Duration::ZERO);
+        usage.slot(pool("held", false), 4, Taken::Held, Duration::ZERO);
+        usage.limit(&Limit::at_once("held", 2).unwrap());
+        usage.limit(&held);
+        usage.limit(&Limit::at_once("held", 1).unwrap());
+        usage.limit(&Limit::at_once("idle", 1).unwrap());
+        usage.slot(pool("over", true), 0, Taken::Began(at(10)), minute);
+        usage.slot(pool("ended", true), 0, Taken::Began(at(50)), minute);
+        let rate = Limit::starts("rate", 2, minute).unwrap();
+        usage.slot(pool("rate", true), 0, Taken::Began(at(20)), minute);
+        usage.slot(pool("rate", true), 1, Taken::Began(at(30)), minute);
+        usage.waiting(&rate, 7);
+        let listed = usage.list(at(70));
+        let shown: Vec<_> = listed
+            .iter()
+            .map(|one| (one.key.as_str(), one.limit.clone(), one.taken, one.waiting))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("ended", None, 1, 0),
+                ("held", Some(held), 2, 0),
+                ("rate", Some(rate), 2, 7),
+            ]
+        );
+        let next: Vec<_> = listed.iter().map(|one| one.next).collect();
+        assert_eq!(next, [None, None, Some(at(80))]);
+    }
+}

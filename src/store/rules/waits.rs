@@ -1,0 +1,228 @@
+//! Waiting for other tasks: what a claim reads, what a watch reports, and which circles are refused.
+
+use jiff::Timestamp;
+use windlass_statemachine::{
+    Invalid, StateKind, Task, TaskId, TaskState, WaitOutcome, Waits, waits,
+};
+
+use crate::store::{Error, TaskView};
+
+/// Returns the state of a task that is to be claimed, with the outcomes of the tasks that it waits for. Reads
+/// the state of each of those, and of no task when it waits for none; `None` stands for a task that does not
+/// exist.
+///
+/// # Errors
+///
+/// Those of `read`.
+pub(crate) fn looked_at<E>(
+    state: TaskState,
+    now: Timestamp,
+    mut read: impl FnMut(&TaskId) -> Result<Option<StateKind>, E>,
+) -> Result<TaskState, E> {
+    let Some(waits) = state.waits.as_deref().filter(|_| state.is_waiting()) else {
+        return Ok(state);
+    };
+    let outcomes = waits.tasks.iter().map(|id| read(id).map(WaitOutcome::of));
+    let outcomes = outcomes.collect::<Result<_, E>>()?;
+    Ok(state.with_outcomes(outcomes, now))
+}
+
+/// Returns the place in its list of the one task that a waiting task watches: a live one. `None` when none of the
+/// `len` tasks of the list is live.
+///
+/// The last task is looked at first: tasks often end in the order in which they are named. The others follow in
+/// an order that `seed` chooses. So of many tasks that wait for the same ones each watches another one, and the
+/// end of a task moves few of them, whatever the order of the ends is.
+///
+/// # Errors
+///
+/// Those of `is_live`.
+#[cfg(any(test, feature = "sqlite"))]
+pub(crate) fn watched<E>(
+    len: usize,
+    seed: u64,
+    mut is_live: impl FnMut(usize) -> Result<bool, E>,
+) -> Result<Option<usize>, E> {
+    let Some(last) = len.checked_sub(1) else {
+        return Ok(None);
+    };
+    if is_live(last)? {
+        return Ok(Some(last));
+    }
+    // A step of about this part of the list keeps places that follow each other apart.
+    let divides = |step: &usize| gcd(*step, len) != 1;
+    let step = (len * 5 / 8..len).find(|step| !divides(step)).unwrap_or(1);
+    // Seeds are often numbers that follow each other.
+    let first = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let mut place = (first % len as u64) as usize;
+    for _ in 0..len {
+        if is_live(place)? {
+            return Ok(Some(place));
+        }
+        place = (place + step) % len;
+    }
+    Ok(None)
+}
+
+#[cfg(any(test, feature = "sqlite"))]
+fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
+/// What a watch reports of a task that waits for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    /// Whether one of the tasks that it waits for is live.
+    pub(crate) is_blocked: bool,
+    /// The wake-up of the task: its deadline, or the time that stands for none.
+    pub(crate) until: Timestamp,
+    /// Since when it waits.
+    pub(crate) since: Timestamp,
+}
+
+impl Waiter {
+    /// Makes the view that of a waiting task: asleep until its deadline while it is blocked, and claimable
+    /// when it is not.
+    pub(crate) fn apply(self, view: &mut TaskView) {
+        view.sleeping = self.is_blocked;
+        view.due = match self.is_blocked {
+            true => Some(self.until).filter(|until| *until < no_deadline()),
+            false => Some(self.since),
+        };
+    }
+}
+
+/// The wake-up of a task without a deadline, as a store with whole microseconds holds it.
+fn no_deadline() -> Timestamp {
+    let micros = waits::NO_DEADLINE.as_microsecond();
+    Timestamp::from_microsecond(micros).unwrap_or(waits::NO_DEADLINE)
+}
+
+/// Refuses tasks of one write that wait for each other in a circle.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] (field `after`) with the ids of the circle.
+pub(crate) fn check_circle<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), Error> {
+    check_circle_beside(None, tasks)
+}
+
+/// As [`check_circle`], of tasks that are submitted by a task which may wait itself.
+pub(crate) fn check_circle_beside<'a>(
+    own: Option<(&'a TaskId, &'a Waits)>,
+    tasks: impl IntoIterator<Item = &'a Task>,
+) -> Result<(), Error> {
+    let waiting = |task: &'a Task| {
+        let waits = task.waits.as_deref();
+        waits.map(|waits| (&task.id, &waits.tasks[..]))
+    };
+    let own = own.map(|(id, waits)| (id, &waits.tasks[..]));
+    match waits::cycle(tasks.into_iter().filter_map(waiting).chain(own)) {
+        None => Ok(()),
+        Some(circle) => {
+            let circle = waits::circle_text(&circle);
+            let reason =
+                format!("lets tasks wait for each other in a circle: {circle}; remove one wait");
+            Err(Invalid::new("after", reason).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(id: &str, after: &[&str]) -> Task {
+        let mut task = Task::new(id.parse().unwrap(), "k".parse().unwrap());
+        let after = after.iter().copied();
+        task.waits = Some(Box::new(Waits::new("after", after).unwrap()));
+        task
+    }
+
+    #[test]
+    fn a_circle_names_its_tasks() {
+        let tasks = [
+            waiting("a", &["b"]),
+            waiting("b", &["c"]),
+            waiting("c", &["a"]),
+        ];
+        assert!(check_circle(&tasks[..2]).is_ok());
+        let text = check_circle(&tasks).unwrap_err().to_string();
+        assert!(
+            ["a → b → c → a", "b → c → a → b", "c → a → b → c"]
+                .iter()
+                .any(|circle| text
+                    == format!(
+                        "after: lets tasks wait for each other in a circle: {circle}; remove one wait"
+                    )),
+            "{text}"
+        );
+    }
+
+    fn never(live: bool) -> Result<bool, std::convert::Infallible> {
+        Ok(live)
+    }
+
+    /// Lets the tasks of lists end in an order, and returns how often a waiting task watches another one.
+    fn moves(len: usize, order: impl Iterator<Item = usize>) -> f64 {
+        const WAITERS: u64 = 50;
+        let mut live = vec![true; len];
+        let watched = |live: &[bool], seed| watched(len, seed, |place| never(live[place])).unwrap();
+        let mut watches: Vec<_> = (0..WAITERS).map(|seed| watched(&live, seed)).collect();
+        let mut moves = 0;
+        for end in order {
+            live[end] = false;
+            for (seed, watch) in (0..).zip(&mut watches) {
+                if *watch == Some(end) {
+                    *watch = watched(&live, seed);
+                    moves += 1;
+                    assert!(watch.is_none_or(|place| live[place]));
+                }
+            }
+        }
+        assert!(watches.iter().all(Option::is_none), "no task is live");
+        f64::from(moves) / WAITERS as f64
+    }
+
+    #[test]
+    fn a_waiting_task_watches_a_live_task_and_seldom_another_one() {
+        assert!(moves(1, 0..1) <= 1.0);
+        for len in [2, 3, 8, 60, 100, 1000] {
+            assert!(moves(len, 0..len) <= 1.0, "in their order");
+            let limit = 3.0 * (len as f64).ln() + 3.0;
+            let backwards = moves(len, (0..len).rev());
+            assert!(backwards <= limit, "{backwards} moves of {len}");
+            let stride = (0..len).map(|n| n * 7919 % len);
+            let mixed = moves(len, stride);
+            assert!(mixed <= limit, "{mixed} moves of {len}");
+        }
+        assert_eq!(watched(0, 7, |_| never(true)), Ok(None));
+        assert_eq!(watched(3, 7, |_| Err("a read")), Err("a read"));
+    }
+
+    #[test]
+    fn many_waiting_tasks_watch_different_tasks() {
+        let places = (0..1000).map(|seed| watched(100, seed, |place| never(place != 99)).unwrap());
+        let mut watches = vec![0; 100];
+        places.flatten().for_each(|place| watches[place] += 1);
+        assert!(watches.iter().all(|of| *of <= 30), "{watches:?}");
+    }
+
+    #[test]
+    fn a_task_that_waits_for_none_reads_none() {
+        let now = Timestamp::UNIX_EPOCH;
+        let read = |_: &TaskId| Err("a read");
+        assert_eq!(
+            looked_at(TaskState::new(now), now, read),
+            Ok(TaskState::new(now))
+        );
+        let over = TaskState::first(&waiting("a", &["b"]), now)
+            .with_outcomes(vec![WaitOutcome::Unknown], now);
+        assert_eq!(looked_at(over.clone(), now, read), Ok(over));
+        let state = TaskState::first(&waiting("a", &["b"]), now);
+        assert_eq!(looked_at(state, now, read), Err("a read"));
+    }
+}

@@ -1,0 +1,291 @@
+//! [`Alarm`]: notices writes to the log file, by whichever process, and files that go away, without
+//! looking for them.
+//!
+//! A commit writes to the log file first, syncs it, and is visible after that. So a notice says: a commit
+//! may follow soon. Linux reports writes (inotify). On other systems there is no alarm, and readers look
+//! every few milliseconds.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+/// Whether the writer of this process is at work. Readers need no notice of its writes: it wakes them
+/// after each commit.
+#[derive(Debug, Default)]
+pub(super) struct OwnWrites {
+    under_way: AtomicBool,
+}
+
+impl OwnWrites {
+    /// The writer waits for the lock, or writes.
+    pub(super) fn begin(&self) {
+        self.under_way.store(true, Ordering::Release);
+    }
+
+    /// The transaction has ended.
+    pub(super) fn end(&self) {
+        self.under_way.store(false, Ordering::Release);
+    }
+
+    fn are_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Acquire)
+    }
+}
+
+/// What the system reports of the files of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// Another process wrote to the log.
+    Written,
+    /// A file may have been moved, deleted or replaced.
+    Moved,
+}
+
+/// A thread that waits for reports. Dropping it ends the thread.
+pub(super) struct Alarm {
+    #[cfg(target_os = "linux")]
+    _thread: linux::Listener,
+}
+
+impl Alarm {
+    /// Calls `notice` after each write to the file at `log` that `own` does not explain, and when one of
+    /// these files goes away. Returns `None` where the system reports neither.
+    #[cfg(target_os = "linux")]
+    pub(super) fn start<'a>(
+        log: &Path,
+        files: impl Iterator<Item = &'a Path>,
+        own: Arc<OwnWrites>,
+        notice: impl Fn(Notice) + Send + 'static,
+    ) -> Option<Self> {
+        match linux::Listener::start(log, files, own, notice) {
+            Ok(thread) => Some(Self { _thread: thread }),
+            Err(error) => {
+                tracing::debug!(%error, "the system reports no writes; looks for them every few milliseconds");
+                None
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn start<'a>(
+        _log: &Path,
+        _files: impl Iterator<Item = &'a Path>,
+        _own: Arc<OwnWrites>,
+        _notice: impl Fn(Notice) + Send + 'static,
+    ) -> Option<Self> {
+        None
+    }
+}
+
+/// How many writes of this process in a row make the thread pause after each.
+const OWN_IN_A_ROW: u32 = 8;
+
+/// Decides what follows a report of the system.
+#[derive(Debug, Default)]
+struct Judge {
+    own_in_a_row: AtomicU32,
+}
+
+/// What follows a report.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Another process wrote.
+    Notice,
+    /// This process writes.
+    Ignore,
+    /// This process writes much: wait for a millisecond before the next report.
+    Pause,
+}
+
+impl Judge {
+    fn judge(&self, own: &OwnWrites) -> Verdict {
+        if !own.are_under_way() {
+            self.own_in_a_row.store(0, Ordering::Relaxed);
+            return Verdict::Notice;
+        }
+        match self.own_in_a_row.fetch_add(1, Ordering::Relaxed) {
+            before if before < OWN_IN_A_ROW => Verdict::Ignore,
+            _ => Verdict::Pause,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{io, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
+
+    use nix::{
+        errno::Errno,
+        sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor},
+    };
+
+    use super::{Judge, Notice, OwnWrites, Verdict};
+
+    /// The reports of a file that has another name, no name, or is about to be replaced.
+    const MOVED: AddWatchFlags = AddWatchFlags::IN_ATTRIB
+        .union(AddWatchFlags::IN_MOVE_SELF)
+        .union(AddWatchFlags::IN_DELETE_SELF);
+
+    /// How long the thread waits between two reports while this process writes much.
+    const PAUSE: Duration = Duration::from_millis(1);
+
+    pub(super) struct Listener {
+        inotify: Arc<Inotify>,
+        log: WatchDescriptor,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl Listener {
+        pub(super) fn start<'a>(
+            log: &Path,
+            files: impl Iterator<Item = &'a Path>,
+            own: Arc<OwnWrites>,
+            notice: impl Fn(Notice) + Send + 'static,
+        ) -> io::Result<Self> {
+            let inotify = Arc::new(Inotify::init(InitFlags::IN_CLOEXEC)?);
+            for file in files {
+                inotify.add_watch(file, MOVED)?;
+            }
+            let log = inotify.add_watch(log, MOVED | AddWatchFlags::IN_MODIFY)?;
+            let reports = inotify.clone();
+            let thread = std::thread::Builder::new()
+                .name("windlass-sqlite-alarm".into())
+                .spawn(move || listen(&reports, &own, notice))?;
+            Ok(Self {
+                inotify,
+                log,
+                thread: Some(thread),
+            })
+        }
+    }
+
+    impl Drop for Listener {
+        fn drop(&mut self) {
+            // The thread gets a last report: the watch is gone. It fails when the file was deleted, and that
+            // was the last report then.
+            let _ = self.inotify.rm_watch(self.log);
+            if let Some(thread) = self.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn listen(reports: &Inotify, own: &OwnWrites, notice: impl Fn(Notice)) {
+        let judge = Judge::default();
+        loop {
+            let events = match reports.read_events() {
+                Ok(events) => events,
+                Err(Errno::EINTR) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "could not read which files were written");
+                    return;
+                }
+            };
+            if events
+                .iter()
+                .any(|e| e.mask.contains(AddWatchFlags::IN_IGNORED))
+            {
+                return;
+            }
+            if events.iter().any(|e| e.mask.intersects(MOVED)) {
+                notice(Notice::Moved);
+            }
+            if !events
+                .iter()
+                .any(|e| e.mask.contains(AddWatchFlags::IN_MODIFY))
+            {
+                continue;
+            }
+            match judge.judge(own) {
+                Verdict::Notice => notice(Notice::Written),
+                Verdict::Ignore => {}
+                Verdict::Pause => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_this_process_give_no_notice() {
+        let (judge, own) = (Judge::default(), OwnWrites::default());
+        assert_eq!(judge.judge(&own), Verdict::Notice);
+        own.begin();
+        for _ in 0..OWN_IN_A_ROW {
+            assert_eq!(judge.judge(&own), Verdict::Ignore);
+        }
+        assert_eq!(judge.judge(&own), Verdict::Pause);
+        own.end();
+        assert_eq!(judge.judge(&own), Verdict::Notice);
+        own.begin();
+        assert_eq!(judge.judge(&own), Verdict::Ignore, "the count starts again");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_write_of_another_process_is_noticed() {
+        use std::{fs, io::Write, sync::mpsc, time::Duration};
+
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        fs::write(&log, "").unwrap();
+        let own = Arc::default();
+        let (notices, noticed) = mpsc::channel();
+        let none = std::iter::empty();
+        let alarm = Alarm::start(&log, none, own, move |notice| {
+            let _ = notices.send(notice);
+        });
+        let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
+        file.write_all(b"frame").unwrap();
+        let noticed_first = noticed.recv_timeout(Duration::from_secs(10));
+        assert_eq!(noticed_first, Ok(Notice::Written));
+
+        // The channel closes with the thread.
+        drop(alarm);
+        while noticed.recv_timeout(Duration::from_secs(10)).is_ok() {}
+        let left = noticed.recv_timeout(Duration::from_secs(10));
+        assert_eq!(left, Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_goes_away_is_noticed() {
+        use std::{fs, sync::mpsc, time::Duration};
+
+        let away: [fn(&Path); 3] = [
+            |path| fs::remove_file(path).unwrap(),
+            |path| fs::rename(path, path.with_extension("moved")).unwrap(),
+            |path| {
+                let other = path.with_extension("other");
+                fs::write(&other, "").unwrap();
+                fs::rename(other, path).unwrap();
+            },
+        ];
+        for (n, go) in away.into_iter().enumerate() {
+            for which in ["log", "file"] {
+                let folder = tempfile::tempdir().unwrap();
+                let [log, file] = ["log", "file"].map(|name| folder.path().join(name));
+                fs::write(&log, "").unwrap();
+                fs::write(&file, "").unwrap();
+                // As the store has them: the files stay, without a name.
+                let _open = [&log, &file].map(|path| fs::File::open(path).unwrap());
+                let (notices, noticed) = mpsc::channel();
+                let files = [file.as_path()].into_iter();
+                let alarm = Alarm::start(&log, files, Arc::default(), move |notice| {
+                    let _ = notices.send(notice);
+                });
+                assert!(alarm.is_some());
+                go(&folder.path().join(which));
+                let first = noticed.recv_timeout(Duration::from_secs(10));
+                assert_eq!(first, Ok(Notice::Moved), "{n} {which}");
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The inbox: operations that programs insert into the table `windlass_inbox` with SQL, inside transactions
+//! of their own.
+//!
+//! # Flow
+//!
+//! 1. A program inserts a row with one operation as JSON ([`Line`]) and commits, with its other changes.
+//! 2. Each process that has the file open and runs a node (or follows changes) notices the commit.
+//!    A process that opens the file looks once.
+//! 3. The first of them applies the rows in the order of `seq`, and deletes them in the same transaction.
+//! 4. A refused row stays, with the reason in `refused`. It waits again once it is corrected.
+//!
+//! # Guarantees
+//!
+//! - A row takes effect if the transaction that inserted it is committed, and then once.
+//! - Rows with the same `transaction_id` are one transaction with that id: all of them apply, or none.
+//! - A refused row stops no other row.
+//!
+//! # Example
+//!
+//! ```
+//! use windlass::{NewTask, clock::SystemClock};
+//! use windlass::store::{Registry, sqlite::{Options, SqliteStore, inbox, rusqlite}};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("shop.db");
+//! # drop(SqliteStore::open(&path, Options::default(), SystemClock::shared()).await?);
+//! let mut shop = rusqlite::Connection::open(&path)?;
+//! shop.execute_batch("CREATE TABLE orders (id TEXT PRIMARY KEY)")?;
+//!
+//! let transaction = shop.transaction()?;
+//! transaction.execute("INSERT INTO orders VALUES ('o-17')", ())?;
+//! inbox::submit(&transaction, NewTask::new("invoice").id("invoice-o-17"))?;
+//! transaction.commit()?;
+//!
+//! let store = SqliteStore::open(&path, Options::default(), SystemClock::shared()).await?;
+//! assert!(store.get(&"invoice-o-17".parse()?).await.is_ok());
+//! # Ok(()) }
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+
+use rusqlite::{Connection, Transaction as SqlTransaction};
+use windlass_statemachine::{Invalid, TaskId, TransactionId};
+
+use super::{
+    apply::{self, Prepared},
+    batch::{Batch, Sql},
+    errors::{Failure, Stop},
+    json,
+};
+use crate::{
+    NewTask,
+    store::{
+        Error, IfExists, Line, Part, Transaction,
+        examine::{Finding, Strays, Verdict},
+        rules,
+    },
+};
+
+/// The version of the form of `operation`.
+const VERSION: i64 = 1;
+
+/// The most rows, or transactions of rows, that one write takes.
+pub(super) const MOST: usize = 500;
+
+/// The bytes that an operation may have beside props, data or a result of the largest size.
+const BESIDE: usize = 64 << 10;
+
+/// Inserts a task that is submitted when `transaction` is committed, and returns its id. The task is refused if its
+/// id is taken by then, as [`NewTask`] says.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] naming the field, [`Error::TooLarge`] for props over 1 MiB, and [`Error::Unusable`] when the
+/// file has no inbox, or SQLite refuses the row.
+pub fn submit(transaction: &SqlTransaction<'_>, task: impl Into<NewTask>) -> Result<TaskId, Error> {
+    let submit = task.into().build()?;
+    rules::size::check_task(&submit.task, crate::store::Limits::default().max_bytes)?;
+    let task = json("task", &submit.task)?;
+    let if_exists = match submit.if_exists {
+        IfExists::Refuse => String::new(),
+        other => format!(r#""if_exists":{},"#, json("if_exists", &other)?),
+    };
+    let fields = task.strip_prefix('{').unwrap_or(&task);
+    insert(
+        transaction,
+        &format!(r#"{{"op":"submit",{if_exists}{fields}"#),
+    )?;
+    Ok(submit.task.id)
+}
+
+fn insert(transaction: &SqlTransaction<'_>, operation: &str) -> Result<(), Error> {
+    let insert = "INSERT INTO windlass_inbox (operation) VALUES (?1)";
+    let inserted = transaction
+        .prepare_cached(insert)
+        .and_then(|mut insert| insert.execute([operation]));
+    inserted.map(drop).map_err(|e| {
+        let advice = "open the file with this version of windlass once, which adds the table";
+        Error::Unusable(format!(
+            "could not insert into windlass_inbox: {}; {advice}",
+            Failure::from(&e)
+        ))
+    })
+}
+
+/// Returns whether rows wait.
+pub(super) fn waits(conn: &Connection) -> Sql<bool> {
+    let mut waits = conn.prepare_cached(
+        "SELECT 1 FROM windlass_inbox INDEXED BY windlass_inbox_waiting WHERE refused IS NULL LIMIT 1",
+    )?;
+    waits.exists(())
+}
+
+/// The rows of one transaction; a row without a `transaction_id` alone.
+struct Unit {
+    id: Option<String>,
+    rows: Vec<i64>,
+}
+
+/// The rows that a write has taken.
+pub(super) struct Taken {
+    applied: usize,
+    /// The refused rows, with the reasons.
+    refused: Vec<(i64, String)>,
+    /// Whether more rows may wait.
+    pub(super) is_full: bool,
+}
+
+/// Logs the rows that were refused.
+pub(super) fn report(taken: Taken) -> Taken {
+    let Taken {
+        applied, refused, ..
+    } = &taken;
+    for (seq, reason) in refused {
+        tracing::warn!(seq, reason, "a row of windlass_inbox was refused");
+    }
+    tracing::debug!(
+        applied,
+        refused = refused.len(),
+        "took rows of windlass_inbox"
+    );
+    taken
+}
+
+/// Applies up to [`MOST`] waiting units.
+pub(super) fn take(batch: &mut Batch<'_>) -> Sql<Taken> {
+    let (mut applied, mut refused) = (0, Vec::new());
+    let units = units(batch)?;
+    let is_full = units.len() >= MOST;
+    for unit in units {
+        let outcome = batch.all_or_nothing(|batch| {
+            apply(batch, &unit)?;
+            for seq in &unit.rows {
+                batch.run("DELETE FROM windlass_inbox WHERE seq = ?1", [seq])?;
+            }
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => applied += unit.rows.len(),
+            Err(Stop::Sql(error)) => return Err(error),
+            Err(Stop::Refused(error)) => {
+                for (seq, reason) in reasons(batch, &unit, &error)? {
+                    batch.run(
+                        "UPDATE windlass_inbox SET refused = ?2, refused_at = ?3 WHERE seq = ?1",
+                        (seq, &reason, batch.now.to_string()),
+                    )?;
+                    refused.push((seq, reason));
+                }
+            }
+        }
+    }
+    Ok(Taken {
+        applied,
+        refused,
+        is_full,
+    })
+}
+
+fn units(batch: &Batch<'_>) -> Sql<Vec<Unit>> {
+    let waiting: Vec<(i64, Option<String>)> = batch.all(
+        "SELECT seq, transaction_id FROM windlass_inbox INDEXED BY windlass_inbox_waiting
+         WHERE refused IS NULL ORDER BY seq LIMIT ?1",
+        [MOST as i64],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let (mut units, mut known) = (Vec::new(), HashSet::new());
+    for (seq, id) in waiting {
+        let Some(id) = id else {
+            units.push(Unit {
+                id: None,
+                rows: vec![seq],
+            });
+            continue;
+        };
+        if known.insert(id.clone()) {
+            // With its rows that were refused before: one of them was corrected.
+            let rows = batch.all(
+                "SELECT seq FROM windlass_inbox WHERE transaction_id = ?1 ORDER BY seq",
+                [&id],
+                |row| row.get(0),
+            )?;
+            units.push(Unit { id: Some(id), rows });
+        }
+    }
+    Ok(units)
+}
+
+/// Reads the operation of a row.
+fn read(batch: &Batch<'_>, seq: i64) -> Result<Line, Stop> {
+    let limit = batch.limits.max_bytes.saturating_add(BESIDE);
+    let size = "SELECT version, octet_length(operation) FROM windlass_inbox WHERE seq = ?1";
+    let (version, bytes) = batch
+        .first(size, [seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?
+        .unwrap_or((VERSION, 0));
+    if version != VERSION {
+        let reason = format!("{version} is not known; this program reads version {VERSION}");
+        return Err(Invalid::new("version", reason).into());
+    }
+    // Before its text is read.
+    if bytes > limit as i64 {
+        return Err(Error::too_large("operation", bytes as usize, limit).into());
+    }
+    let text = "SELECT operation FROM windlass_inbox WHERE seq = ?1";
+    let text = batch.first(text, [seq], |row| {
+        Ok(row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec())
+    })?;
+    let text = String::from_utf8(text.unwrap_or_default())
+        .map_err(|e| Invalid::new("operation", format!("is no UTF-8: {e}")))?;
+    Ok(Line::parse(&text)?)
+}
+
+fn apply(batch: &mut Batch<'_>, unit: &Unit) -> Result<(), Stop> {
+    let mut transaction = match (&unit.id, unit.rows.as_slice()) {
+        (None, &[seq]) => match read(batch, seq)? {
+            Line::Operation(operation) => {
+                apply::apply(batch, &Prepared::new(operation.into()))?;
+                return Ok(());
+            }
+            Line::Guards(_) => {
+                let reason = "'require' needs a transaction; give its rows the same transaction_id";
+                return Err(Invalid::new("op", reason).into());
+            }
+        },
+        (id, _) => {
+            let id = TransactionId::new(id.as_deref().unwrap_or_default());
+            let id = id.map_err(|e| Invalid::new("transaction_id", e.reason()))?;
+            Transaction::new().with_id(id)
+        }
+    };
+    for &seq in &unit.rows {
+        match read(batch, seq)? {
+            Line::Operation(operation) => transaction = transaction.with(operation),
+            Line::Guards(guards) => {
+                for guard in guards {
+                    transaction = transaction.require(guard.task, guard.require);
+                }
+            }
+        }
+    }
+    apply::apply(batch, &Prepared::new(transaction))?;
+    Ok(())
+}
+
+/// Returns the reason of each row of a refused unit.
+fn reasons(batch: &Batch<'_>, unit: &Unit, error: &Error) -> Sql<Vec<(i64, String)>> {
+    if let [seq] = unit.rows.as_slice()
+        && unit.id.is_none()
+    {
+        return Ok(vec![(*seq, error.to_string())]);
+    }
+    // Which row each part of the transaction came from, and the reasons of rows that cannot be read.
+    let (mut operations, mut guards, mut own) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for &seq in &unit.rows {
+        match read(batch, seq) {
+            Ok(Line::Operation(_)) => operations.push(seq),
+            Ok(Line::Guards(conditions)) => guards.extend(conditions.iter().map(|_| seq)),
+            Err(Stop::Refused(error)) => drop(own.insert(seq, error.to_string())),
+            Err(Stop::Sql(error)) => return Err(error),
+        }
+    }
+    if let Error::Refused(refusals) = error {
+        for refusal in refusals {
+            let seq = match refusal.part {
+                Part::Operation(index) => operations.get(index),
+                Part::Guard(index) => guards.get(index),
+                Part::Effect { .. } => None,
+            };
+            if let Some(seq) = seq {
+                own.entry(*seq).or_insert_with(|| refusal.to_string());
+            }
+        }
+    }
+    let first = own.keys().next().copied();
+    let rows = unit.rows.iter().map(|seq| {
+        let others = || match first {
+            Some(first) => format!("row {first} of its transaction was refused"),
+            None => error.to_string(),
+        };
+        (*seq, own.get(seq).cloned().unwrap_or_else(others))
+    });
+    Ok(rows.collect())
+}
+
+/// Examines the inbox: its refused rows.
+pub(super) fn finding(conn: &Connection) -> Sql<Finding> {
+    let mut refused = conn.prepare(
+        "SELECT seq, refused FROM windlass_inbox WHERE refused IS NOT NULL ORDER BY seq",
+    )?;
+    let named = refused.query_map((), |row| {
+        Ok(format!(
+            "{} ({})",
+            row.get::<_, i64>(0)?,
+            row.get::<_, String>(1)?
+        ))
+    })?;
+    let named: Strays = named.collect::<Sql<_>>()?;
+    let advice = "correct each row (UPDATE windlass_inbox SET operation = … WHERE seq = …, or refused = NULL to try \
+                  it again), or delete it";
+    Ok(Finding::none_of(
+        "inbox",
+        (Verdict::Warning, "refused rows of windlass_inbox"),
+        &named,
+        0,
+        advice,
+    ))
+}

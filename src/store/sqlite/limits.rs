@@ -1,0 +1,338 @@
+//! The slots of limits that are taken (`windlass_slots`), and the tasks that wait for one (`windlass_held`).
+//!
+//! Tasks without limits have 0 in `windlass_states.limited`, and no statement here is run for them.
+
+mod line;
+mod usage;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use line::refill;
+pub(super) use line::{Looks, any_stuck};
+use rusqlite::{Connection, Row};
+pub(super) use usage::in_use;
+use windlass_statemachine::{Bound, Command, Limit, QueuedCommand, Task, Terms};
+
+use super::{
+    batch::{Batch, Sql},
+    codes::{Log, micros, time},
+    command,
+};
+use crate::store::{
+    LimitedBy,
+    rules::limits::{
+        self, Room, Taken,
+        lines::{Place, Report, When},
+    },
+};
+
+/// The task has limits (`windlass_states.limited`).
+const LIMITED: i64 = 1;
+/// The task is claimed without slots, for its commands.
+const OVER: i64 = 2;
+
+/// The columns that [`view`] reads: NULL for a task that is not held back. `s` is the row of its state.
+pub(super) const HELD: &str = "
+    CASE WHEN s.limited = 1 AND s.owner IS NULL
+        THEN (SELECT iif(h.report = 2, h.since, h.report - 1) FROM windlass_held h WHERE h.n = s.n) END,
+    s.limited = 1 AND s.pending > 0 AND EXISTS (
+        SELECT 1 FROM windlass_commands c WHERE c.n = s.n AND c.outcome IS NULL
+            AND NOT (json_valid(c.command) AND ifnull(json_extract(c.command, '$.message'), '') = 'signal'))";
+
+/// Returns how nodes see a task that is held back, and whether a command that needs no handler waits for it.
+pub(super) fn view(row: &Row<'_>, first: usize) -> Sql<Option<(Report, bool)>> {
+    let report = match row.get(first)? {
+        None => return Ok(None),
+        Some(-1) => Report::Silent,
+        Some(0) => Report::Now,
+        Some(until) => Report::At(time(until)),
+    };
+    Ok(Some((report, row.get(first + 1)?)))
+}
+
+/// The column that [`fair_key`] reads: NULL for a task without limits.
+pub(super) const TERMS: &str = "CASE WHEN s.limited <> 0 THEN t.terms END";
+
+/// Returns [`TaskView::fair_key`](crate::store::TaskView::fair_key). Terms that cannot be read name none: they
+/// quarantine the task at its next claim.
+pub(super) fn fair_key(row: &Row<'_>, column: usize) -> Sql<Option<Arc<str>>> {
+    let terms: Option<String> = row.get(column)?;
+    let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+    Ok(terms.and_then(|terms| limits::fair_key(&terms.limits)))
+}
+
+/// The columns that [`limited_by`] reads; `h` is the row of a task that is held back.
+macro_rules! limited_by_columns {
+    () => {
+        "h.key, h.starts, h.most, h.within, iif(h.starts,
+             (SELECT min(began) FROM windlass_slots hs WHERE hs.key = h.key AND hs.starts = 1 AND hs.slot < h.most)
+                 + h.within / 1000, NULL)"
+    };
+}
+pub(super) use limited_by_columns;
+
+/// Returns the limit that holds a task back.
+pub(super) fn limited_by(row: &Row<'_>, first: usize) -> Sql<Option<LimitedBy>> {
+    let Some(key) = row.get::<_, Option<String>>(first)? else {
+        return Ok(None);
+    };
+    let limit = limit(
+        key,
+        row.get(first + 1)?,
+        (row.get(first + 2)?, row.get(first + 3)?),
+    );
+    let until: Option<i64> = row.get(first + 4)?;
+    Ok(limit.map(|limit| LimitedBy {
+        limit,
+        until: until.map(time),
+    }))
+}
+
+/// Returns the limit of these numbers.
+fn limit(key: String, starts: bool, (most, within): (u32, i64)) -> Option<Limit> {
+    let within = Duration::from_nanos(within.unsigned_abs());
+    let limit = match starts {
+        true => Limit::starts(key, most, within),
+        false => Limit::at_once(key, most),
+    };
+    limit.ok()
+}
+
+/// Whether a claim finds its slots.
+pub(super) enum Admission {
+    /// It has taken one of each limit, or its task has no limit.
+    Slots,
+    /// It has none, and is made for the commands that wait.
+    OverLimit,
+    /// It is refused.
+    Refused,
+}
+
+impl Admission {
+    /// Returns `windlass_states.limited` of a claim.
+    pub(super) fn limited(&self, task: &Task) -> i64 {
+        match self {
+            Self::OverLimit => OVER,
+            _ => i64::from(!task.limits.is_empty()) * LIMITED,
+        }
+    }
+}
+
+/// Returns `windlass_states.limited` of a task that is not claimed.
+pub(super) fn limited(task: &Task) -> i64 {
+    Admission::Slots.limited(task)
+}
+
+/// Returns how the claim of a task stands that a lease claims again.
+pub(super) fn as_claimed(limited: i64) -> Admission {
+    match limited {
+        OVER => Admission::OverLimit,
+        _ => Admission::Slots,
+    }
+}
+
+/// Returns whether a command that needs no handler waits. A signal needs it, so it waits with a task that is
+/// held back.
+fn has_order(conn: &Connection, n: i64) -> Sql<bool> {
+    let waiting = command::waiting(conn, n)?;
+    let is_order = |waiting: &QueuedCommand| !matches!(waiting.command, Command::Signal(_));
+    // An unreadable command is rejected by the claim.
+    Ok(waiting
+        .iter()
+        .any(|one| one.as_ref().map_or(true, is_order)))
+}
+
+fn numbers(limit: &Limit) -> (bool, u32, i64) {
+    match limit.bound() {
+        Bound::AtOnce(most) => (false, most, 0),
+        Bound::Starts { most, within } => {
+            let within = i64::try_from(within.as_nanos()).unwrap_or(i64::MAX);
+            (true, most, within)
+        }
+    }
+}
+
+/// Returns the slots of a limit that are in use or were once used.
+fn used(batch: &Batch<'_>, limit: &Limit) -> Sql<Vec<(u32, Taken)>> {
+    let (starts, most, _) = numbers(limit);
+    batch.all(
+        "SELECT slot, began FROM windlass_slots WHERE key = ?1 AND starts = ?2 AND slot < ?3",
+        (limit.key(), starts, most),
+        |row| {
+            let began: Option<i64> = row.get(1)?;
+            let taken = began.map_or(Taken::Held, |at| Taken::Began(time(at)));
+            Ok((row.get(0)?, taken))
+        },
+    )
+}
+
+/// Returns a slot of each limit, or the first limit that is full.
+fn room<'a>(batch: &Batch<'_>, of: &'a [Limit]) -> Sql<Result<Vec<u32>, &'a Limit>> {
+    let mut slots = Vec::with_capacity(of.len());
+    for limit in of {
+        match limits::room(limit, used(batch, limit)?, batch.now) {
+            Room::Slot(slot) => slots.push(slot),
+            Room::Full { .. } => return Ok(Err(limit)),
+        }
+    }
+    Ok(Ok(slots))
+}
+
+/// A task that is about to be claimed, or whose claim has ended.
+pub(super) struct Candidate<'a> {
+    pub(super) n: i64,
+    pub(super) task: &'a Task,
+    pub(super) due: Option<Timestamp>,
+    /// Whether it has missed a deadline.
+    pub(super) is_late: bool,
+}
+
+impl Candidate<'_> {
+    fn place(&self) -> Place {
+        Place::new(self.task.priority, self.due, self.n as u64)
+    }
+}
+
+/// Takes the slots of a claim that is about to be made, or puts its task into the line of the first limit that
+/// is full.
+pub(super) fn admit(
+    batch: &mut Batch<'_>,
+    one: &Candidate<'_>,
+    is_commanded: bool,
+) -> Sql<Admission> {
+    let of = &one.task.limits;
+    if of.is_empty() {
+        return Ok(Admission::Slots);
+    }
+    match room(batch, of)? {
+        Ok(slots) => {
+            for (limit, slot) in of.iter().zip(slots) {
+                let (starts, _, within) = numbers(limit);
+                batch.run(
+                    "INSERT OR REPLACE INTO windlass_slots (key, starts, slot, n, began, until)
+                     VALUES (?1, ?2, ?3, iif(?2, NULL, ?4), iif(?2, ?5, NULL), iif(?2, ?6, NULL))",
+                    (
+                        limit.key(),
+                        starts,
+                        slot,
+                        one.n,
+                        batch.at,
+                        batch.at.saturating_add(within / 1000 + 1),
+                    ),
+                )?;
+            }
+            leave_line(batch, one.n)?;
+            Ok(Admission::Slots)
+        }
+        Err(_) if one.is_late || (is_commanded && has_order(batch.connection(), one.n)?) => {
+            leave_line(batch, one.n)?;
+            Ok(Admission::OverLimit)
+        }
+        Err(full) => {
+            hold(batch, full, one.place())?;
+            Ok(Admission::Refused)
+        }
+    }
+}
+
+/// Puts a task into the line of a limit.
+fn hold(batch: &mut Batch<'_>, limit: &Limit, place: Place) -> Sql<()> {
+    let n = place.order as i64;
+    let (starts, most, within) = numbers(limit);
+    let is_there = batch.first(
+        "SELECT 1 FROM windlass_held WHERE n = ?1 AND key = ?2 AND starts = ?3 AND most = ?4 AND within = ?5
+             AND priority = ?6 AND due IS ?7 AND report = 0",
+        (n, limit.key(), starts, most, within, place.priority(), place.due().map(micros)),
+        |_| Ok(()),
+    )?;
+    if is_there.is_none() {
+        leave_line(batch, n)?;
+        batch.run(
+            "INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0)",
+            (
+                n,
+                limit.key(),
+                starts,
+                most,
+                within,
+                place.priority(),
+                place.due().map(micros),
+            ),
+        )?;
+        batch.change(n, 0, Log::held())?;
+    }
+    let pool = (limit.key().to_owned(), starts);
+    refill(batch, &pool, When::changed(batch.now))
+}
+
+/// Takes a task out of its line, and reports the next one.
+pub(super) fn leave_line(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    let left = batch.all(
+        "DELETE FROM windlass_held WHERE n = ?1 RETURNING key, starts",
+        [n],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    for pool in left {
+        refill(batch, &pool, When::changed(batch.now))?;
+    }
+    Ok(())
+}
+
+/// Forgets the place of a task in a line and the slots of its claim, for a task that is no longer live, or whose
+/// state is not that of before. `limited` is what its row had.
+pub(super) fn forget(batch: &mut Batch<'_>, n: i64, limited: i64) -> Sql<()> {
+    if limited == 0 {
+        return Ok(());
+    }
+    leave_line(batch, n)?;
+    claim_ended(batch, n, limited, false)
+}
+
+/// Frees the slots of a claim that has ended. If it had none (`limited` says so), its task is held back again
+/// when it could run.
+pub(super) fn claim_ended(batch: &mut Batch<'_>, n: i64, limited: i64, could_run: bool) -> Sql<()> {
+    match limited {
+        LIMITED => {
+            let freed: Vec<(String, bool)> = batch.all(
+                "DELETE FROM windlass_slots WHERE n = ?1 RETURNING key, starts",
+                [n],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            for pool in freed {
+                refill(batch, &pool, When::changed(batch.now))?;
+            }
+            Ok(())
+        }
+        OVER => {
+            batch.run("UPDATE windlass_states SET limited = 1 WHERE n = ?1", [n])?;
+            match could_run {
+                true => hold_again(batch, n),
+                false => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Puts a task that was claimed over a limit into its line, if the limit is still full.
+fn hold_again(batch: &mut Batch<'_>, n: i64) -> Sql<()> {
+    let task: Option<(i32, Option<i64>, Option<String>)> = batch.first(
+        "SELECT t.priority, s.due, t.terms FROM windlass_tasks t JOIN windlass_states s ON s.n = t.n
+         WHERE t.n = ?1 AND s.quarantine IS NULL AND s.ended_at IS NULL",
+        [n],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
+    let Some((priority, due, Some(terms))) = task else {
+        return Ok(());
+    };
+    // Terms that cannot be read quarantine the task at its next claim.
+    let Ok(terms) = serde_json::from_str::<Terms>(&terms) else {
+        return Ok(());
+    };
+    match room(batch, &terms.limits)? {
+        Ok(_) => Ok(()),
+        Err(full) => hold(batch, full, Place::new(priority, due.map(time), n as u64)),
+    }
+}

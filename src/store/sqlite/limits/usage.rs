@@ -1,0 +1,81 @@
+//! The limits that tasks use at present, for operators.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use windlass_statemachine::Terms;
+
+use super::limit;
+use crate::store::{
+    LimitUse,
+    rules::limits::{Pool, Taken, usage::Usage},
+    sqlite::{
+        batch::Sql,
+        codes::{micros, time},
+        errors::Stop,
+    },
+};
+
+/// Returns the limits with a slot in use or a task that waits.
+pub(in crate::store::sqlite) fn in_use(
+    conn: &Connection,
+    now: Timestamp,
+) -> Result<Vec<LimitUse>, Stop> {
+    let mut usage = Usage::default();
+    slots(conn, now, &mut usage)?;
+    claims(conn, &mut usage)?;
+    lines(conn, &mut usage)?;
+    Ok(usage.list(now))
+}
+
+fn slots(conn: &Connection, now: Timestamp, usage: &mut Usage) -> Sql<()> {
+    // `until` is one microsecond after the end of the period.
+    let mut read = conn.prepare_cached(
+        "SELECT key, starts, slot, began, until - began - 1 FROM windlass_slots
+         WHERE until IS NULL OR until > ?1",
+    )?;
+    let mut rows = read.query([micros(now)])?;
+    while let Some(row) = rows.next()? {
+        let pool = Pool {
+            key: row.get(0)?,
+            starts: row.get(1)?,
+        };
+        let began: Option<i64> = row.get(3)?;
+        let taken = began.map_or(Taken::Held, |at| Taken::Began(time(at)));
+        let within: Option<i64> = row.get(4)?;
+        let within = within.map_or(0, |within| u64::try_from(within).unwrap_or(0));
+        usage.slot(pool, row.get(2)?, taken, Duration::from_micros(within));
+    }
+    Ok(())
+}
+
+/// Records the limits of the claimed tasks.
+fn claims(conn: &Connection, usage: &mut Usage) -> Sql<()> {
+    let mut read = conn.prepare_cached(
+        "SELECT t.terms FROM windlass_states s JOIN windlass_tasks t ON t.n = s.n
+         WHERE s.owner IS NOT NULL AND s.limited <> 0",
+    )?;
+    let mut rows = read.query(())?;
+    while let Some(row) = rows.next()? {
+        let terms: Option<String> = row.get(0)?;
+        let terms = terms.and_then(|text| serde_json::from_str::<Terms>(&text).ok());
+        let limits = terms.map_or_else(Vec::new, |terms| terms.limits);
+        limits.iter().for_each(|limit| usage.limit(limit));
+    }
+    Ok(())
+}
+
+fn lines(conn: &Connection, usage: &mut Usage) -> Sql<()> {
+    let mut read = conn.prepare_cached(
+        "SELECT key, starts, most, within, count(*) FROM windlass_held GROUP BY 1, 2, 3, 4",
+    )?;
+    let mut rows = read.query(())?;
+    while let Some(row) = rows.next()? {
+        let numbers = (row.get(2)?, row.get(3)?);
+        if let Some(limit) = limit(row.get(0)?, row.get(1)?, numbers) {
+            usage.waiting(&limit, row.get::<_, i64>(4)? as u64);
+        }
+    }
+    Ok(())
+}

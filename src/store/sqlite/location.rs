@@ -1,0 +1,125 @@
+//! [`Location`]: what the URL of a store names.
+
+use std::path::Path;
+
+use super::{Options, Synchronous};
+use crate::store::Error;
+
+/// Separates the path from the setting. Any other `?` is part of the name of the file.
+const SETTING: &str = "?synchronous=";
+
+/// The file of a store, and how its URL says to open it.
+///
+/// The URL is `sqlite:PATH` or `sqlite:PATH?synchronous=LEVEL`, where the level is `full` (the default) or
+/// `normal` ([`Synchronous`]).
+///
+/// # Example
+///
+/// ```
+/// use std::path::Path;
+/// use windlass::store::sqlite::{Location, Synchronous};
+///
+/// let location = Location::of("sqlite:jobs.db?synchronous=normal").ok_or("another store")?;
+/// assert_eq!(location.path(), Path::new("jobs.db"));
+/// assert_eq!(location.options()?.synchronous, Synchronous::Normal);
+/// assert!(Location::of("memory:").is_none());
+/// # Ok::<(), windlass::BoxError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location<'a> {
+    path: &'a str,
+    synchronous: Option<&'a str>,
+}
+
+impl<'a> Location<'a> {
+    /// Splits the URL of a store. Returns `None` for a store that is no file, and for an empty path.
+    pub fn of(url: &'a str) -> Option<Self> {
+        let location = url.strip_prefix("sqlite:")?;
+        let (path, synchronous) = match location.rsplit_once(SETTING) {
+            Some((path, level)) => (path, Some(level)),
+            None => (location, None),
+        };
+        (!path.is_empty()).then_some(Self { path, synchronous })
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &'a Path {
+        Path::new(self.path)
+    }
+
+    /// Returns the default options with the setting of the URL.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] (field `store`) for another level than `full` and `normal`.
+    pub fn options(&self) -> Result<Options, Error> {
+        let synchronous = match self.synchronous {
+            None | Some("full") => Synchronous::Full,
+            Some("normal") => Synchronous::Normal,
+            Some(other) => {
+                let reason = format!(
+                    "the URL has synchronous={other}; write synchronous=full (survives a power failure) or \
+                     synchronous=normal (a power failure may lose the latest writes)"
+                );
+                return Err(windlass_statemachine::Invalid::new("store", reason).into());
+            }
+        };
+        Ok(Options {
+            synchronous,
+            ..Options::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file_and_its_level() {
+        for (url, path, level) in [
+            ("sqlite:a.db", "a.db", Synchronous::Full),
+            (
+                "sqlite:/x/a.db?synchronous=full",
+                "/x/a.db",
+                Synchronous::Full,
+            ),
+            (
+                "sqlite:a.db?synchronous=normal",
+                "a.db",
+                Synchronous::Normal,
+            ),
+            // Any other question mark is part of the name.
+            ("sqlite:a?b.db", "a?b.db", Synchronous::Full),
+            ("sqlite:a?mode=ro", "a?mode=ro", Synchronous::Full),
+            (
+                "sqlite:a?b.db?synchronous=normal",
+                "a?b.db",
+                Synchronous::Normal,
+            ),
+        ] {
+            let location = Location::of(url).unwrap();
+            assert_eq!(location.path(), Path::new(path), "{url}");
+            assert_eq!(location.options().unwrap().synchronous, level, "{url}");
+        }
+        for url in [
+            "memory:",
+            "sqlite:",
+            "sqlite:?synchronous=full",
+            "etcd://h:1/n",
+        ] {
+            assert_eq!(Location::of(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn another_level_is_refused_with_what_to_write() {
+        for level in ["", "off", "FULL", "normal&x=1"] {
+            let url = format!("sqlite:a.db?synchronous={level}");
+            let error = Location::of(&url).unwrap().options().unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with("store: "), "{text}");
+            assert!(text.contains("synchronous=full"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What wakes the thread that follows the log of changes, and how long the thread sleeps.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::alarm::OwnWrites;
+
+/// How often the thread looks for commits of other processes where no alarm reports them.
+const POLL: Duration = Duration::from_millis(5);
+/// How often the thread looks for commits that no alarm has reported.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How often it looks where a commit may still follow a write, and has not for long.
+const SELDOM: Duration = Duration::from_millis(100);
+
+/// Wakes the thread, unless it is awake or follows nothing.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    /// The thread follows something.
+    pub(super) watching: AtomicBool,
+    /// The thread gets a message of a commit of this process.
+    pub(super) rung: AtomicBool,
+    /// The thread gets a message of a write of another process.
+    pub(super) noticed: AtomicBool,
+}
+
+impl Bell {
+    /// Returns whether a message is to be sent.
+    pub(super) fn rings(&self, which: &AtomicBool) -> bool {
+        self.watching.load(Ordering::Acquire) && !which.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// Wakes the thread after each transaction of the writer of this process.
+pub(super) struct Ringer {
+    /// Sends the thread a message, unless it is awake or follows nothing.
+    pub(super) ring: Box<dyn Fn() + Send>,
+    pub(super) own: Arc<OwnWrites>,
+}
+
+impl Ringer {
+    /// A transaction begins. It ends when the returned value is dropped.
+    pub(super) fn begin(&self) -> Ringing<'_> {
+        self.own.begin();
+        Ringing(self)
+    }
+}
+
+/// A transaction of the writer of this process.
+pub(super) struct Ringing<'a>(&'a Ringer);
+
+impl Drop for Ringing<'_> {
+    fn drop(&mut self) {
+        self.0.own.end();
+        // Also after a failure: another process may have written while this one waited for the lock.
+        (self.0.ring)();
+    }
+}
+
+/// How long the thread sleeps before it looks for commits again.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// The last write of another process, while its commit may not be visible yet.
+    written: Option<Write>,
+}
+
+/// A write of another process.
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    /// When it was noticed, or when a commit became visible after it.
+    at: Instant,
+    /// A commit is visible since. It may be an earlier one than that of this write, which follows soon then.
+    has_followed: bool,
+}
+
+impl Pace {
+    pub(super) fn written(&mut self, now: Instant) {
+        self.written = Some(Write {
+            at: now,
+            has_followed: false,
+        });
+    }
+
+    /// A commit is visible.
+    pub(super) fn committed(&mut self, now: Instant) {
+        if let Some(write) = self.written.as_mut().filter(|write| !write.has_followed) {
+            *write = Write {
+                at: now,
+                has_followed: true,
+            };
+        }
+    }
+
+    pub(super) fn wait(&self, has_alarm: bool, now: Instant) -> Duration {
+        if !has_alarm {
+            return POLL;
+        }
+        let Some(write) = self.written else {
+            return QUIET;
+        };
+        // A sync of the disk takes from a tenth of a millisecond to seconds.
+        let since = now.saturating_duration_since(write.at).as_millis();
+        match (write.has_followed, since) {
+            (false, 0..2) => Duration::from_micros(100),
+            (true, 0..2) => Duration::from_micros(250),
+            (_, 2..10) | (false, 10..30) => Duration::from_millis(1),
+            (true, 10..30) | (false, 30..5000) => POLL,
+            // A write that was noticed before an earlier commit became visible may still be on its way.
+            (true, 30..5000) | (false, 5000..60_000) => SELDOM,
+            _ => QUIET,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_makes_the_thread_look_often_until_the_commit_is_visible() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut pace = Pace::default();
+        assert_eq!(pace.wait(true, start), QUIET);
+        assert_eq!(pace.wait(false, start), POLL, "nothing gives notice");
+        pace.written(start);
+        for (millis, wait) in [
+            (0, Duration::from_micros(100)),
+            (2, Duration::from_millis(1)),
+            (30, POLL),
+            (4999, POLL),
+            (5000, SELDOM),
+            (60_000, QUIET),
+        ] {
+            assert_eq!(pace.wait(true, after(millis)), wait, "after {millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_commit_that_was_on_its_way_hides_no_write_after_it() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut pace = Pace::default();
+        pace.committed(start);
+        assert_eq!(pace.wait(true, start), QUIET, "nothing was written");
+        pace.written(start);
+        pace.committed(after(20));
+        pace.committed(after(25));
+        for (millis, wait) in [
+            (20, Duration::from_micros(250)),
+            (22, Duration::from_millis(1)),
+            (30, POLL),
+            (50, SELDOM),
+            (5020, QUIET),
+        ] {
+            assert_eq!(pace.wait(true, after(millis)), wait, "after {millis} ms");
+        }
+        pace.written(after(60));
+        let wait = pace.wait(true, after(60));
+        assert_eq!(wait, Duration::from_micros(100));
+    }
+}

@@ -1,0 +1,106 @@
+//! The tasks that a new task waits for.
+
+use jiff::Timestamp;
+use windlass_statemachine::{Invalid, TaskId, Waits};
+
+use super::NewTask;
+
+impl<J> NewTask<J> {
+    /// Not before these tasks have ended, whatever their outcomes are. The first run gets the outcome of each
+    /// ([`TaskContext::waited`](crate::TaskContext::waited)). An id of no task counts as a task that has ended:
+    /// submit the others first, or in the same transaction. Replaces [`after_ok`](Self::after_ok).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{Client, NewTask, store::Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// client.submit(NewTask::new("fetch").id("page")).await?;
+    /// client.submit(NewTask::new("sum").id("report").after(["page"])).await?;
+    /// assert!(client.get("report").await?.state?.is_waiting());
+    ///
+    /// let itself = NewTask::new("sum").id("report").after(["report"]).build();
+    /// assert_eq!(itself.unwrap_err().field(), "after");
+    /// # Ok(()) }
+    /// ```
+    pub fn after<I>(mut self, tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        self.waits = some(tasks).map(|tasks| Waits::new("after", tasks));
+        self
+    }
+
+    /// As [`after`](Self::after). The task fails, without a run of its handler, when one of the others does not
+    /// complete.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::NewTask;
+    ///
+    /// let task = NewTask::new("sum").after_ok(["page-1", "page-2"]).build()?.task;
+    /// assert!(task.waits.unwrap().ok);
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn after_ok<I>(mut self, tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        self.waits = some(tasks).map(|tasks| Ok(Waits::new("after_ok", tasks)?.ok()));
+        self
+    }
+
+    /// The time at which a wait of [`after`](Self::after) or [`after_ok`](Self::after_ok) ends at the latest;
+    /// none by default.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::NewTask;
+    ///
+    /// let at = "2030-01-01T00:00:00Z".parse()?;
+    /// let task = NewTask::new("sum").after(["page"]).after_deadline(at).build()?.task;
+    /// assert_eq!(task.waits.unwrap().deadline, Some(at));
+    /// # Ok::<(), windlass::BoxError>(())
+    /// ```
+    pub fn after_deadline(mut self, at: Timestamp) -> Self {
+        self.deadline = Some(at);
+        self
+    }
+}
+
+/// Returns the items, if there are any.
+fn some<I: IntoIterator>(items: I) -> Option<impl Iterator<Item = I::Item>> {
+    let mut items = items.into_iter().peekable();
+    items.peek().is_some().then_some(items)
+}
+
+/// Returns the wait of a new task.
+///
+/// # Errors
+///
+/// [`Invalid`] for a deadline without a wait.
+pub(super) fn waits(
+    waits: Option<Result<Waits, Invalid>>,
+    deadline: Option<Timestamp>,
+) -> Result<Option<Box<Waits>>, Invalid> {
+    let Some(waits) = waits else {
+        return match deadline {
+            None => Ok(None),
+            Some(_) => {
+                let reason = "is the end of a wait, and the task waits for none; give `after` or `after_ok` too";
+                Err(Invalid::new("after_deadline", reason))
+            }
+        };
+    };
+    let mut waits = waits?;
+    waits.deadline = deadline;
+    Ok(Some(Box::new(waits)))
+}

@@ -1,0 +1,171 @@
+//! The terms of a new task: its limits, its deadlines and its unique key.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use windlass_statemachine::{Invalid, Limit, Task, Unique, Wake};
+
+use super::NewTask;
+
+/// The terms as they were given, valid or not.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NewTerms {
+    start_by: Option<Wake>,
+    end_by: Option<Wake>,
+    unique: Option<Result<Unique, Invalid>>,
+    limits: Vec<Limit>,
+    /// The labels whose values are keys of limits, each with its number.
+    by_label: Vec<(String, u32)>,
+}
+
+impl NewTerms {
+    /// Returns the terms of a task.
+    pub(super) fn of(task: &Task) -> Self {
+        Self {
+            start_by: task.start_by.map(Wake::At),
+            end_by: task.end_by.map(Wake::At),
+            unique: task.unique.clone().map(Ok),
+            limits: task.limits.clone(),
+            by_label: Vec::new(),
+        }
+    }
+
+    /// Gives a task these terms; durations count from `now`.
+    pub(super) fn put(self, task: &mut Task, now: Timestamp) -> Result<(), Invalid> {
+        let resolve = |field, wake: Option<Wake>| {
+            let beyond = "is beyond the year 9999; give an earlier time";
+            let at = wake.map(|wake| wake.resolve(now)).transpose();
+            at.map_err(|_| Invalid::new(field, beyond))
+        };
+        task.start_by = resolve("start_by", self.start_by)?;
+        task.end_by = resolve("end_by", self.end_by)?;
+        task.unique = self.unique.transpose()?;
+        task.limits = self.limits;
+        for (label, most) in self.by_label {
+            let Some(value) = task.labels.get(&label) else {
+                let reason = format!(
+                    "are by the label '{label}', which the task has not; give it the label"
+                );
+                return Err(Invalid::new("limits", reason));
+            };
+            task.limits
+                .push(Limit::at_once(format!("{label}={value}"), most)?);
+        }
+        task.fill_limit_keys()?;
+        Ok(())
+    }
+}
+
+impl<J> NewTask<J> {
+    /// Adds a limit that the task shares with every task of the namespace that has one with the same key: how
+    /// many are claimed at once, or how many claims begin within a period. A task has up to 8. No limit by
+    /// default. The page `docs/limits.md` has the semantics.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{Limit, NewTask};
+    ///
+    /// let call = NewTask::new("call")
+    ///     .limit(Limit::at_once("customer=acme", 3)?)
+    ///     .limit(Limit::starts("api", 100, Duration::from_secs(60))?);
+    /// assert_eq!(call.build()?.task.limits.len(), 2);
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.terms.limits.push(limit);
+        self
+    }
+
+    /// Adds a limit on tasks at once whose key is a label with its value: at most `most` tasks with the same
+    /// value are claimed at once. The task is refused (field `limits`) when it has no such label.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::NewTask;
+    ///
+    /// let call = || NewTask::new("call").limit_by_label("customer", 3);
+    /// let task = call().label("customer", "acme").build()?.task;
+    /// assert_eq!(task.limits[0].key(), "customer=acme");
+    /// assert_eq!(call().build().unwrap_err().field(), "limits");
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn limit_by_label(mut self, label: impl Into<String>, most: u32) -> Self {
+        self.terms.by_label.push((label.into(), most));
+        self
+    }
+
+    /// The task fails, without a run and without an attempt, unless a run of its handler has begun by this
+    /// time, whatever it waits for. Replaces [`start_within`](Self::start_within).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::NewTask;
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let task = NewTask::new("report").start_within(hour).end_within(2 * hour).build()?.task;
+    /// assert_eq!(task.end_by.unwrap().duration_since(task.start_by.unwrap()).as_secs(), 3600);
+    /// # Ok::<(), windlass::Invalid>(())
+    /// ```
+    pub fn start_by(mut self, at: Timestamp) -> Self {
+        self.terms.start_by = Some(Wake::At(at));
+        self
+    }
+
+    /// As [`start_by`](Self::start_by), this long from now. The time is counted from the submit, by the
+    /// store's clock; as an effect of a message from when the handler makes the message, by the clock of its
+    /// machine.
+    pub fn start_within(mut self, wait: Duration) -> Self {
+        self.terms.start_by = Some(Wake::After(wait));
+        self
+    }
+
+    /// The task fails unless it has ended by this time, whatever it waits for. A running handler is asked to
+    /// stop, and is aborted after its grace; of what it returns then only the data counts. Replaces
+    /// [`end_within`](Self::end_within).
+    pub fn end_by(mut self, at: Timestamp) -> Self {
+        self.terms.end_by = Some(Wake::At(at));
+        self
+    }
+
+    /// As [`end_by`](Self::end_by), this long from now, counted as for
+    /// [`start_within`](Self::start_within).
+    pub fn end_within(mut self, wait: Duration) -> Self {
+        self.terms.end_by = Some(Wake::After(wait));
+        self
+    }
+
+    /// While a task with this key was submitted less than `within` ago, by the store's time of its submit, no
+    /// other task with the key is a new one. What the submit does is what it does with a task that has its id:
+    /// it is refused with [`Error::NotUnique`](crate::store::Error::NotUnique) by default;
+    /// [`idempotent`](Self::idempotent) and [`skip_existing`](Self::skip_existing) return the other task;
+    /// [`replace_finished`](Self::replace_finished) takes the key from a task that has ended, which stays. A
+    /// task whose record is deleted or pruned has no key.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{Client, NewTask, store::{Error, Store}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), windlass::BoxError> {
+    /// let client = Client::new(&Store::open("memory:").await?);
+    /// let mail = || NewTask::new("mail").unique("mail-ann", Duration::from_secs(3600));
+    /// let first = client.submit(mail()).await?;
+    /// let Err(Error::NotUnique { task, .. }) = client.submit(mail()).await else {
+    ///     panic!("the key is taken");
+    /// };
+    /// assert_eq!(task, *first.id());
+    /// let again = client.submit(mail().skip_existing()).await?;
+    /// assert_eq!(again.id(), first.id());
+    /// # Ok(()) }
+    /// ```
+    pub fn unique(mut self, key: impl Into<String>, within: Duration) -> Self {
+        self.terms.unique = Some(Unique::new(key, within));
+        self
+    }
+}

@@ -1,0 +1,152 @@
+//! Waiting for many tasks: a store need not keep an entry for each of them while one of them is live.
+
+use std::collections::BTreeSet;
+
+use windlass_statemachine::{Message, TaskId};
+
+use super::{
+    Harness,
+    kit::{Kit, id},
+    wait::Watcher,
+    waits::{after, blocked, is_ready, ready},
+};
+use crate::store::{Event, Lease};
+
+const ALL: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "never"];
+
+impl Kit {
+    async fn end_all(&self, node: &Lease, ids: &[&str]) {
+        for text in ids {
+            self.end(node, text).await;
+        }
+    }
+}
+
+/// Waits until each of these is reported as one that can be claimed, in any order.
+async fn all_ready(watch: &mut Watcher, names: impl IntoIterator<Item = &String>) {
+    let mut missing: BTreeSet<TaskId> = names.into_iter().map(|name| id(name)).collect();
+    watch
+        .until("every waiting task can be claimed", |event| {
+            if let Event::Task(view) = event
+                && is_ready(view)
+            {
+                missing.remove(&view.id);
+            }
+            missing.is_empty().then_some(())
+        })
+        .await;
+}
+
+/// A task that waits for many is reported when the last of them is live no more, whatever the order of their ends
+/// is, and not before.
+pub async fn any_order_of_ends(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    for order in ["abcdefgh", "hgfedcba", "dhaebgcf", "habcdefg"] {
+        let before = format!("{order}-");
+        let name = |letter: char| format!("{before}{letter}");
+        let all: Vec<String> = order.chars().map(name).collect();
+        let mut sorted: Vec<&str> = all.iter().map(String::as_str).collect();
+        for text in &sorted {
+            kit.submit(text).await;
+        }
+        sorted.sort_unstable();
+        let (w, v) = (format!("{order}-w"), format!("{order}-v"));
+        kit.submit_task(after(&w, &sorted)).await;
+        let more: Vec<&str> = sorted.iter().copied().chain(["never"]).collect();
+        kit.submit_task(after(&v, &more)).await;
+        blocked(&mut watch, &v).await;
+        let (last, first) = all.split_last().expect("eight");
+        for (n, text) in first.iter().enumerate() {
+            match n % 3 {
+                0 => kit.end(&node, text).await,
+                1 => kit.delete(text).await,
+                _ => {
+                    let mut killed = kit.claim(&node, text).await;
+                    kit.commit(&mut killed, &Message::kill()).await;
+                }
+            }
+            // It is live again, and waited for again.
+            if n == 3 {
+                kit.retry(&all[0]).await;
+            }
+            kit.assert_blocked(&node, &w).await;
+        }
+        kit.end(&node, last).await;
+        kit.assert_blocked(&node, &w).await;
+        kit.end(&node, &all[0]).await;
+        all_ready(&mut watch, [&w, &v]).await;
+        kit.claim(&node, &w).await;
+        kit.claim(&node, &v).await;
+    }
+}
+
+/// A task that waits for many is blocked again when one of them is live again before the claim: by a retry, by the
+/// submit of an id that did not exist or was deleted, and by a replacement.
+pub async fn any_of_them_blocks_again(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    for text in &ALL[..8] {
+        kit.submit(text).await;
+    }
+    kit.submit_task(after("w", &ALL)).await;
+    blocked(&mut watch, "w").await;
+    kit.end_all(&node, &ALL[..8]).await;
+    ready(&mut watch, "w").await;
+    kit.submit("never").await;
+    blocked(&mut watch, "w").await;
+    kit.assert_blocked(&node, "w").await;
+    kit.end(&node, "never").await;
+    ready(&mut watch, "w").await;
+    kit.delete("d").await;
+    kit.submit("d").await;
+    blocked(&mut watch, "w").await;
+    // Two of them: the end of one does not end the wait.
+    kit.retry("b").await;
+    kit.end(&node, "d").await;
+    kit.assert_blocked(&node, "w").await;
+    kit.end(&node, "b").await;
+    ready(&mut watch, "w").await;
+    kit.replace("f").await;
+    blocked(&mut watch, "w").await;
+    kit.end(&node, "f").await;
+    ready(&mut watch, "w").await;
+    kit.retry("h").await;
+    blocked(&mut watch, "w").await;
+    kit.assert_blocked(&node, "w").await;
+    kit.end(&node, "h").await;
+    ready(&mut watch, "w").await;
+    kit.claim(&node, "w").await;
+}
+
+/// Tasks that wait for the same ones: the one that is claimed or deleted changes nothing for the others.
+pub async fn many_wait_for_many(harness: &dyn Harness) {
+    let (kit, node) = Kit::with_node(harness).await;
+    let mut watch = kit.watch(&node).await;
+    watch.listed().await;
+    for text in &ALL[..8] {
+        kit.submit(text).await;
+    }
+    let names: Vec<String> = (0..20).map(|n| format!("w{n}")).collect();
+    for name in &names {
+        kit.submit_task(after(name, &ALL)).await;
+    }
+    kit.delete("w0").await;
+    kit.end_all(&node, &ALL[1..8]).await;
+    for name in &names[1..] {
+        kit.assert_blocked(&node, name).await;
+    }
+    kit.end(&node, "a").await;
+    all_ready(&mut watch, &names[1..]).await;
+    kit.claim(&node, "w1").await;
+    kit.retry("c").await;
+    for name in &names[2..] {
+        kit.assert_blocked(&node, name).await;
+    }
+    kit.end(&node, "c").await;
+    for name in &names[2..] {
+        kit.claim(&node, name).await;
+    }
+}

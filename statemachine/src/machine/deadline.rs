@@ -1,0 +1,62 @@
+//! Deadlines: a task that has missed one fails, whatever it does.
+
+use super::{Effect, Env, Machine, Signal, StopReason, draft::Draft, settle::fail};
+use crate::{Message, StateKind};
+
+impl Machine {
+    /// Returns the error of a task that has missed a deadline. Once the handler of this claim was started, it
+    /// has met its start.
+    pub(super) fn missed(&self, env: Env) -> Option<String> {
+        let deadlines = self.state.deadlines.as_ref()?;
+        if self.has_run && deadlines.start_by.is_some() {
+            let mut state = self.state.clone();
+            state.has_started();
+            return state.missed(env.now);
+        }
+        self.state.missed(env.now)
+    }
+
+    /// Returns the deadline that is still to come.
+    fn next_deadline(&self) -> Option<jiff::Timestamp> {
+        let deadlines = self.state.deadlines.as_ref()?;
+        match self.has_run {
+            true => deadlines.end_by,
+            false => deadlines.first(),
+        }
+    }
+
+    /// Arms the timer of the deadline, if there is one.
+    pub(super) fn arm_deadline(&self, out: &mut Vec<Effect>) {
+        out.extend(self.next_deadline().map(Effect::ArmWake));
+    }
+
+    /// Drops the timer of the deadline of a run.
+    pub(super) fn disarm_deadline(&mut self, out: &mut Vec<Effect>) {
+        self.late = None;
+        if self.next_deadline().is_some() {
+            out.push(Effect::Disarm(super::Timer::Wake));
+        }
+    }
+
+    /// The deadline of a running handler has come: it is asked to stop, within its grace.
+    pub(super) fn deadline_comes(&mut self, env: Env, out: &mut Vec<Effect>) {
+        if !self.handler_runs() || self.late.is_some() {
+            return;
+        }
+        if self.missed(env).is_none() {
+            // The clock was set back.
+            return self.arm_deadline(out);
+        }
+        self.late = Some(self.grace_from(env.elapsed));
+        out.push(Effect::Signal(Signal::Stop(StopReason::Deadline)));
+        self.arm_grace(out);
+    }
+}
+
+/// Fails a task that has missed its deadline, from each live state. Each step is in the table.
+pub(super) fn expire(draft: &mut Draft, text: String, env: Env) {
+    if draft.state.code() == StateKind::Paused {
+        let _ = draft.apply(&Message::run(), None, env);
+    }
+    fail(draft, text, env);
+}

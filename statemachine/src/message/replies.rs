@@ -1,0 +1,58 @@
+//! Replies to signals in a message, and what follows for signals without one.
+
+use serde::Serialize;
+
+use super::{Action, Message};
+use crate::{Json, Signal};
+
+impl Message {
+    /// The same message, which also replies to a signal: in the same write. A value without a JSON form
+    /// turns the message into a [`fail`](Self::fail) that says so, without effects.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{Message, Signal};
+    ///
+    /// let signal = Signal::new("approve");
+    /// let message = Message::complete().answer(&signal, &"thanks");
+    /// assert_eq!(message.answers().count(), 1);
+    /// ```
+    #[must_use]
+    pub fn answer<T: Serialize + ?Sized>(mut self, signal: &Signal, reply: &T) -> Self {
+        match Json::new("reply", reply) {
+            Ok(_) if self.refused => self,
+            Ok(reply) => {
+                self.answers.push((signal.order(), reply));
+                self
+            }
+            Err(error) => Self::refused(error),
+        }
+    }
+
+    /// The same message; signals that the handler has not answered stay in the queue for its next run,
+    /// instead of ending as unanswered. They do not wake the task again. A release and an
+    /// [`error`](Self::error) keep them in any case. A message that waits for other tasks keeps none: a kept
+    /// signal holds the claim, and a task that waits for others has none.
+    #[must_use]
+    pub fn keep_signals(mut self) -> Self {
+        self.keeps_signals = true;
+        self
+    }
+
+    /// The replies to signals, each with the [order](Signal::order) of its signal.
+    pub fn answers(&self) -> impl Iterator<Item = (u64, &Json)> {
+        self.answers.iter().map(|(order, reply)| (*order, reply))
+    }
+
+    /// Returns whether signals without a reply stay in the queue when the handler returns this message.
+    pub fn keeps_signals(&self) -> bool {
+        let keeps = match &self.action {
+            Action::Release => true,
+            Action::Error { retryable, .. } => *retryable,
+            _ => false,
+        };
+        let may_keep = self.waits.is_none();
+        self.keeps_signals && may_keep || keeps
+    }
+}

@@ -1,0 +1,125 @@
+//! How a message asks to wait for other tasks.
+
+use jiff::Timestamp;
+
+use super::{Action, Message, Wake};
+use crate::{Invalid, TaskId, waits::Waits};
+
+impl Message {
+    /// Sleep until none of these tasks is live, then run the handler again. Its context then lists the
+    /// outcome of each of them. An id of no task counts as a task that is not live.
+    ///
+    /// An empty list runs the handler again at once. More than 1,000 tasks, a task that is named twice and an
+    /// invalid id make the message a [`fail`](Self::fail) that names the field.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::{ActionKind, Message, Task};
+    ///
+    /// let child = Task::new("page-1".parse()?, "fetch".parse()?);
+    /// let message = Message::wait_for([child.id.clone()]).and_submit(child);
+    /// assert_eq!(message.waits().unwrap().tasks[0].as_str(), "page-1");
+    /// let message = Message::wait_for(["page-1", "page-1"]);
+    /// assert_eq!(message.kind(), ActionKind::Error);
+    /// # Ok::<(), windlass_statemachine::Invalid>(())
+    /// ```
+    pub fn wait_for<I>(tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        Self::waiting("wait_for", tasks, false)
+    }
+
+    /// As [`wait_for`](Self::wait_for). The task fails, without a run of its handler, when one of the tasks
+    /// does not complete.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Message;
+    ///
+    /// let message = Message::wait_for_ok(["fetch", "parse"]);
+    /// assert!(message.waits().unwrap().ok);
+    /// ```
+    pub fn wait_for_ok<I>(tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        Self::waiting("wait_for_ok", tasks, true)
+    }
+
+    /// Sets the time at which a [`wait_for`](Self::wait_for) ends at the latest, by default none. Other
+    /// messages stay as they are.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_statemachine::Message;
+    ///
+    /// let at = "2030-01-01T00:00:00Z".parse()?;
+    /// let message = Message::wait_for(["fetch"]).deadline(at);
+    /// assert_eq!(message.waits().unwrap().deadline, Some(at));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn deadline(mut self, at: Timestamp) -> Self {
+        if let Some(waits) = &mut self.waits {
+            waits.deadline = Some(at);
+            let until = Wake::At(at);
+            self.action = Action::Sleep { until };
+        }
+        self
+    }
+
+    /// Returns the wait that the message asks for.
+    pub fn waits(&self) -> Option<&Waits> {
+        self.waits.as_deref()
+    }
+
+    fn waiting<I>(field: &'static str, tasks: I, ok: bool) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        let mut tasks = tasks.into_iter().peekable();
+        if tasks.peek().is_none() {
+            return Self::run();
+        }
+        match Waits::new(field, tasks) {
+            Ok(mut waits) => {
+                waits.ok = ok;
+                let until = Wake::At(waits.until());
+                let mut message = Self::from(Action::Sleep { until });
+                message.waits = Some(Box::new(waits));
+                message
+            }
+            Err(error) => Self::refused(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ActionKind;
+
+    #[test]
+    fn a_wait_for_no_task_runs_at_once() {
+        let none: [&str; 0] = [];
+        assert_eq!(Message::wait_for(none).kind(), ActionKind::Run);
+    }
+
+    #[test]
+    fn only_a_wait_takes_a_deadline() {
+        let at = Timestamp::UNIX_EPOCH;
+        assert_eq!(Message::run().deadline(at), Message::run());
+        let message = Message::wait_for(["a"]).deadline(at);
+        assert_eq!(message.action(), Message::sleep_until(at).action());
+    }
+}

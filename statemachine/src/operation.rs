@@ -1,0 +1,153 @@
+//! What a transaction and the effects of a message have in common: [`Submit`], [`Reschedule`] and the
+//! guards, [`Guard`] and [`Require`].
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Fence, Json, Kind, StateKind, Task, TaskId};
+
+/// What to do when the id of a task to submit is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IfExists {
+    /// Refuse: the error of a store is `AlreadyExists` for a live task, `AlreadyFinished` for an ended
+    /// one.
+    #[default]
+    Refuse,
+    /// The same task is as good as submitted, live or ended; another is refused. The same is one of
+    /// the same kind whose props have the same value ([`Task::is_same_work`]).
+    Same,
+    /// Take the place of an ended one; a live one is refused.
+    ReplaceFinished,
+    /// Any task of this id is as good as submitted, live or ended, whatever its kind and props are.
+    Skip,
+}
+
+/// A task to submit.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{IfExists, Submit, Task};
+///
+/// let submit = Submit::from(Task::new("report".parse()?, "mail".parse()?));
+/// assert_eq!(submit.if_exists, IfExists::Refuse);
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submit {
+    /// The task.
+    pub task: Task,
+    /// What to do when its id is taken.
+    pub if_exists: IfExists,
+}
+
+impl From<Task> for Submit {
+    fn from(task: Task) -> Self {
+        let if_exists = IfExists::Refuse;
+        Self { task, if_exists }
+    }
+}
+
+/// Another due time, priority or data for a task that is not claimed.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::Reschedule;
+///
+/// let later = "2030-01-01T00:00:00Z".parse().unwrap();
+/// let change = Reschedule::new("report".parse()?).due(later).priority(5);
+/// assert_eq!((change.due, change.priority), (Some(later), Some(5)));
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reschedule {
+    /// The task.
+    pub task: TaskId,
+    /// The new due time of a runnable or sleeping task. It sleeps until then, or is runnable at once when
+    /// that time has passed. `None` (default) keeps the time.
+    pub due: Option<Timestamp>,
+    /// The new priority. `None` (default) keeps it.
+    pub priority: Option<i32>,
+    /// The new data of a live task, of the version of its present data. `None` (default) keeps it.
+    pub data: Option<Json>,
+}
+
+impl Reschedule {
+    /// Returns a change of nothing yet, of this task.
+    pub fn new(task: TaskId) -> Self {
+        Self {
+            task,
+            due: None,
+            priority: None,
+            data: None,
+        }
+    }
+
+    /// Sets the data. With [`Require::Data`] nothing is overwritten that was not read.
+    #[must_use]
+    pub fn data(mut self, data: Json) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Sets the due time.
+    #[must_use]
+    pub fn due(mut self, due: Timestamp) -> Self {
+        self.due = Some(due);
+        self
+    }
+
+    /// Sets the priority; tasks with a greater one run first.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+}
+
+/// A condition on one task.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Guard, Require, StateKind};
+///
+/// let guard = Guard { task: "report".parse()?, require: Require::State(StateKind::Paused) };
+/// assert_eq!(guard.task.as_str(), "report");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// The task.
+    pub task: TaskId,
+    /// What must hold for it.
+    pub require: Require,
+}
+
+/// What must hold for a task before a transaction or a message's effects change anything. Every condition
+/// but [`Absent`](Self::Absent) fails for a task that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Require {
+    /// The task exists, live or ended.
+    Exists,
+    /// No task has the id.
+    Absent,
+    /// The task is in this state.
+    State(StateKind),
+    /// Its state has this version ([`TaskState::version`](crate::TaskState::version)): no claim and no
+    /// retry has written it since that version was read. A command that waits and a reschedule leave the
+    /// version as it is.
+    Version(u64),
+    /// Its last claim has this fence (`TaskRecord::fence` of a store): it was not claimed since that fence
+    /// was read. `Fence(0)` for a task that was never claimed.
+    Fence(Fence),
+    /// It has this kind.
+    Kind(Kind),
+    /// No node has claimed it.
+    Unclaimed,
+    /// Its data has this value; `None` for a task without data.
+    Data(Option<Json>),
+}

@@ -1,0 +1,350 @@
+//! Errors of JSON in plain words: what a text has, and what would be right, without the names of Rust's types.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use crate::Invalid;
+
+/// Why a text could not be read as JSON of a type.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain;
+///
+/// #[derive(Debug, serde::Deserialize)]
+/// struct Job { sizes: Vec<u8> }
+///
+/// let wrong = plain::object::<Job>(r#"{"sizes":[1,256]}"#).unwrap_err();
+/// assert_eq!(wrong.to_string(), "sizes[1]: is 256, not a whole number from 0 to 255");
+/// assert_eq!(wrong.into_invalid("job").field(), "sizes");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where in the text: `labels.a` or `after[3]`; empty for all of it.
+    path: String,
+    /// The field in that place which is missing or unknown.
+    name: Option<String>,
+    reason: String,
+}
+
+impl Wrong {
+    /// Returns an error about the field of the object that is wrong, or else about `whole`.
+    pub fn into_invalid(self, whole: &'static str) -> Invalid {
+        let Self { path, name, reason } = self;
+        let end = path.find(['.', '[']).unwrap_or(path.len());
+        let (root, rest) = path.split_at(end);
+        match (root, rest.trim_start_matches('.'), name) {
+            ("", _, Some(name)) => {
+                let reason = match reason.strip_prefix(&format!("'{name}' ")) {
+                    Some("is missing") => "is missing".to_owned(),
+                    _ => reason,
+                };
+                Invalid::new(name, reason)
+            }
+            ("", _, None) => Invalid::new(whole, reason),
+            (root, "", _) => Invalid::new(root.to_owned(), reason),
+            (root, rest, _) => Invalid::new(root.to_owned(), format!("{rest}: {reason}")),
+        }
+    }
+
+    /// Returns whether the error is about all of the text.
+    pub fn is_whole(&self) -> bool {
+        self.path.is_empty() && self.name.is_none()
+    }
+
+    fn whole(reason: String) -> Self {
+        let (path, name) = (String::new(), None);
+        Self { path, name, reason }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.reason),
+            path => write!(f, "{path}: {}", self.reason),
+        }
+    }
+}
+
+impl From<Wrong> for String {
+    fn from(wrong: Wrong) -> Self {
+        wrong.to_string()
+    }
+}
+
+/// Reads a JSON object.
+///
+/// # Errors
+///
+/// [`Wrong`], with the place in the text; also for an array, which serde reads as the fields of a struct.
+pub fn object<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
+    if text.trim_start().starts_with('[') {
+        return Err(Wrong::whole("is an array, not an object".to_owned()));
+    }
+    read(text)
+}
+
+/// Reads a JSON document.
+///
+/// # Errors
+///
+/// [`Wrong`], with the place in the text.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain;
+///
+/// let wrong = plain::read::<u8>("true").unwrap_err();
+/// assert_eq!(wrong.to_string(), "is true, not a whole number from 0 to 255");
+/// ```
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let path = e.path().to_string();
+        let inner = e.inner().to_string();
+        let reason = words(e.inner());
+        let name = ["unknown field ", "missing field "]
+            .iter()
+            .find_map(|start| quoted(inner.strip_prefix(start)?))
+            .map(|(name, _)| name.to_owned());
+        // The last part of the path is the unknown field itself, which the reason names.
+        let path = match inner.starts_with("unknown field") {
+            true => path.rsplit_once('.').map_or("", |(parent, _)| parent),
+            false => path.trim_matches('?').trim_end_matches('.'),
+        };
+        // A check of windlass has named the field.
+        let checked = reason.strip_prefix(&format!("{path}: ")).map(str::to_owned);
+        Wrong {
+            path: path.to_owned(),
+            name,
+            reason: checked.unwrap_or(reason),
+        }
+    })?;
+    let end = reader.end();
+    end.map_err(|e| Wrong::whole(words(&e)))?;
+    Ok(read)
+}
+
+/// Returns the text of an error of serde. What is not JSON at all keeps its place in the text.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain;
+///
+/// let error = serde_json::from_str::<u8>("[]").unwrap_err();
+/// assert_eq!(plain::words(&error), "is an array, not a whole number from 0 to 255");
+/// ```
+pub fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    if !error.is_data() {
+        // What reads a line of a file names the line; serde counts within the text.
+        let text = text.replace(" at line 1 column ", " at character ");
+        return match text.strip_prefix("expected ident") {
+            // Its word for a bare word, of which JSON has three.
+            Some(at) => format!("is not JSON: neither true, false, null nor text in quotes{at}"),
+            None => format!("is not JSON: {text}"),
+        };
+    }
+    let text = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(text, _)| text);
+    let is_not = |rest: &str| {
+        let (found, wanted) = rest.split_once(", expected ")?;
+        Some(format!("is {}, not {}", found_in(found), wanted_as(wanted)))
+    };
+    let invalid = text
+        .strip_prefix("invalid type: ")
+        .or_else(|| text.strip_prefix("invalid value: "));
+    let plain = invalid.and_then(is_not).or_else(|| {
+        let (kind, name, known) = unknown(text)?;
+        Some(match kind {
+            "field" => unknown_field(name, known),
+            _ => format!("'{name}' is none of {}", known.join(", ")),
+        })
+    });
+    let missing = || text.strip_prefix("missing field ").and_then(quoted);
+    plain
+        .or_else(|| missing().map(|(name, _)| format!("'{name}' is missing")))
+        .unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns the error for a field that does not exist: names the nearest one that does.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain::unknown_field;
+///
+/// let says = "'prop' is no field; write 'props', if that is the one";
+/// assert_eq!(unknown_field("prop", ["id", "props"]), says);
+/// ```
+pub fn unknown_field<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    // The option of this name has a field for a time, not for a duration.
+    if name == "in" && known.contains(&"start_at") {
+        return "'in' is no field; write 'start_at' with a time such as \
+                \"2030-01-02T03:04:05Z\""
+            .to_owned();
+    }
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("'{name}' is no field; write '{near}', if that is the one"),
+        None => format!("'{name}' is no field; the fields are {}", known.join(", ")),
+    }
+}
+
+/// Returns the known name that is most like this one, if one is like it.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::plain::nearest;
+///
+/// assert_eq!(nearest("corn", ["cron", "every"]), Some("cron"));
+/// assert_eq!(nearest("x", ["cron", "every"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let rated = known
+        .into_iter()
+        .map(|other| (strsim::jaro_winkler(name, other), other));
+    let best = rated.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(likeness, _)| *likeness > 0.8)
+        .map(|(_, other)| other)
+}
+
+/// The text between the next two backquotes, and what follows.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (_, rest) = text.split_once('`')?;
+    rest.split_once('`')
+}
+
+/// Reads "unknown field `x`, expected one of `a`, `b`": the word, the name and the known ones.
+fn unknown(text: &str) -> Option<(&str, &str, Vec<&str>)> {
+    let rest = text.strip_prefix("unknown ")?;
+    let (kind, _) = rest.split_once(' ')?;
+    let (name, mut rest) = quoted(rest)?;
+    let mut known = Vec::new();
+    while let Some((one, after)) = quoted(rest) {
+        known.push(one);
+        rest = after;
+    }
+    Some((kind, name, known))
+}
+
+/// What serde found, as JSON has it.
+fn found_in(text: &str) -> &str {
+    match text {
+        "sequence" => "an array",
+        "map" => "an object",
+        "unit value" => "null",
+        // "integer `5`", "boolean `true`", "floating point `1.5`"
+        text if text.ends_with('`') => quoted(text).map_or(text, |(value, _)| value),
+        // "string \"x\""
+        text => text.strip_prefix("string ").unwrap_or(text),
+    }
+}
+
+/// What serde wanted, as JSON has it.
+fn wanted_as(text: &str) -> String {
+    let whole = |least: i64, most: i64| format!("a whole number from {least} to {most}");
+    match text {
+        "u8" => whole(0, u8::MAX.into()),
+        "u32" => whole(0, u32::MAX.into()),
+        "i32" => whole(i32::MIN.into(), i32::MAX.into()),
+        "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "f64" | "f32" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        "a string" | "path string" | "a borrowed string" => "text in quotes".to_owned(),
+        "a map" | "any valid JSON value" => "an object".to_owned(),
+        text if ["struct ", "enum ", "internally tagged enum "]
+            .iter()
+            .any(|name| text.starts_with(name)) =>
+        {
+            "an object".to_owned()
+        }
+        text => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf};
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        count: u8,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        names: Vec<String>,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        env: BTreeMap<String, PathBuf>,
+        #[serde(default)]
+        #[allow(dead_code, reason = "read only to be refused")]
+        colour: Option<Colour>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Colour {
+        Red,
+        Green,
+    }
+
+    #[test]
+    fn an_error_is_in_the_words_of_json() {
+        for (text, says) in [
+            ("[]", "is an array, not an object"),
+            ("null", "is null, not an object"),
+            (r#""x""#, r#"is "x", not an object"#),
+            (
+                r#"{"count":256}"#,
+                "count: is 256, not a whole number from 0 to 255",
+            ),
+            (r#"{"names":["a",1]}"#, "names[1]: is 1, not text in quotes"),
+            (r#"{"names":{}}"#, "names: is an object, not an array"),
+            (r#"{"env":[]}"#, "env: is an array, not an object"),
+            (
+                r#"{"env":{"A":true}}"#,
+                "env.A: is true, not text in quotes",
+            ),
+            (
+                r#"{"name":["a"]}"#,
+                "'name' is no field; write 'names', if that is the one",
+            ),
+            (
+                r#"{"xyz":["a"]}"#,
+                "'xyz' is no field; the fields are count, names, env, colour",
+            ),
+            (
+                r#"{"colour":"blue"}"#,
+                "colour: 'blue' is none of red, green",
+            ),
+            (
+                "{",
+                "is not JSON: EOF while parsing an object at character 1",
+            ),
+            ("{} x", "is not JSON: trailing characters at character 4"),
+            (
+                "noise",
+                "is not JSON: neither true, false, null nor text in quotes at character 2",
+            ),
+        ] {
+            let error = object::<Sample>(text).unwrap_err();
+            assert_eq!(error.to_string(), says, "{text}");
+        }
+        let _ = (Colour::Red, Colour::Green);
+    }
+}

@@ -1,0 +1,337 @@
+//! The terms of a task: how many run beside it, by when it starts and ends, and whether it is submitted again.
+
+mod keys;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Invalid, Task, retry::MAX_WAIT};
+
+/// How many limits a task may have.
+pub const MAX_LIMITS: usize = 8;
+/// The longest key of a limit or of a unique task, in bytes.
+pub const MAX_KEY_BYTES: usize = 128;
+/// The greatest number of a limit.
+pub const MAX_LIMIT: u32 = 10_000;
+
+/// A limit that a task shares with every task of the namespace that has a limit with the same key.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use windlass_statemachine::Limit;
+///
+/// let limit = Limit::at_once("customer=acme", 3)?;
+/// assert_eq!(serde_json::to_string(&limit).unwrap(), r#"{"key":"customer=acme","at_once":3}"#);
+/// let limit = Limit::starts("api", 100, Duration::from_secs(60))?;
+/// assert_eq!(serde_json::to_string(&limit).unwrap(), r#"{"key":"api","starts":100,"within":"1m"}"#);
+/// assert_eq!(Limit::at_once("a/b", 3).unwrap_err().field(), "limits.key");
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "LimitForm", into = "LimitForm")]
+pub struct Limit {
+    key: String,
+    bound: Bound,
+}
+
+/// What a [`Limit`] counts, and how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// At most this many tasks are claimed at the same time.
+    AtOnce(u32),
+    /// At most `most` claims begin within any period of this length.
+    Starts {
+        /// How many claims.
+        most: u32,
+        /// The length of the period.
+        within: Duration,
+    },
+}
+
+impl Limit {
+    /// At most `most` tasks with this key are claimed at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when the key is not 1 to 128 bytes of printable text without `/`, or the number is not
+    /// from 1 to 10,000.
+    pub fn at_once(key: impl Into<String>, most: u32) -> Result<Self, Invalid> {
+        Self::new(key.into(), Bound::AtOnce(most))
+    }
+
+    /// At most `most` claims of tasks with this key begin within any period of the length `within`.
+    ///
+    /// # Errors
+    ///
+    /// As [`at_once`](Self::at_once); also for a period that is not from 1 ms to a week.
+    pub fn starts(key: impl Into<String>, most: u32, within: Duration) -> Result<Self, Invalid> {
+        Self::new(key.into(), Bound::Starts { most, within })
+    }
+
+    fn new(key: String, bound: Bound) -> Result<Self, Invalid> {
+        check_key("limits.key", &key)?;
+        let (field, most) = match bound {
+            Bound::AtOnce(most) => ("limits.at_once", most),
+            Bound::Starts { most, .. } => ("limits.starts", most),
+        };
+        if !(1..=MAX_LIMIT).contains(&most) {
+            let reason = format!("{most} is not from 1 to {MAX_LIMIT}");
+            return Err(Invalid::new(field, reason));
+        }
+        if let Bound::Starts { within, .. } = bound
+            && !(Duration::from_millis(1)..=MAX_WAIT).contains(&within)
+        {
+            let reason = format!("{within:?} is not from 1 ms to a week");
+            return Err(Invalid::new("limits.within", reason));
+        }
+        Ok(Self { key, bound })
+    }
+
+    /// The name that tasks under the same limit have in common.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is counted, and how far.
+    pub fn bound(&self) -> Bound {
+        self.bound
+    }
+}
+
+/// Checks the key of a limit, or of a unique task.
+fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
+    if key.is_empty()
+        || key.len() > MAX_KEY_BYTES
+        || key.contains('/')
+        || key.chars().any(char::is_control)
+    {
+        let reason =
+            format!("{key:?} is not 1 to {MAX_KEY_BYTES} bytes of printable text without '/'");
+        return Err(Invalid::new(field, reason));
+    }
+    Ok(())
+}
+
+/// The JSON form of a [`Limit`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitForm {
+    key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_once: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    starts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<Span>,
+}
+
+/// A length of time as text.
+#[derive(Serialize, Deserialize)]
+struct Span(#[serde(with = "crate::retry::friendly")] Duration);
+
+impl TryFrom<LimitForm> for Limit {
+    type Error = Invalid;
+
+    fn try_from(form: LimitForm) -> Result<Self, Invalid> {
+        match (form.at_once, form.starts, form.within) {
+            (Some(most), None, None) => Self::at_once(form.key, most),
+            (None, Some(most), Some(Span(within))) => Self::starts(form.key, most, within),
+            _ => {
+                let reason = "need a `key` with `at_once`, or with `starts` and `within`: {\"key\":\"api\",\"starts\":100,\"within\":\"1m\"}";
+                Err(Invalid::new("limits", reason))
+            }
+        }
+    }
+}
+
+impl From<Limit> for LimitForm {
+    fn from(limit: Limit) -> Self {
+        let (at_once, starts, within) = match limit.bound {
+            Bound::AtOnce(most) => (Some(most), None, None),
+            Bound::Starts { most, within } => (None, Some(most), Some(Span(within))),
+        };
+        Self {
+            key: limit.key,
+            at_once,
+            starts,
+            within,
+        }
+    }
+}
+
+/// While a task with this key was submitted less than `within` ago, no other one with the key is.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use windlass_statemachine::Unique;
+///
+/// let unique = Unique::new("mail-ann", Duration::from_secs(3600))?;
+/// assert_eq!(serde_json::to_string(&unique).unwrap(), r#"{"key":"mail-ann","within":"1h"}"#);
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "UniqueForm", into = "UniqueForm")]
+pub struct Unique {
+    key: String,
+    within: Duration,
+}
+
+/// The longest period of a [`Unique`] task.
+pub const MAX_UNIQUE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+impl Unique {
+    /// A key and the period for which it is taken, from the submit on.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] when the key is not 1 to 128 bytes of printable text without `/`, or the period is not
+    /// from 1 ms to 366 days.
+    pub fn new(key: impl Into<String>, within: Duration) -> Result<Self, Invalid> {
+        let key = key.into();
+        check_key("unique.key", &key)?;
+        if !(Duration::from_millis(1)..=MAX_UNIQUE).contains(&within) {
+            let reason = format!("{within:?} is not from 1 ms to 366 days");
+            return Err(Invalid::new("unique.within", reason));
+        }
+        Ok(Self { key, within })
+    }
+
+    /// The name that only one task has at a time.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// For how long after its submit the key is taken.
+    pub fn within(&self) -> Duration {
+        self.within
+    }
+}
+
+/// The JSON form of a [`Unique`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UniqueForm {
+    key: String,
+    within: Span,
+}
+
+impl TryFrom<UniqueForm> for Unique {
+    type Error = Invalid;
+
+    fn try_from(form: UniqueForm) -> Result<Self, Invalid> {
+        Self::new(form.key, form.within.0)
+    }
+}
+
+impl From<Unique> for UniqueForm {
+    fn from(unique: Unique) -> Self {
+        Self {
+            key: unique.key,
+            within: Span(unique.within),
+        }
+    }
+}
+
+/// The rare fields of a [`Task`], in the form in which a store keeps them beside the others.
+///
+/// # Example
+///
+/// ```
+/// use windlass_statemachine::{Limit, Task};
+///
+/// let mut task = Task::new("a".parse()?, "k".parse()?);
+/// assert!(task.terms().is_none());
+/// task.limits = vec![Limit::at_once("api", 3)?];
+/// let mut read = Task::new("a".parse()?, "k".parse()?);
+/// read.set_terms(task.terms().unwrap());
+/// assert_eq!(read, task);
+/// # Ok::<(), windlass_statemachine::Invalid>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// [`Task::limits`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+    /// [`Task::start_by`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_by: Option<Timestamp>,
+    /// [`Task::end_by`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_by: Option<Timestamp>,
+    /// [`Task::unique`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+}
+
+impl Task {
+    /// Returns the terms of the task; `None` when it has none.
+    pub fn terms(&self) -> Option<Terms> {
+        let terms = Terms {
+            limits: self.limits.clone(),
+            start_by: self.start_by,
+            end_by: self.end_by,
+            unique: self.unique.clone(),
+        };
+        (terms != Terms::default()).then_some(terms)
+    }
+
+    /// Gives the task these terms.
+    pub fn set_terms(&mut self, terms: Terms) {
+        self.limits = terms.limits;
+        self.start_by = terms.start_by;
+        self.end_by = terms.end_by;
+        self.unique = terms.unique;
+    }
+
+    /// Checks how the terms fit together.
+    pub(crate) fn check_terms(&self) -> Result<(), Invalid> {
+        if self.limits.len() > MAX_LIMITS {
+            let reason = format!(
+                "are {}; at most {MAX_LIMITS} are allowed",
+                self.limits.len()
+            );
+            return Err(Invalid::new("limits", reason));
+        }
+        for (n, limit) in self.limits.iter().enumerate() {
+            let same = |other: &Limit| {
+                let (one, other_bound) = (limit.bound, other.bound);
+                limit.key == other.key
+                    && matches!(one, Bound::AtOnce(_)) == matches!(other_bound, Bound::AtOnce(_))
+            };
+            if self.limits[..n].iter().any(same) {
+                let reason = format!(
+                    "have the key {:?} twice; give one limit of each form a key",
+                    limit.key
+                );
+                return Err(Invalid::new("limits", reason));
+            }
+        }
+        let starts = self.start_at;
+        for (field, at) in [("start_by", self.start_by), ("end_by", self.end_by)] {
+            if let (Some(at), Some(starts)) = (at, starts)
+                && at < starts
+            {
+                let reason = format!("{at} is before start_at {starts}; give a later time");
+                return Err(Invalid::new(field, reason));
+            }
+        }
+        match (self.start_by, self.end_by) {
+            (Some(start), Some(end)) if end < start => {
+                let reason = format!("{end} is before start_by {start}; give a later time");
+                Err(Invalid::new("end_by", reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
