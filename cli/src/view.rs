@@ -65,6 +65,12 @@ pub(crate) fn state_name(record: &TaskRecord) -> &'static str {
     }
 }
 
+/// Whether a task wakes at this time: one that waits for others without a deadline has the last second of all.
+/// Stores cut it to milliseconds.
+fn has_time(until: Timestamp) -> bool {
+    until.as_second() < Timestamp::MAX.as_second()
+}
+
 impl<'a> From<&'a TaskRecord> for View<'a> {
     fn from(record: &'a TaskRecord) -> Self {
         let task = &record.task;
@@ -75,7 +81,8 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
             state: state_name(record),
             since: state.map(|s| s.since),
             until: state.and_then(|s| match s.status {
-                TaskStatus::Sleeping { until } => Some(until),
+                // A wait without a deadline has no time.
+                TaskStatus::Sleeping { until } => Some(until).filter(|u| has_time(*u)),
                 _ => None,
             }),
             due: state.and_then(windlass::TaskState::due),
@@ -153,7 +160,7 @@ fn table(
         let state = record.state.as_ref().ok();
         let due = match state.map(|s| &s.status) {
             // A wait for other tasks without a deadline has no time.
-            Some(TaskStatus::Sleeping { until }) if *until < Timestamp::MAX => due(*until, now),
+            Some(TaskStatus::Sleeping { until }) if has_time(*until) => due(*until, now),
             _ => "-".into(),
         };
         vec![

@@ -97,9 +97,13 @@ impl WaitReason {
             let waits = state.waits.as_deref().filter(|_| state.is_waiting());
             return waits.map(|waits| Self::Tasks(waits.tasks.clone()));
         }
-        let room = Self::for_room(record, state, nodes);
         let limit = record.limited_by.clone().map(Self::Limit);
-        room.err().or(limit)
+        match Self::for_room(record, state, nodes) {
+            // A free slot would not help.
+            Err(full @ Self::Full(_)) => Some(limit.unwrap_or(full)),
+            Err(other) => Some(other),
+            Ok(()) => limit,
+        }
     }
 
     /// Returns `Ok` when a node may take the task and has room for it.
@@ -356,6 +360,13 @@ mod tests {
             why(&task, &[]),
             Some(WaitReason::NoNode),
             "the first reason"
+        );
+        let mut full = node("full");
+        full.status.running = 2;
+        let reason = why(&task, &[full]);
+        assert!(
+            matches!(reason, Some(WaitReason::Limit(_))),
+            "a free slot would not help: {reason:?}"
         );
     }
 

@@ -100,7 +100,7 @@ pub enum Error {
     /// Another task has the unique key ([`Unique`](windlass_statemachine::Unique)): it was submitted less than
     /// the period of the key ago.
     #[error(
-        "task '{task}' has the unique key '{key}' until {until}; submit later, delete it, or skip the submit"
+        "task '{task}' has the unique key '{key}' until {until}; submit later, or delete that task"
     )]
     NotUnique {
         /// The key.

@@ -1,13 +1,13 @@
 //! Transactions of several operations on etcd: races, lost answers, limits, and the records by which a
 //! repeat is known.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use windlass::{
-    Command, StateKind, TaskId, TransactionId,
+    Client, Command, NewTask, StateKind, TaskId, TransactionId,
     store::{
         ChangeKind, Doctor, Done, Error, Part, Reason, Registry, Require, Reschedule, SendCommand,
-        Submitted, Transaction,
+        Store, Submitted, Transaction,
         etcd::EtcdStore,
         examine::{Examination, Verdict},
     },
@@ -315,6 +315,28 @@ async fn a_transaction_over_the_limit_of_the_servers_names_the_number() {
     let refused = apply(&store, all).await;
     let text = refused.err().map(|e| e.to_string());
     assert!(text.is_none_or(|text| text.contains("--max-txn-ops")));
+}
+
+/// A dry run counted operations only, not what etcd makes of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_refuses_what_the_servers_would_refuse() {
+    let server = Server::start();
+    let client = Client::new(&Store::open(&server.url("ns")).await.unwrap());
+    let hour = Duration::from_secs(3600);
+    let of = |count: usize| {
+        (0..count).fold(client.transaction(), |all, n| {
+            let key = format!("k{n}");
+            all.submit(NewTask::new("k").id(format!("t{n}")).unique(key, hour))
+        })
+    };
+    let most = client.store().registry().limits().max_operations;
+    let checked = of(most - 1).check().await.unwrap_err().to_string();
+    let refused = of(most - 1).commit().await.unwrap_err().to_string();
+    assert_eq!(checked, refused);
+    assert!(checked.contains("operations of etcd"), "{checked}");
+    of(most / 3).check().await.unwrap();
+    assert!(ids(&connect(&server.url("ns")).await).await.is_empty());
+    of(most / 3).commit().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

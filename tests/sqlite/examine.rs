@@ -1,6 +1,6 @@
 //! Defects that are planted in a file, and what an examination says of each.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use windlass::store::{
     Doctor, Registry,
@@ -223,6 +223,39 @@ async fn a_repair_writes_the_log_back() {
     let findings = examine(&store, true).await;
     assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
     assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
+}
+
+/// The repair waited for the reader up to 5 s, and kept every writer waiting with it.
+#[tokio::test]
+async fn a_repair_beside_a_reader_says_so_and_lets_writers_go_on() {
+    let file = file();
+    let store = file.open().await;
+    submit(&store, "a").await;
+    let reader = file.raw();
+    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
+    reader.execute_batch(begin).unwrap();
+    submit(&store, "b").await;
+    let mut repair = std::pin::pin!(examine(&store, true));
+    let (mut n, mut longest) = (0, Duration::ZERO);
+    let findings = loop {
+        let (began, name) = (Instant::now(), format!("c{n}"));
+        let write = submit(&store, &name);
+        tokio::select! {
+            findings = &mut repair => break findings,
+            () = write => longest = longest.max(began.elapsed()),
+        }
+        n += 1;
+    };
+    let finding = of(&findings, "log");
+    assert_eq!(finding.verdict, Verdict::Warning, "{findings:#?}");
+    assert!(finding.found.ends_with("a program that reads keeps it"));
+    assert!(
+        n > 0 && longest < Duration::from_secs(2),
+        "{n}: {longest:?}"
+    );
+    reader.execute_batch("COMMIT").unwrap();
+    let findings = examine(&store, true).await;
+    assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
 }
 
 /// Nothing is behind the end of a log but what was there before: only its size is of interest.

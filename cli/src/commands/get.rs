@@ -1,9 +1,11 @@
 //! `windlass get`: all details of one task.
 
+use std::borrow::Cow;
+
 use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use windlass::{
-    Client, Command, TaskId, TaskState,
+    Client, Command, TaskId, TaskState, TaskStatus,
     client::WaitReason,
     store::{Change, CommandRecord, Error, TaskRecord},
 };
@@ -56,8 +58,8 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let record = client.get(&args.id).await?;
     let commands = client.commands(&args.id).await?;
     let now = client.store().clock().now();
-    let waits = WaitReason::of(&record, &client.nodes().await?, now);
     let others = others(&client, &record).await?;
+    let waits = WaitReason::of(&unblocked(&record, &others), &client.nodes().await?, now);
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -207,6 +209,24 @@ async fn others(client: &Client, record: &TaskRecord) -> Result<Vec<Other>, Fail
     });
     let read = futures::stream::iter(read).buffered(32);
     read.try_collect().await
+}
+
+/// The states of a task that no other task waits for any more.
+const ENDED: [&str; 4] = ["completed", "failed", "killed", "unknown"];
+
+/// Returns the record of a task as one that may be claimed if all that it waits for has ended.
+fn unblocked<'r>(record: &'r TaskRecord, others: &[Other]) -> Cow<'r, TaskRecord> {
+    let ended = |other: &Other| ENDED.contains(&other.state);
+    let mut record = Cow::Borrowed(record);
+    if let Ok(state) = &record.state
+        && state.is_waiting()
+        && others.iter().all(ended)
+    {
+        let mut runnable = state.clone();
+        runnable.status = TaskStatus::Runnable;
+        record.to_mut().state = Ok(runnable);
+    }
+    record
 }
 
 fn show_others(out: &Output, record: &TaskRecord, others: &[Other]) -> Result<(), Failure> {

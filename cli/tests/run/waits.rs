@@ -79,7 +79,7 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     let lines = "{\"id\":\"a\",\"shell\":\"exit 3\",\"retry\":1}\n\
                  {\"id\":\"b\",\"shell\":\"touch b\",\"after_ok\":[\"a\"]}\n\
                  {\"id\":\"c\",\"shell\":\"touch c\",\"after_ok\":[\"b\"]}\n\
-                 {\"id\":\"d\",\"shell\":\"echo \\\"$WINDLASS_WAITED\\\" > d\",\"after\":[\"a\",\"none\"]}\n";
+                 {\"id\":\"d\",\"shell\":\"echo \\\"$WINDLASS_WAITED\\\" > d\",\"after\":[\"a\"]}\n";
     place.write("graph", lines);
     let (code, out, err) = place.run(&["run", "graph", "-o", "json"]);
     assert_eq!(code, 1, "{err}");
@@ -89,7 +89,7 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     assert!(!place.path("b").exists() && !place.path("c").exists());
     assert_eq!(
         place.read("d"),
-        "[{\"task\":\"a\",\"outcome\":\"failed\"},{\"task\":\"none\",\"outcome\":\"unknown\"}]\n"
+        "[{\"task\":\"a\",\"outcome\":\"failed\"}]\n"
     );
     let c = place.get("c");
     assert_eq!(
@@ -185,6 +185,9 @@ fn a_submitted_task_waits_for_a_task_of_the_store() {
     assert_eq!(place.get("w")["waits_for"]["tasks"][0], "gate");
     let waits = place.get("w")["waits"].to_string();
     assert!(waits.contains("it waits for 1 task: gate"), "{waits}");
+    assert!(place.get("w")["until"].is_null());
+    let (_, out, _) = place.run(&["get", "w"]);
+    assert!(!out.contains("9999"), "{out}");
     let (code, _, err) = place.run(&["run", "graph"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.get("b")["state"], "completed");
@@ -259,4 +262,116 @@ fn a_line_waits_for_the_task_that_has_the_unique_key_of_its_line() {
             "{id}"
         );
     }
+}
+
+/// Defect B2: the line was refused ("was not submitted by run"), and the line behind it waited for ever.
+#[test]
+fn a_live_task_of_another_program_with_the_unique_key_of_a_line_counts_as_its_task() {
+    let place = Place::new();
+    let unique = "\"unique\":{\"key\":\"k\",\"within\":\"1h\"}";
+    let cwd = place.path(".").canonicalize().unwrap();
+    let props = serde_json::json!({"shell": "echo a >> log", "cwd": cwd}).to_string();
+    let words = [
+        "submit", "exec", "--id", "outside", "--unique", "k=1h", "--props", &props,
+    ];
+    let (code, _, err) = place.run(&words);
+    assert_eq!(code, 0, "{err}");
+    let lines = format!(
+        "{{\"id\":\"a\",\"shell\":\"echo a >> log\",{unique}}}\n\
+         {{\"id\":\"b\",\"shell\":\"echo b >> log\",\"after\":[\"a\"]}}\n"
+    );
+    place.write("graph", &lines);
+    let run = place.start(&["run", "graph"]);
+    until("line 2 is submitted", || place.list(&[]).len() == 2);
+    assert_eq!(place.get("b")["waits_for"]["tasks"][0], "outside");
+    let (code, _, err) = place.run(&["worker", "--until-idle"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(run.wait(), Some(0));
+    assert_eq!(place.read("log"), "a\nb\n");
+}
+
+/// Defect B3: lines behind a refused one ran.
+#[test]
+fn lines_behind_a_line_that_was_refused_are_not_run() {
+    let place = Place::new();
+    let words = [
+        "submit",
+        "exec",
+        "--id",
+        "a",
+        "--props",
+        "{\"command\":\"true\"}",
+    ];
+    assert_eq!(place.run(&words).0, 0);
+    let lines = "{\"id\":\"a\",\"shell\":\"touch a\"}\n\
+                 {\"id\":\"b\",\"shell\":\"touch b\",\"after\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"touch c\",\"after_ok\":[\"b\"]}\n\
+                 {\"id\":\"d\",\"shell\":\"touch d\"}\n";
+    place.write("graph", lines);
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 1, "{err}");
+    for says in [
+        "line 1: task 'a' exists already, with another kind or other props",
+        "line 2: after: names 'a', which line 1 could not submit; correct that line, and run the list again",
+        "line 3: after_ok: names 'b', which line 2 could not submit",
+        "4 lines: 1 completed, 3 wrong",
+    ] {
+        assert!(err.contains(says), "{says}: {err}");
+    }
+    let there = ["a", "b", "c", "d"].map(|name| place.path(name).exists());
+    assert_eq!(there, [false, false, false, true]);
+}
+
+/// A line behind an invalid one, or behind a name that is mistyped, ran at once.
+#[test]
+fn a_line_that_waits_for_what_is_no_line_and_no_task_is_not_run() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"shell\":5}\n\
+                 {\"id\":\"b\",\"shell\":\"touch b\",\"after\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"touch c\",\"after_ok\":[\"d\"]}\n\
+                 {\"id\":\"d\",\"shell\":\"touch d\"}\n";
+    place.write("graph", lines);
+    let (code, _, err) = place.run(&["run", "--keep-going", "graph"]);
+    assert_eq!(code, 1, "{err}");
+    for says in [
+        "line 2: after: names 'a', which is no earlier line and no task of this store; correct the name, or put",
+        "line 3: after_ok: names 'd', which line 4 could not submit",
+        "line 4: id: 'd' is a task for which line 3 waits",
+    ] {
+        assert!(err.contains(says), "{says}: {err}");
+    }
+    assert!(!place.path("b").exists() && !place.path("c").exists());
+}
+
+/// The task that a line waits for may have been pruned since the line was submitted.
+#[test]
+fn a_line_whose_task_is_there_already_may_wait_for_a_pruned_task() {
+    let place = Place::new();
+    place.write("first", "{\"id\":\"a\",\"command\":\"true\"}\n");
+    place.write(
+        "second",
+        "{\"id\":\"b\",\"command\":\"true\",\"after\":[\"a\"]}\n",
+    );
+    for file in ["first", "second"] {
+        assert_eq!(place.run(&["run", file]).0, 0);
+    }
+    assert_eq!(place.run(&["delete", "a", "--yes"]).0, 0);
+    let (code, _, err) = place.run(&["run", "second"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("1 completed, 1 from an earlier run"), "{err}");
+}
+
+/// It said "it waits for 1 task", though nothing held the task back but that no node ran.
+#[test]
+fn a_task_whose_wait_is_over_says_what_else_it_waits_for() {
+    let place = Place::new();
+    let words = ["submit", "exec", "--id", "w", "--after", "never", "--props"];
+    assert_eq!(
+        place
+            .run(&[&words[..], &["{\"command\":\"true\"}"]].concat())
+            .0,
+        0
+    );
+    let waits = place.get("w")["waits"].to_string();
+    assert!(waits.contains("no live node handles its kind"), "{waits}");
 }

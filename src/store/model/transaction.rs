@@ -161,6 +161,12 @@ impl Transaction {
         self.guards.iter().any(|guard| guard.require == NEVER)
     }
 
+    /// Returns the same without the guards that never hold.
+    pub(crate) fn without_never(mut self) -> Self {
+        self.guards.retain(|guard| guard.require != NEVER);
+        self
+    }
+
     /// Returns its guards that may hold.
     pub(crate) fn holding_guards(&self) -> impl Iterator<Item = &Guard> {
         self.guards.iter().filter(|guard| guard.require != NEVER)

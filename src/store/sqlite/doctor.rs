@@ -19,7 +19,7 @@ use super::{
     schema,
     space::free,
     strays::{self, Repaired},
-    waits,
+    waits, wal,
 };
 use crate::store::{
     Doctor, Error,
@@ -31,6 +31,10 @@ const CALLS: usize = 10;
 const LARGE_WAL: u64 = 256 << 20;
 /// How long a repair waits for another connection that copies the log.
 const WRITE_BACK_WITHIN: Duration = Duration::from_secs(5);
+/// How often a repair looks whether the other connection has copied the log.
+const COPY_STEP: Duration = Duration::from_millis(5);
+/// How often a repair tries to truncate a log that a reader keeps.
+const WRITE_BACK_TRIES: u32 = 3;
 
 #[async_trait]
 impl Doctor for SqliteStore {
@@ -195,6 +199,7 @@ fn bytes_of(path: &Path, ending: &str) -> u64 {
 /// Examines the log of the file, and writes it back on request.
 async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, Error> {
     let before = bytes_of(path, "-wal");
+    let mut is_kept = false;
     if repair {
         let checkpoint = store.0.readers.run("write the log back", |conn| {
             conn.pragma_update(None, "query_only", false)?;
@@ -202,10 +207,15 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
             conn.pragma_update(None, "query_only", true)?;
             Ok(done?)
         });
-        // While others read, the log stays; that is no fault.
-        let _ = checkpoint.await;
+        is_kept = !checkpoint.await.unwrap_or(true);
     }
     let bytes = bytes_of(path, "-wal");
+    if is_kept && bytes > 0 {
+        let found = format!("{}; a program that reads keeps it", mib(bytes));
+        let advice =
+            "writes go on; repeat the repair once no backup and no shell keeps a transaction open";
+        return Ok(Finding::new("log", Verdict::Warning, found, advice));
+    }
     if bytes < LARGE_WAL {
         let mut finding = Finding::ok("log", mib(bytes));
         finding.repaired = u64::from(repair && bytes < before);
@@ -216,17 +226,34 @@ async fn log(path: &Path, store: &SqliteStore, repair: bool) -> Result<Finding, 
     Ok(Finding::new("log", Verdict::Warning, mib(bytes), advice))
 }
 
-/// Writes the whole log to the file and truncates it. Waits while another connection copies the log: SQLite
-/// itself waits for readers only.
-fn write_back(conn: &Connection) -> Sql<()> {
+/// Writes the whole log to the file and truncates it. Waits while another connection copies the log, and
+/// tries a few times while a reader keeps it: writers wait during a try. Returns whether it was truncated.
+fn write_back(conn: &Connection) -> Sql<bool> {
+    let usual: u32 = conn.pragma_query_value(None, "busy_timeout", |row| row.get(0))?;
+    conn.busy_timeout(wal::PATIENCE)?;
+    let done = try_to_write_back(conn);
+    conn.busy_timeout(Duration::from_millis(usual.into()))?;
+    done
+}
+
+fn try_to_write_back(conn: &Connection) -> Sql<bool> {
     let until = Instant::now() + WRITE_BACK_WITHIN;
+    let mut kept = 0;
     loop {
-        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let is_busy = conn.query_row(truncate, (), |row| row.get::<_, bool>(0))?;
-        if !is_busy || Instant::now() >= until {
-            return Ok(());
+        let (is_busy, pages): (bool, i64) =
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        // Another connection copies the log when the number of its pages is unknown.
+        let is_copied = pages < 0;
+        kept += u32::from(is_busy && !is_copied);
+        if !is_busy {
+            return Ok(true);
         }
-        std::thread::sleep(Duration::from_millis(5));
+        if kept == WRITE_BACK_TRIES || Instant::now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(if is_copied { COPY_STEP } else { wal::PATIENCE });
     }
 }
 

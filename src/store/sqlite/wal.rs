@@ -42,7 +42,7 @@ const MOST: u64 = 10_000;
 /// file, and the syncs of transactions wait for it: steps make it short.
 const STEPS: u64 = 5;
 /// How long a truncation waits for readers. Writes of all processes wait with it.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a truncation waits for the thread that copies.
 const COPIED_WITHIN: Duration = Duration::from_secs(1);
 /// How long the writer waits after a truncation that failed.

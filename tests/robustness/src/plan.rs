@@ -157,8 +157,14 @@ fn limits(rng: &mut Rng) -> Vec<Limit> {
 }
 
 /// Draws the deadlines of a task: one task of four has one, or both. Some pass before the task can start, some
-/// while it runs or is parked, and some never. A task starts after `starts`.
-fn deadlines(rng: &mut Rng, task: NewTask, starts: Duration, kind: &str) -> NewTask {
+/// while it runs or is parked, and some never. A task starts after `starts`, and `waits` if it waits for others:
+/// then some deadlines pass before those can end, on a fast machine too.
+fn deadlines(
+    rng: &mut Rng,
+    task: NewTask,
+    (starts, waits): (Duration, bool),
+    kind: &str,
+) -> NewTask {
     let (starts_by, ends_by) = match rng.u32(0..12) {
         0 => (true, false),
         1 => (false, true),
@@ -166,6 +172,7 @@ fn deadlines(rng: &mut Rng, task: NewTask, starts: Duration, kind: &str) -> NewT
         _ => (false, false),
     };
     let wait = match rng.u32(0..3) {
+        0 if waits => rng.u64(1..20),
         0 => rng.u64(100..1500),
         1 => rng.u64(1500..15_000),
         _ => 3_600_000,
@@ -206,7 +213,7 @@ impl Iterator for Plan {
             task = task.start_at(jiff::Timestamp::now() + starts);
         }
         if self.has_deadlines {
-            task = deadlines(rng, task, starts, kind);
+            task = deadlines(rng, task, (starts, waits), kind);
         }
         let limits = limits(rng);
         let is_limited = !limits.is_empty();

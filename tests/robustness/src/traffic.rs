@@ -10,7 +10,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep};
 use windlass::{
-    Client, Command, CommandId, Signal, StateKind, TaskId,
+    Client, Command, CommandId, Signal, StateKind, Task, TaskId,
     store::{Error, Filter, Page, Submit},
 };
 
@@ -230,10 +230,10 @@ impl Traffic {
             for record in found {
                 // The ids of these are used again: the next task promises nothing of this one.
                 let reused = reuse::KINDS.contains(&record.task.kind.as_str());
-                if reused || rng.u32(0..share) != 0 {
+                let id = &record.task.id;
+                if reused || stays_failed(&record.task) || rng.u32(0..share) != 0 {
                     continue;
                 }
-                let id = &record.task.id;
                 if code == StateKind::Paused {
                     let version = record.state?.version;
                     // The same task in the same state: the same command.
@@ -296,4 +296,11 @@ fn any(rng: &mut Rng) -> Command {
         92..96 => Command::Complete { result: None },
         _ => Command::Kill,
     }
+}
+
+/// Whether a task with deadlines is never retried: a retry ignores a deadline that was missed, and in the end
+/// nothing would show that it was. So it is with about half of them.
+fn stays_failed(task: &Task) -> bool {
+    let timed = task.start_by.is_some() || task.end_by.is_some();
+    timed && task.id.as_str().ends_with(['0', '2', '4', '6', '8'])
 }

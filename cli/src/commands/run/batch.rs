@@ -14,6 +14,7 @@ use windlass::{
 };
 
 use super::{
+    before::Before,
     entry::BATCH,
     idle::Idle,
     live::Live,
@@ -21,7 +22,6 @@ use super::{
     printing::Stops,
     report::Report,
     source::Lines,
-    stand_ins::StandIns,
     tally::{Failed, Left},
 };
 use crate::{
@@ -64,8 +64,8 @@ pub(super) struct Batch {
     read_all: bool,
     /// The order of the lines that wait for others.
     pub(super) order: Order,
-    /// The lines whose unique keys other tasks have.
-    pub(super) stand_ins: StandIns,
+    /// The lines that later lines may wait for.
+    pub(super) before: Before,
     pub(super) settings: Settings,
     pub(super) started: Timestamp,
     pub(super) live: HashMap<TaskId, Live>,
@@ -93,7 +93,7 @@ impl Batch {
             name: name.to_owned(),
             read_all: false,
             order: Order::default(),
-            stand_ins: StandIns::default(),
+            before: Before::default(),
             settings,
             live: HashMap::new(),
             unhandled: HashSet::new(),

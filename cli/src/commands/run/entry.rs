@@ -46,6 +46,8 @@ pub(super) struct Entry {
     /// Its id is a digest of its content: a task with that id is the same work, whatever its
     /// options.
     pub(super) derived: bool,
+    /// Another task has its unique key: that task counts as the one of the line.
+    pub(super) has_stand_in: bool,
     /// The files that it reads.
     inputs: Inputs,
     /// Their times and sizes.
@@ -203,6 +205,7 @@ impl Maker {
         Ok(Entry {
             submit,
             derived: true,
+            has_stand_in: false,
             inputs: self.inputs_of(line),
             stamp: None,
         })
@@ -314,6 +317,7 @@ impl Maker {
         Ok(Entry {
             submit,
             derived,
+            has_stand_in: false,
             inputs,
             stamp: None,
         })

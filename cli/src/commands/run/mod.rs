@@ -9,8 +9,9 @@
 //! | `named` | which tasks the node may claim |
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
-//! | `stand_ins` | the tasks that have the unique keys of lines |
+//! | `before` | the lines that later lines may wait for |
 //! | `submitting` | submitting them, and what of an earlier run is run again |
+//! | `never` | lines that wait for a task which was never submitted |
 //! | `report`, `tally` | progress, failures, the summary |
 //! | `screen` | lines and the bar on standard error; an outage of the store |
 //! | `stopping` | what is waited for after a signal |
@@ -18,18 +19,19 @@
 
 mod args;
 mod batch;
+mod before;
 mod entry;
 mod idle;
 mod inputs;
 mod live;
 mod named;
 mod names;
+mod never;
 mod printing;
 mod report;
 mod screen;
 mod script;
 mod source;
-mod stand_ins;
 mod stopping;
 mod submitting;
 mod tally;

@@ -27,7 +27,7 @@ const READS: usize = 32;
 const INTRODUCTION: Duration = Duration::from_millis(500);
 
 /// The task of a line.
-type Numbering = (u64, Entry);
+pub(super) type Numbering = (u64, Entry);
 
 impl Batch {
     /// Prints the store, and how many tasks of the batch it has from earlier runs.
@@ -62,24 +62,36 @@ impl Batch {
     pub(super) async fn submit(&mut self, chunk: Vec<Numbered>) -> Result<(), Failure> {
         let mut entries = Vec::with_capacity(chunk.len());
         for Numbered { line, entry } in chunk {
+            let id = entry.as_ref().ok().map(|e| e.submit.task.id.clone());
             match in_order(entry, line, &mut self.order) {
                 Ok(entry) => {
-                    if self.stand_ins.follows_unique(&entry.submit.task) {
+                    if self.before.follows(&entry.submit.task) {
                         self.submit_together(std::mem::take(&mut entries)).await?;
                     }
                     entries.push((line, entry));
                 }
-                Err(reason) => self.report.wrong_line(line, &reason),
+                Err(reason) => match id {
+                    Some(id) => self.refuse(line, &id, &reason),
+                    None => self.report.wrong_line(line, &reason),
+                },
             }
         }
+        self.before.decided();
         self.submit_together(entries).await
     }
 
-    /// Submits tasks of which none waits for another that may not be submitted.
+    /// Reports a line that has no task: lines that wait for it are not submitted.
+    pub(super) fn refuse(&mut self, line: u64, id: &TaskId, reason: &str) {
+        self.before.refused(id, line);
+        self.report.wrong_line(line, reason);
+    }
+
+    /// Submits tasks of which none waits for another.
     async fn submit_together(&mut self, mut entries: Vec<Numbering>) -> Result<(), Failure> {
         for (_, entry) in &mut entries {
-            self.stand_ins.resolve(&mut entry.submit.task);
+            self.before.resolve(&mut entry.submit.task);
         }
+        let entries = self.with_tasks_to_wait_for(entries).await?;
         let known = self.send(entries).await?;
         let outdated = self.meet(known, true).await?;
         let known = self.send(outdated).await?;
@@ -135,6 +147,9 @@ impl Batch {
         let reason = match answer {
             Ok(new) if new.is_new() => {
                 let (id, kind) = (task.id.clone(), task.kind.clone());
+                if !entry.derived {
+                    self.before.accepted(&id);
+                }
                 let live = match task.waits {
                     Some(_) => Live::new(StateKind::Sleeping, false, kind).waiting(true),
                     None => Live::new(StateKind::Runnable, false, kind),
@@ -144,8 +159,11 @@ impl Batch {
             }
             Ok(there) => {
                 // Another task may have the unique key of the line: that one is followed.
-                self.stand_ins.stands_in(&entry.submit.task.id, there.id());
-                entry.submit.task.id = there.into_id();
+                if *there.id() != task.id {
+                    self.before.stands_in(&task.id, there.id());
+                    entry.has_stand_in = true;
+                    entry.submit.task.id = there.into_id();
+                }
                 return Some((line, entry));
             }
             // The same work with other options: the task is as it was submitted first.
@@ -172,7 +190,7 @@ impl Batch {
             ),
             Err(e) => e.to_string(),
         };
-        self.report.wrong_line(line, &reason);
+        self.refuse(line, &entry.submit.task.id, &reason);
         // The task may be that of another line, which is waited for.
         if !self.live.contains_key(&entry.submit.task.id) {
             self.named.forget(&entry.submit.task.id);
@@ -220,7 +238,8 @@ impl Batch {
         let Ok(state) = &record.state else {
             return false;
         };
-        state.code().is_terminal()
+        !entry.has_stand_in
+            && state.code().is_terminal()
             && record.submitted_at < self.started
             && state.since < self.started
             && record.task.labels.get(BATCH) == Some(&self.name)
@@ -233,27 +252,32 @@ impl Batch {
         let (id, kind) = (record.task.id.clone(), record.task.kind.clone());
         let code = record.state.as_ref().map(windlass::TaskState::code).ok();
         let batch = record.task.labels.get(BATCH);
+        let is_own = !entry.has_stand_in;
+        let in_batch = batch == Some(&self.name);
         // What completed is completed, wherever it ran. It runs again only as a task of this batch.
-        if batch != Some(&self.name) && (code != Some(StateKind::Completed) || self.settings.again)
-        {
+        if is_own && !in_batch && (code != Some(StateKind::Completed) || self.settings.again) {
             let reason = match batch {
                 Some(other) => {
                     format!("task '{id}' is of the batch '{other}'; give --batch {other}")
                 }
                 None => format!("task '{id}' was not submitted by run; choose another id"),
             };
-            self.report.wrong_line(line, &reason);
+            self.refuse(line, &id, &reason);
             return Ok(());
         }
         // An id that is derived is that of the work.
-        if !entry.derived && !record.task.is_same_work(&entry.submit.task) {
-            self.report.wrong_line(line, &other_work(&id));
+        if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
+            self.refuse(line, &id, &other_work(&id));
             return Ok(());
         }
-        self.compare_options(line, entry, &record);
+        if is_own && !entry.derived {
+            self.before.accepted(&id);
+            self.compare_options(line, &record, &entry.submit.task);
+        }
+        let starts_again = self.settings.retry_failed && in_batch;
         let state = match &record.state {
             Ok(state) => state,
-            Err(_) if self.settings.retry_failed => return self.start_again(line, id, kind).await,
+            Err(_) if starts_again => return self.start_again(line, id, kind).await,
             Err(e) => {
                 self.report.failed(Failed::set_aside(&id, e), 1, true);
                 return Ok(());
@@ -262,7 +286,7 @@ impl Batch {
         let earlier = state.since < self.started;
         match state.code() {
             StateKind::Completed => self.report.completed_before(&record, earlier),
-            StateKind::Failed | StateKind::Killed if self.settings.retry_failed && earlier => {
+            StateKind::Failed | StateKind::Killed if starts_again && earlier => {
                 self.start_again(line, id, kind).await?;
             }
             StateKind::Failed | StateKind::Killed => {
@@ -278,11 +302,11 @@ impl Batch {
 
     /// Reports a line that equals an earlier one but for its labels, priority or retry policy: the task
     /// has those of the earlier line.
-    fn compare_options(&mut self, line: u64, entry: &Entry, record: &TaskRecord) {
-        if entry.derived || record.submitted_at < self.started {
+    fn compare_options(&mut self, line: u64, record: &TaskRecord, task: &Task) {
+        if record.submitted_at < self.started {
             return;
         }
-        let options = different_options(&entry.submit.task, &record.task);
+        let options = different_options(task, &record.task);
         if options.is_empty() {
             return;
         }

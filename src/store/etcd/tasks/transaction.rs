@@ -5,14 +5,15 @@
 //! repeat returns them, and so does a try after one without an answer.
 
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use uuid::Uuid;
-use windlass_statemachine::TransactionId;
+use windlass_statemachine::{TaskId, TransactionId};
 
 use super::keeping::Keeping;
 use crate::store::{
     Applied, Error, Limits, Operation, Require, Transaction,
     etcd::{
-        parts::{At, Before, Parts},
+        parts::{At, Before, Leftover, Parts},
         read::Access,
         schema::{
             numbers::PLACES,
@@ -22,7 +23,7 @@ use crate::store::{
     },
     rules::{
         self,
-        transaction::{Bounds, decide},
+        transaction::{Bounds, Step, decide},
     },
 };
 
@@ -79,43 +80,24 @@ impl Transactions {
                 Err(refused) => {
                     // It may have been applied since its record was read: then its tasks differ.
                     let key = access.keys().transaction(&id);
-                    match access.reader.key(&key, OPERATION).await? {
-                        Some(record) => break repeated(&record)?,
-                        None => return Err(refused),
+                    if let Some(record) = access.reader.key(&key, OPERATION).await? {
+                        break repeated(&record)?;
                     }
+                    self.check_room(&transaction, now).await?;
+                    return Err(refused);
                 }
             };
-            let count = u32::try_from(steps.len()).unwrap_or(PLACES);
-            let place = access.pipeline.places(count);
-            let operations = transaction.operations().iter();
-            let steps = steps
-                .iter()
-                .zip(operations.map(Operation::task))
-                .zip(place..);
-            let parts: Vec<_> = steps
-                .map(|((step, id), place)| self.parts.part(step, &before, At { id, now, place }))
-                .collect();
-            let parts = try_join_all(parts).await?;
             let lease = self.keeping.lease().await;
             let lease = lease.map_err(|fault| fault.into_error(OPERATION))?;
-            let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
-            let record = beside::record(
-                access.keys(),
-                (&id, transaction.fingerprint()),
-                &kept,
+            let of = Of {
+                transaction: &transaction,
+                id: &id,
                 now,
                 lease,
-            )?;
-            let guards = transaction.guards().iter();
-            let guards =
-                guards.map(|guard| beside::guard(access.keys(), guard, before.found(&guard.task)));
-            let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
-            left = Vec::new();
-            for (part, operation) in parts.into_iter().zip(transaction.operations()) {
-                items.push(part.item);
-                left.extend(part.left.map(|left| (operation.task(), left)));
-            }
-            let item = Item::union(items).at(place, count);
+            };
+            let built = self.built(of, &steps, &before).await?;
+            let (item, kept) = (built.item, built.kept);
+            left = built.left;
             item.check_room(access.capacity(), "operations")?;
             if let Wrote::At(at) = tries.write(item).await? {
                 break applied(&kept, at);
@@ -129,6 +111,89 @@ impl Transactions {
         }
         Ok(applied)
     }
+
+    /// Refuses a transaction that is only checked and that the servers would not take.
+    async fn check_room(&self, transaction: &Transaction, now: Timestamp) -> Result<(), Error> {
+        if !transaction.is_never() {
+            return Ok(());
+        }
+        let transaction = &transaction.clone().without_never();
+        let mut before = Before::read(&self.parts, transaction, None, OPERATION).await?;
+        let max_bytes = self.limits.max_bytes;
+        let Ok(steps) = decide(transaction, &mut before.facts, Bounds { max_bytes, now }) else {
+            return Ok(());
+        };
+        let own = TransactionId::new(Uuid::now_v7().to_string())?;
+        let of = Of {
+            transaction,
+            id: transaction.id().unwrap_or(&own),
+            now,
+            lease: 0,
+        };
+        let built = self.built(of, &steps, &before).await?;
+        let capacity = self.access().capacity();
+        built.item.check_room(capacity, "operations")
+    }
+
+    /// Returns the item that writes these steps.
+    async fn built<'a>(
+        &self,
+        of: Of<'a>,
+        steps: &[Step<'_>],
+        before: &Before,
+    ) -> Result<Built<'a>, Error> {
+        let access = self.access();
+        let Of {
+            transaction,
+            id,
+            now,
+            lease,
+        } = of;
+        let count = u32::try_from(steps.len()).unwrap_or(PLACES);
+        let place = access.pipeline.places(count);
+        let operations = transaction.operations().iter();
+        let steps = steps
+            .iter()
+            .zip(operations.map(Operation::task))
+            .zip(place..);
+        let parts: Vec<_> = steps
+            .map(|((step, id), place)| self.parts.part(step, before, At { id, now, place }))
+            .collect();
+        let parts = try_join_all(parts).await?;
+        let kept: Vec<Kept> = parts.iter().map(|part| part.kept.clone()).collect();
+        let fingerprint = transaction.fingerprint();
+        let record = beside::record(access.keys(), (id, fingerprint), &kept, now, lease)?;
+        let guards = transaction.guards().iter();
+        let guards =
+            guards.map(|guard| beside::guard(access.keys(), guard, before.found(&guard.task)));
+        let mut items: Vec<Item> = std::iter::once(record).chain(guards).collect();
+        let mut left = Vec::new();
+        for (part, operation) in parts.into_iter().zip(transaction.operations()) {
+            items.push(part.item);
+            left.extend(part.left.map(|left| (operation.task(), left)));
+        }
+        let item = Item::union(items).at(place, count);
+        Ok(Built { item, kept, left })
+    }
+}
+
+/// What an item is built of, beside its steps.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    transaction: &'a Transaction,
+    id: &'a TransactionId,
+    now: Timestamp,
+    /// The lease of its record.
+    lease: i64,
+}
+
+/// A transaction as it is written.
+struct Built<'a> {
+    item: Item,
+    /// Its results.
+    kept: Vec<Kept>,
+    /// What its deletions leave.
+    left: Vec<(&'a TaskId, Leftover)>,
 }
 
 /// Returns whether a transaction expects that none of the tasks that it names exists.

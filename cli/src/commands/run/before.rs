@@ -1,0 +1,130 @@
+//! [`Before`]: the lines that later lines may wait for, by the result of their submit.
+
+use std::collections::{HashMap, HashSet};
+
+use windlass::{Task, TaskId};
+
+/// Which lines were submitted, which were refused, and which task another line's unique key belongs to.
+///
+/// A line that waits for a refused one is not submitted: its wait would end at once.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    /// The lines that are to be submitted together: the result of none is known.
+    undecided: HashSet<TaskId>,
+    /// Those with an id of their own whose submit has a task as its result.
+    accepted: HashSet<TaskId>,
+    /// Those without a task, each with its number.
+    refused: HashMap<TaskId, u64>,
+    /// Those whose unique key another task has, each with that task.
+    others: HashMap<TaskId, TaskId>,
+    /// Tasks that are in the store and of no line before.
+    found: HashSet<TaskId>,
+}
+
+impl Before {
+    /// Takes in a line that is to be submitted with those before it. Returns whether those have to be submitted
+    /// first, because the line waits for one of them.
+    pub(super) fn follows(&mut self, task: &Task) -> bool {
+        let waits = task.waits.iter().flat_map(|waits| &waits.tasks);
+        let follows =
+            !self.undecided.is_empty() && waits.into_iter().any(|id| self.undecided.contains(id));
+        if follows {
+            self.undecided.clear();
+        }
+        self.undecided.insert(task.id.clone());
+        follows
+    }
+
+    /// Notes that the lines so far have been submitted.
+    pub(super) fn decided(&mut self) {
+        self.undecided.clear();
+    }
+
+    /// Notes a line with an id of its own that has a task.
+    pub(super) fn accepted(&mut self, id: &TaskId) {
+        self.refused.remove(id);
+        self.accepted.insert(id.clone());
+    }
+
+    /// Notes a line without a task, unless another line has one of that id.
+    pub(super) fn refused(&mut self, id: &TaskId, line: u64) {
+        if !self.accepted.contains(id) {
+            self.refused.entry(id.clone()).or_insert(line);
+        }
+    }
+
+    /// The number of the line of this id that was refused.
+    pub(super) fn refused_at(&self, id: &TaskId) -> Option<u64> {
+        self.refused.get(id).copied()
+    }
+
+    /// Whether the task of this id is known to exist.
+    pub(super) fn exists(&self, id: &TaskId) -> bool {
+        self.accepted.contains(id) || self.found.contains(id)
+    }
+
+    /// Notes a task that is in the store.
+    pub(super) fn found(&mut self, id: &TaskId) {
+        self.found.insert(id.clone());
+    }
+
+    /// Notes the task that has the unique key of a line.
+    pub(super) fn stands_in(&mut self, id: &TaskId, other: &TaskId) {
+        self.others.insert(id.clone(), other.clone());
+        self.found(other);
+    }
+
+    /// Makes a line wait for the tasks that stand in for those that it names.
+    pub(super) fn resolve(&self, task: &mut Task) {
+        let Some(waits) = task.waits.as_mut().filter(|_| !self.others.is_empty()) else {
+            return;
+        };
+        for id in &mut waits.tasks {
+            if let Some(other) = self.others.get(id) {
+                *id = other.clone();
+            }
+        }
+        let mut seen = HashSet::new();
+        waits.tasks.retain(|id| seen.insert(id.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::NewTask;
+
+    use super::*;
+
+    fn task(id: &str, after: &[&str]) -> Task {
+        let task = NewTask::new("k").id(id).after(after.iter().copied());
+        task.build().unwrap().task
+    }
+
+    fn id(name: &str) -> TaskId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_line_is_submitted_after_those_that_it_waits_for_and_waits_for_the_tasks_that_stand_in() {
+        let mut before = Before::default();
+        assert!(!before.follows(&task("a", &[])));
+        assert!(!before.follows(&task("b", &["x"])));
+        assert!(before.follows(&task("c", &["x", "a"])));
+        assert!(!before.follows(&task("d", &["a"])), "it was submitted");
+        before.stands_in(&id("a"), &id("x"));
+        let mut waiting = task("c", &["x", "a", "b"]);
+        before.resolve(&mut waiting);
+        assert_eq!(waiting.waits.unwrap().tasks, [id("x"), id("b")]);
+        assert!(before.exists(&id("x")) && !before.exists(&id("b")));
+    }
+
+    #[test]
+    fn a_refused_line_of_an_id_that_another_line_has_hides_nothing() {
+        let mut before = Before::default();
+        before.refused(&id("a"), 1);
+        assert_eq!(before.refused_at(&id("a")), Some(1));
+        before.accepted(&id("a"));
+        before.refused(&id("a"), 3);
+        assert_eq!(before.refused_at(&id("a")), None);
+    }
+}
