@@ -147,6 +147,20 @@ impl Failure {
         self.exit()
     }
 
+    /// The error of a store about a schedule.
+    pub(crate) fn of_schedule(error: store::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            store::Error::NotFound { what: "task", .. } => Self::NotFound(format!(
+                "{text}; `windlass schedule list` shows the schedules"
+            )),
+            store::Error::AlreadyExists { what: "task", .. } => Self::No(format!(
+                "{text}; choose another id, or change the schedule: `windlass schedule update`"
+            )),
+            other => other.into(),
+        }
+    }
+
     /// A file that could not be read or written.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
         Self::Usage(format!("{path}: {error}"))

@@ -132,7 +132,10 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
     let text: String = (1..=30).map(wrong).collect();
     let file = env.write("changes.jsonl", &text);
     let ran = env.run(&["apply", &file]).code(2);
-    let lines: Vec<&str> = ran.err.lines().collect();
+    let mut lines: Vec<&str> = ran.err.lines().collect();
+    let last = lines.pop();
+    let says = "error: 30 lines are wrong, 10 more than those above; nothing was changed";
+    assert_eq!(last, Some(says));
     assert_eq!(lines.len(), 20, "{ran:?}");
     for (n, line) in (1..).zip(lines) {
         assert!(
@@ -145,7 +148,7 @@ fn a_wrong_line_is_named_with_its_field_and_nothing_changes() {
         "{\"op\":\"delete\",\"task\":\"a\"}\n{\"op\":\"retry\",\"task\":\"a\"}\n",
     );
     env.run(&["apply", &file])
-        .fails(2, &["operations: name task 'a' twice"]);
+        .fails(2, &["task: 'a' has an operation in line 1 already"]);
     let file = env.write("none.jsonl", "\n");
     env.run(&["apply", &file])
         .fails(2, &["operations: are empty"]);

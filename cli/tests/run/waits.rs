@@ -1,6 +1,9 @@
 //! Lines that wait for others: a graph of commands.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
 
 use super::*;
 
@@ -374,4 +377,37 @@ fn a_task_whose_wait_is_over_says_what_else_it_waits_for() {
     );
     let waits = place.get("w")["waits"].to_string();
     assert!(waits.contains("no live node handles its kind"), "{waits}");
+}
+
+/// Lines behind one whose file had changed kept their old results.
+#[test]
+fn a_line_behind_one_that_runs_again_runs_again() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"shell\":\"cat f > a\",\"inputs\":[\"f\"]}\n\
+                 {\"id\":\"b\",\"shell\":\"cat a > b\",\"after_ok\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"cat b > c\",\"after_ok\":[\"b\"]}\n\
+                 {\"id\":\"d\",\"shell\":\"echo d >> d\"}\n";
+    place.write("graph", lines);
+    let old = |text| {
+        place.write("f", text);
+        let file = fs::File::options().append(true).open(place.path("f"));
+        file.unwrap()
+    };
+    let hour = Duration::from_secs(3600);
+    old("one").set_modified(SystemTime::now() - hour).unwrap();
+    for _ in 0..2 {
+        let (code, _, err) = place.run(&["run", "graph"]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(place.read("c"), "one");
+    }
+    drop(old("two"));
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("4 completed, 1 from an earlier run"), "{err}");
+    assert_eq!(
+        (place.read("c"), place.read("d")),
+        ("two".to_owned(), "d\n".to_owned())
+    );
+    let (_, _, err) = place.run(&["run", "graph"]);
+    assert!(err.contains("4 completed, 4 from an earlier run"), "{err}");
 }

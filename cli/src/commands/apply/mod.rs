@@ -2,10 +2,12 @@
 
 mod line;
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde_json::json;
 use windlass::{
-    Client, Invalid, TransactionId,
+    Client, Invalid, TaskId, TransactionId,
     client::TransactionBuilder,
     store::{Applied, Done, Error, Guard, Line, Operation, Part, Submitted},
 };
@@ -58,14 +60,16 @@ const SHOWN: usize = 20;
 struct Lines {
     operations: Vec<(u64, Operation)>,
     guards: Vec<(u64, Guard)>,
+    /// The line with the operation of each task.
+    first: HashMap<TaskId, u64>,
 }
 
 impl Lines {
-    /// Reads a file. Complains about each wrong line, up to 20.
+    /// Reads a file. Complains about the first 20 wrong lines, and counts the others.
     fn read(path: &str, now: Timestamp, out: &Output) -> Result<Self, Failure> {
         let mut from = lines("FILE", path)?;
         let mut read = Self::default();
-        let mut wrong = Vec::new();
+        let mut wrong = 0;
         for number in 1.. {
             let about = |failure: Failure| failure.about(&format!("line {number}"));
             let line = next_line(&mut *from).map_err(|e| about(Failure::file(path, &e)))?;
@@ -75,23 +79,43 @@ impl Lines {
                 Ok(text) => read.add(number, line::parse(&text, now)),
                 Err(error) => Err(error),
             };
-            wrong.extend(added.err().map(|error| about(error.into())));
-            if wrong.len() == SHOWN {
-                break;
+            if let Err(error) = added {
+                wrong += 1;
+                if wrong <= SHOWN {
+                    out.complain(about(error.into()));
+                }
             }
         }
-        let Some(last) = wrong.pop() else {
+        if wrong == 0 {
             return Ok(read);
-        };
-        for failure in wrong {
-            out.complain(failure);
         }
-        Err(last)
+        let more = match wrong.saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", {more} more than those above"),
+        };
+        Err(Failure::Usage(format!(
+            "{} wrong{more}; nothing was changed",
+            match wrong {
+                1 => "1 line is".to_owned(),
+                wrong => format!("{wrong} lines are"),
+            }
+        )))
     }
 
     fn add(&mut self, number: u64, line: Result<Line, Invalid>) -> Result<(), Invalid> {
         match line? {
-            Line::Operation(operation) => self.operations.push((number, operation)),
+            Line::Operation(operation) => {
+                let task = operation.task().clone();
+                if let Some(first) = self.first.insert(task, number) {
+                    let task = operation.task();
+                    let reason = format!(
+                        "'{task}' has an operation in line {first} already; give each task at most one in a \
+                         transaction"
+                    );
+                    return Err(Invalid::new("task", reason));
+                }
+                self.operations.push((number, operation));
+            }
             Line::Guards(guards) => {
                 let guards = guards.into_iter().map(|guard| (number, guard));
                 self.guards.extend(guards);

@@ -33,7 +33,8 @@ As with make, a task runs again when one of its files changed since it ended: th
 of the field \"inputs\" of a task (\"inputs\":[\"a.csv\"]), or the file that the line names. A file has
 changed if it was modified after the task ended, or if its time or size differs from those at the
 submit. A file that is modified while its task waits or runs has not changed: the command read the
-new content, or wrote it. A missing file has not changed either.
+new content, or wrote it. A missing file has not changed either. A task also runs again when one that
+it waits for (\"after\", \"after_ok\") runs again, or ended after it.
 
 The identity of a task is its id, or else its batch, command and line: equal lines are one task (to
 run a line twice, give the lines ids or numbers). Its labels, priority and retry policy are those of

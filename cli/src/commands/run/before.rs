@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use jiff::Timestamp;
 use windlass::{Task, TaskId};
 
 /// Which lines were submitted, which were refused, and which task another line's unique key belongs to.
@@ -19,6 +20,8 @@ pub(super) struct Before {
     others: HashMap<TaskId, TaskId>,
     /// Tasks that are in the store and of no line before.
     found: HashSet<TaskId>,
+    /// When the tasks of lines ended before this run; `None` for those that run again.
+    ended: HashMap<TaskId, Option<Timestamp>>,
 }
 
 impl Before {
@@ -66,6 +69,22 @@ impl Before {
     /// Notes a task that is in the store.
     pub(super) fn found(&mut self, id: &TaskId) {
         self.found.insert(id.clone());
+    }
+
+    /// Notes that a task ended at this time; `None` when it runs again.
+    pub(super) fn ended(&mut self, id: &TaskId, at: Option<Timestamp>) {
+        self.ended.insert(id.clone(), at);
+    }
+
+    /// Whether a task that ended then has to run again, because one that it waits for ended later or runs again.
+    pub(super) fn is_newer(&self, task: &Task, ended: Timestamp) -> bool {
+        // With a deadline, a task may have run before those that it waits for.
+        let waits = task.waits.iter().filter(|waits| waits.deadline.is_none());
+        let mut tasks = waits.flat_map(|waits| &waits.tasks);
+        tasks.any(|id| match self.ended.get(id) {
+            Some(at) => at.is_none_or(|at| at > ended),
+            None => false,
+        })
     }
 
     /// Notes the task that has the unique key of a line.
@@ -116,6 +135,18 @@ mod tests {
         before.resolve(&mut waiting);
         assert_eq!(waiting.waits.unwrap().tasks, [id("x"), id("b")]);
         assert!(before.exists(&id("x")) && !before.exists(&id("b")));
+    }
+
+    #[test]
+    fn a_task_is_older_than_one_before_it_that_ended_later_or_runs_again() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut before = Before::default();
+        before.ended(&id("a"), Some(at(5)));
+        before.ended(&id("b"), None);
+        assert!(!before.is_newer(&task("c", &["a", "x"]), at(5)));
+        assert!(before.is_newer(&task("c", &["a"]), at(4)));
+        assert!(before.is_newer(&task("c", &["a", "b"]), at(9)));
+        assert!(!before.is_newer(&task("c", &[]), at(1)));
     }
 
     #[test]

@@ -220,6 +220,9 @@ impl Batch {
                 equal.push((line, entry));
             } else if replaces && self.is_outdated(&entry, &record) {
                 entry.submit.if_exists = IfExists::ReplaceFinished;
+                if !entry.derived {
+                    self.before.ended(&id, None);
+                }
                 ids.insert(id);
                 outdated.push((line, entry));
             } else {
@@ -244,6 +247,7 @@ impl Batch {
             && state.since < self.started
             && record.task.labels.get(BATCH) == Some(&self.name)
             && (self.settings.again
+                || self.before.is_newer(&entry.submit.task, state.since)
                 || (entry.stamp.as_ref()).is_some_and(|stamp| stamp.differs(record, state)))
     }
 
@@ -273,6 +277,12 @@ impl Batch {
         if is_own && !entry.derived {
             self.before.accepted(&id);
             self.compare_options(line, &record, &entry.submit.task);
+        }
+        if let Ok(state) = &record.state
+            && state.code().is_terminal()
+            && !entry.derived
+        {
+            self.before.ended(&id, Some(state.since));
         }
         let starts_again = self.settings.retry_failed && in_batch;
         let state = match &record.state {
@@ -324,6 +334,7 @@ impl Batch {
 
     async fn start_again(&mut self, line: u64, id: TaskId, kind: Kind) -> Result<(), Failure> {
         self.named.allow(&id);
+        self.before.ended(&id, None);
         let retry = || self.client.retry(&id);
         match self.report.screen().ask(self.patience, retry).await {
             // Another process was faster, or our answer was lost: the task is live again.

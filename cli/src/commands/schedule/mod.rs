@@ -150,7 +150,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     match args.command {
         Ask::Update(args) => spec::update(*args, &client, &out).await,
         Ask::Pause(PauseArgs { which, note }) => {
-            schedules.pause(&which.id, note).await?;
+            schedules
+                .pause(&which.id, note)
+                .await
+                .map_err(Failure::of_schedule)?;
             let action = match becomes_paused(&client, &which.id).await? {
                 true => "paused",
                 false => "pause sent; it waits for a node",
@@ -158,11 +161,14 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
             done(&out, &which.id, action)
         }
         Ask::Resume(ResumeArgs { which, catch_up }) => {
-            schedules.resume(&which.id, catch_up).await?;
+            schedules
+                .resume(&which.id, catch_up)
+                .await
+                .map_err(Failure::of_schedule)?;
             done(&out, &which.id, "resumed")
         }
         Ask::Trigger(Which { id }) => {
-            let run = schedules.trigger(&id).await?;
+            let run = schedules.trigger(&id).await.map_err(Failure::of_schedule)?;
             runs(&out, &id, "triggered", &[run])
         }
         Ask::Backfill(args) => backfill(args, &client, &out).await,
@@ -172,7 +178,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
                 true => LiveRuns::Kill,
                 false => LiveRuns::Keep,
             };
-            let killed = schedules.delete(&which.id, live).await?;
+            let killed = schedules
+                .delete(&which.id, live)
+                .await
+                .map_err(Failure::of_schedule)?;
             if out.is_json() || killed.is_empty() {
                 return runs(&out, &which.id, "deleted", &killed);
             }
@@ -190,7 +199,11 @@ async fn backfill(args: BackfillArgs, client: &Client, out: &Output) -> Result<E
     let range = Backfill::new(args.from, to)
         .all(args.all)
         .dry_run(args.dry_run);
-    let submitted = client.schedules().backfill(&id, range).await?;
+    let submitted = client
+        .schedules()
+        .backfill(&id, range)
+        .await
+        .map_err(Failure::of_schedule)?;
     if submitted.is_empty() {
         out.note("no time of the range lacks a run");
     }
@@ -210,12 +223,18 @@ async fn skip(
     let time = match time {
         Some(time) => time,
         None => {
-            let next = schedules.preview(id, 1).await?;
+            let next = schedules
+                .preview(id, 1)
+                .await
+                .map_err(Failure::of_schedule)?;
             let next = next.first().map(|time| time.nominal);
             next.ok_or_else(|| Failure::No(format!("'{id}' has no time to come")))?
         }
     };
-    schedules.skip(id, time).await?;
+    schedules
+        .skip(id, time)
+        .await
+        .map_err(Failure::of_schedule)?;
     done(out, id, &format!("skips {time}"))
 }
 

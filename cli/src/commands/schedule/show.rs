@@ -108,7 +108,11 @@ fn times(record: &ScheduleRecord) -> String {
 pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let client = global.reading().await?;
     let out = global.out();
-    let record = client.schedules().get(id).await?;
+    let record = client
+        .schedules()
+        .get(id)
+        .await
+        .map_err(Failure::of_schedule)?;
     if out.is_json() {
         out.json(&view(&record))?;
         return Ok(Exit::Ok);
@@ -210,9 +214,12 @@ pub(super) async fn preview(args: PreviewArgs, global: &Global) -> Result<Exit, 
         Some(id) => {
             let client = global.reading().await?;
             let schedules = client.schedules();
-            let record = schedules.get(id).await?;
+            let record = schedules.get(id).await.map_err(Failure::of_schedule)?;
             match args.spec.changed(record)? {
-                None => schedules.preview(id, args.times).await?,
+                None => schedules
+                    .preview(id, args.times)
+                    .await
+                    .map_err(Failure::of_schedule)?,
                 Some(spec) => schedules.preview_update(id, &spec, args.times).await?,
             }
         }

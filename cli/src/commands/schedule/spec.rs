@@ -345,7 +345,11 @@ pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Fa
     args.run.apply(&mut spec)?;
     let schedule = read(spec)?;
     let client = windlass::Client::new(&global.open().await?);
-    client.schedules().create(&args.id, schedule).await?;
+    client
+        .schedules()
+        .create(&args.id, schedule)
+        .await
+        .map_err(Failure::of_schedule)?;
     written(&client, &global.out(), &args.id, "created").await
 }
 
@@ -355,7 +359,11 @@ pub(super) async fn update(
     client: &Client,
     out: &Output,
 ) -> Result<Exit, Failure> {
-    let record = client.schedules().get(&args.id).await?;
+    let record = client
+        .schedules()
+        .get(&args.id)
+        .await
+        .map_err(Failure::of_schedule)?;
     let action = match record.state {
         Some(code) if code.is_terminal() => "updated, and started again",
         _ => "updated",
@@ -363,7 +371,11 @@ pub(super) async fn update(
     let mut spec = args.times.present(record)?;
     args.times.apply(&mut spec)?;
     args.run.apply(&mut spec)?;
-    client.schedules().update(&args.id, read(spec)?).await?;
+    client
+        .schedules()
+        .update(&args.id, read(spec)?)
+        .await
+        .map_err(Failure::of_schedule)?;
     written(client, out, &args.id, action).await
 }
 
@@ -374,7 +386,11 @@ async fn written(
     id: &TaskId,
     action: &str,
 ) -> Result<Exit, Failure> {
-    let record = client.schedules().get(id).await?;
+    let record = client
+        .schedules()
+        .get(id)
+        .await
+        .map_err(Failure::of_schedule)?;
     if out.is_json() {
         out.json(&super::show::view(&record))?;
         return Ok(Exit::Ok);
