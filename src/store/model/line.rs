@@ -104,7 +104,11 @@ impl Fields {
 
     fn need<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<T, Invalid> {
         let value = self.take(name)?;
-        value.ok_or_else(|| Invalid::new(name, format!("is missing; {EXAMPLE}")))
+        let example = match name {
+            "command" => r#"write it like {"op":"send","task":"a","command":"pause"}"#,
+            _ => EXAMPLE,
+        };
+        value.ok_or_else(|| Invalid::new(name, format!("is missing; {example}")))
     }
 
     fn take_time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {

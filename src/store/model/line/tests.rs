@@ -136,6 +136,10 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         ("{", "operation: is not JSON: "),
         (r#"{"op":7}"#, "op: is 7, not text in quotes"),
         (
+            r#"{"op":"send","task":"a"}"#,
+            r#"command: is missing; write it like {"op":"send","task":"a","command":"pause"}"#,
+        ),
+        (
             r#"{"op":"delete","task":true}"#,
             "task: is true, not text in quotes",
         ),
