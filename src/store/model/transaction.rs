@@ -162,6 +162,7 @@ impl Transaction {
     }
 
     /// Returns the same without the guards that never hold.
+    #[cfg(feature = "etcd")]
     pub(crate) fn without_never(mut self) -> Self {
         self.guards.retain(|guard| guard.require != NEVER);
         self
