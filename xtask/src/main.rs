@@ -9,6 +9,7 @@ mod interop;
 mod mutants;
 mod pictures;
 mod side_by_side;
+mod timed;
 mod tools;
 mod verify;
 
@@ -48,6 +49,12 @@ fn main() -> ExitCode {
     let mut args = env::args().skip(1);
     let chore = args.next();
     let rest: Vec<String> = args.collect();
+    if chore.as_deref() == Some(timed::CHORE) {
+        return match timed::timed(&rest) {
+            Ok(code) => ExitCode::from(code),
+            Err(why) => failed(&why),
+        };
+    }
     let done = match chore.as_deref() {
         Some("test") => test(&rest),
         Some("interop") => interop::interop(&rest),
@@ -69,11 +76,13 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("error: {why}");
-            ExitCode::FAILURE
-        }
+        Err(why) => failed(&why),
     }
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("error: {why}");
+    ExitCode::FAILURE
 }
 
 fn root() -> PathBuf {
@@ -103,7 +112,7 @@ fn test(args: &[String]) -> Result<(), String> {
     let (first, others) = servers.split_first().ok_or("no etcd was found")?;
     run(
         &format!("cargo test (etcd: {})", first.display()),
-        cargo_test(&protoc, first).args(args),
+        cargo_test(&protoc, first)?.args(args),
     )?;
     for server in others {
         run(
@@ -112,7 +121,7 @@ fn test(args: &[String]) -> Result<(), String> {
                 server.display()
             ),
             // The packages and features are those of the first run: cargo builds nothing again.
-            cargo_test(&protoc, server)
+            cargo_test(&protoc, server)?
                 .args(["--test", "etcd", "--test", "cluster", "--"])
                 .args(
                     SAME_ON_EVERY_ETCD
@@ -139,8 +148,9 @@ const SAME_ON_EVERY_ETCD: [&str; 10] = [
     "silence::",
 ];
 
-fn cargo_test(protoc: &Path, server: &Path) -> Command {
+fn cargo_test(protoc: &Path, server: &Path) -> Result<Command, String> {
     let mut test = cargo();
+    timed::limit(&mut test)?;
     test.args(["test", "--workspace", "--all-features", "--no-fail-fast"])
         .env("PROTOC", protoc)
         .env("ETCD_BIN", server);
@@ -148,7 +158,7 @@ fn cargo_test(protoc: &Path, server: &Path) -> Command {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         test.env("RUST_TEST_THREADS", cores.max(TEST_THREADS).to_string());
     }
-    test
+    Ok(test)
 }
 
 /// How many tests of one program run at the same time, at least. Those on etcd mostly wait: with one

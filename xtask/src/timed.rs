@@ -1,0 +1,115 @@
+//! A time limit for each program of `cargo test`: one that hangs would run into the limit of the whole run, and
+//! nothing would name it.
+
+use std::{
+    env,
+    process::{Child, Command, ExitStatus},
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+/// The longest that the tests of one program may take, in seconds. The slowest take 3 minutes on two cores.
+const LIMIT: &str = "900";
+
+/// The chore that cargo runs with each program of tests.
+pub(crate) const CHORE: &str = "timed";
+
+/// Has cargo run each program through [`timed`].
+///
+/// # Errors
+///
+/// When rustc or this program cannot be found.
+pub(crate) fn limit(test: &mut Command) -> Result<(), String> {
+    let rustc = Command::new("rustc").arg("-vV").output();
+    let rustc = rustc.map_err(|e| format!("rustc could not be started: {e}"))?;
+    let text = String::from_utf8_lossy(&rustc.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("rustc -vV names no host")?;
+    let host = host.replace(['-', '.'], "_").to_uppercase();
+    let this = env::current_exe().map_err(|e| format!("this program was not found: {e}"))?;
+    // Cargo splits the text at blanks.
+    let this = this.to_str().filter(|path| !path.contains(' '));
+    if let Some(this) = this {
+        let runner = format!("{this} {CHORE} {LIMIT}");
+        test.env(format!("CARGO_TARGET_{host}_RUNNER"), runner);
+    } else {
+        eprintln!(
+            "==> the path of this folder has a blank: the programs of tests run without a time limit"
+        );
+    }
+    Ok(())
+}
+
+/// Runs `PROGRAM ARGS…` for as many seconds as the first argument says, and returns its exit code.
+///
+/// # Errors
+///
+/// When it cannot be started, and when it was ended because its time was over.
+pub(crate) fn timed(args: &[String]) -> Result<u8, String> {
+    let [seconds, program, args @ ..] = args else {
+        return Err(format!("write: cargo xtask {CHORE} SECONDS PROGRAM [ARGS]"));
+    };
+    let wrong = |_| format!("'{seconds}' is no number of seconds");
+    let limit = Duration::from_secs(seconds.parse().map_err(wrong)?);
+    let child = Command::new(program).args(args).spawn();
+    let child = child.map_err(|e| format!("{program} could not be started: {e}"))?;
+    let status = within(limit, child).map_err(|why| format!("{program} {why}"))?;
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(101))
+}
+
+fn within(limit: Duration, mut child: Child) -> Result<ExitStatus, String> {
+    let id = child.id().to_string();
+    let (ended, end) = channel();
+    thread::spawn(move || ended.send(child.wait()));
+    match end.recv_timeout(limit) {
+        Ok(status) => status.map_err(|e| format!("could not be waited for: {e}")),
+        Err(RecvTimeoutError::Disconnected) => Err("could not be waited for".to_owned()),
+        Err(RecvTimeoutError::Timeout) => {
+            let killed = Command::new("kill").args(["-9", &id]).status();
+            let killed = killed.map_err(|e| format!("could not be killed: {e}"));
+            killed.and(Err(format!(
+                "did not end within {limit:?} and was killed: a test hangs, one of those that have 'been running for \
+                 over 60 seconds' above and no result"
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(args: &[&str]) -> Result<u8, String> {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        timed(&args)
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_program() {
+        assert_eq!(run(&["60", "sh", "-c", "exit 7"]), Ok(7));
+        assert_eq!(run(&["60", "sh", "-c", "kill -9 $$"]), Ok(101));
+        assert!(
+            run(&["60", "/no/such/program"])
+                .unwrap_err()
+                .contains("could not be started")
+        );
+        assert!(
+            run(&["soon", "true"])
+                .unwrap_err()
+                .contains("'soon' is no number")
+        );
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_named() {
+        let error = run(&["0", "sleep", "600"]).unwrap_err();
+        assert!(
+            error.starts_with("sleep did not end within 0ns and was killed"),
+            "{error}"
+        );
+    }
+}
