@@ -20,7 +20,14 @@ async fn release(task: TaskContext) -> Result<Message, BoxError> {
             biased;
             Some(command) = commands.next() => {
                 let Command::Signal(signal) = command else { continue };
-                let by: String = signal.payload()?;
+                // An error would be an attempt, and the next one would meet the same signal.
+                let by = match signal.payload::<String>() {
+                    Ok(by) => by,
+                    Err(error) => {
+                        task.answer(&signal, &format!("refused: {error}")).await?;
+                        continue;
+                    }
+                };
                 if by == approver {
                     let message = Message::complete_with(&format!("approved by {by}"));
                     return Ok(message.answer(&signal, &"released"));

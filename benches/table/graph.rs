@@ -22,6 +22,9 @@ use crate::{
 /// The tasks of a layer.
 const WIDE: usize = 100;
 
+/// The slots of the node.
+const SLOTS: u32 = 1000;
+
 /// Which tasks of the layer before it a task waits for.
 #[derive(Debug, Clone, Copy)]
 enum Waits {
@@ -50,29 +53,45 @@ fn layers(setting: &Setting, report: &mut Report, place: impl Fn(&str) -> PathBu
     let layers = setting.pick(100, 10);
     let rounds = setting.pick(3, 1);
     let kinds = [
-        (Waits::None, "tasks that wait for none"),
-        (Waits::One, "each waits for one of the layer before it"),
-        (Waits::All, "each waits for all 100 of the layer before it"),
+        (Waits::None, SLOTS, "tasks that wait for none"),
+        // As many at once as a graph has at the most.
+        (Waits::None, WIDE as u32, "the same, 100 slots"),
+        (
+            Waits::One,
+            SLOTS,
+            "each waits for one of the layer before it",
+        ),
+        (
+            Waits::All,
+            SLOTS,
+            "each waits for all 100 of the layer before it",
+        ),
     ];
-    let mut rates = kinds.map(|(waits, what)| (waits, what, Vec::new()));
+    let mut rates = kinds.map(|(waits, slots, what)| (waits, slots, what, Vec::new()));
     for round in 0..rounds {
-        for (at, (waits, _, rates)) in rates.iter_mut().enumerate() {
+        for (at, (waits, slots, _, rates)) in rates.iter_mut().enumerate() {
             let store = place(&format!("{at}-{round}"));
-            rates.push(support::runtime().block_on(rate(&store, layers, *waits)));
+            rates.push(support::runtime().block_on(rate(&store, layers, (*waits, *slots))));
         }
     }
     let per_second = |rates: &[Rate]| rates.iter().map(|rate| rate.per_second).collect::<Vec<_>>();
-    let alone = per_second(&rates[0].2);
-    for (waits, what, rates) in &rates {
+    let [alone, narrow] = [0, 1].map(|at| per_second(&rates[at].3));
+    for (waits, _, what, rates) in &rates {
         report.median(*what, &per_second(rates), "/s", None);
-        let share = rates.iter().zip(&alone);
-        let share: Vec<f64> = share
-            .map(|(ours, alone)| 100.0 * ours.per_second / alone)
-            .collect();
-        match waits {
-            Waits::None => {}
-            Waits::One => report.median("  beside that", &share, "%", Some(Goal::Least(50.0))),
-            Waits::All => report.median("  beside that", &share, "%", None),
+        let beside = |others: &[f64]| -> Vec<f64> {
+            let pairs = rates.iter().zip(others);
+            pairs
+                .map(|(ours, other)| 100.0 * ours.per_second / other)
+                .collect()
+        };
+        let goal = match waits {
+            Waits::None => None,
+            Waits::One => Some(Goal::Least(50.0)),
+            Waits::All => None,
+        };
+        if !matches!(waits, Waits::None) {
+            report.median("  beside the first", &beside(&alone), "%", goal);
+            report.median("  beside 100 slots", &beside(&narrow), "%", None);
         }
         let micros: Vec<f64> = rates.iter().map(|rate| rate.micros).collect();
         report.median("  processor time each", &micros, "us", None);
@@ -97,14 +116,14 @@ fn task(n: usize, waits: Waits) -> NewTask {
 }
 
 /// From the start of a node to the end of the last task of a graph that is there.
-async fn rate(place: &Path, layers: usize, waits: Waits) -> Rate {
+async fn rate(place: &Path, layers: usize, (waits, slots): (Waits, u32)) -> Rate {
     let store = support::open(place).await;
     let tasks = layers * WIDE;
     support::fill(&store, tasks, |n| task(n, waits)).await;
     let (handler, last) = support::completes(tasks);
     let meter = Meter::start();
     let runner = Runner::builder(&store)
-        .slots(1000)
+        .slots(slots)
         .handler("step", handler)
         .start()
         .await

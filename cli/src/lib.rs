@@ -47,6 +47,7 @@ mod select;
 mod supervisor;
 mod task_folder;
 mod text;
+mod unblocked;
 mod view;
 mod waiting;
 

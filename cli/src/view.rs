@@ -10,10 +10,13 @@ use windlass::{
     TaskId, TaskStatus, Unique, Waits,
     client::WaitReason,
     statemachine::state::LastCommand,
-    store::{Change, ChangeKind, LimitedBy, NodeRecord, TaskRecord},
+    store::{Change, ChangeKind, LimitedBy, TaskRecord},
 };
 
-use crate::{exit::Failure, output::Output};
+use crate::{exit::Failure, output::Output, unblocked::unblocked};
+
+/// How many tasks a table reads to find out whether its tasks still wait for them.
+const READS: usize = 200;
 
 /// The JSON form of a task. Its names are stable; an absent value is null.
 #[derive(Debug, Serialize)]
@@ -123,7 +126,7 @@ impl<'a> From<&'a TaskRecord> for View<'a> {
 
 /// Prints tasks: a table, or one JSON line per task.
 pub(crate) fn records(out: &Output, records: &[TaskRecord], now: Timestamp) -> Result<(), Failure> {
-    table(out, records, now, None)
+    table(out, records, now, vec![None; records.len()])
 }
 
 /// As [`records`]; the table says of a task that could run why it does not, given the live nodes.
@@ -141,14 +144,24 @@ pub(crate) async fn records_of(
     if redraw {
         out.bytes(b"\x1b[H\x1b[2J")?;
     }
-    table(out, records, client.store().clock().now(), nodes.as_deref())
+    let now = client.store().clock().now();
+    let mut reasons = Vec::new();
+    if let Some(nodes) = nodes {
+        let unblocked = unblocked(client, records, READS).await?;
+        reasons.extend(
+            unblocked
+                .iter()
+                .map(|record| WaitReason::of(record, &nodes, now)),
+        );
+    }
+    table(out, records, now, reasons)
 }
 
 fn table(
     out: &Output,
     records: &[TaskRecord],
     now: Timestamp,
-    nodes: Option<&[NodeRecord]>,
+    reasons: Vec<Option<WaitReason>>,
 ) -> Result<(), Failure> {
     if out.is_json() {
         return records.iter().try_for_each(|r| out.json(&View::from(r)));
@@ -156,7 +169,7 @@ fn table(
     let header = [
         "ID", "KIND", "STATE", "FOR", "DUE", "ATTEMPTS", "NODE", "INFO",
     ];
-    let rows = records.iter().map(|record| {
+    let rows = records.iter().zip(reasons).map(|(record, reason)| {
         let state = record.state.as_ref().ok();
         let due = match state.map(|s| &s.status) {
             // A wait for other tasks without a deadline has no time.
@@ -171,7 +184,7 @@ fn table(
             text(due),
             text(state.map_or(0, |s| s.attempts)),
             text(record.node.as_ref().map_or("-", |n| n.as_str())),
-            text(match nodes.and_then(|n| WaitReason::of(record, n, now)) {
+            text(match reason {
                 Some(waits) => waits.to_string(),
                 None => info(record),
             }),

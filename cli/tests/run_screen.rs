@@ -73,7 +73,7 @@ fn after_an_interrupt_it_says_what_it_waits_for() {
     until("it was asked to end", || place.path("asked").exists());
     run.signal(Signal::SIGINT);
     until_shown("SIGINT: killing the commands");
-    until_shown("1 lines: 0 completed, 1 left for another run");
+    until_shown("1 line: 0 completed, 1 left for another run");
     assert_eq!(run.wait(), Some(130));
 }
 

@@ -91,6 +91,90 @@ impl<J> JobMessage<J> {
         Self::of(Message::kill())
     }
 
+    /// Sleeps until none of these tasks is live, then runs the handler again, as [`Message::wait_for`]:
+    /// [`TaskContext::waited`](crate::TaskContext::waited) lists the outcome of each.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use windlass::{BoxError, Client, Job, JobContext, JobMessage, Runner, store::Store};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Square(u64);
+    /// impl Job for Square {
+    ///     const KIND: &str = "square";
+    ///     type Data = ();
+    ///     type Output = u64;
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Sum(Vec<u64>);
+    /// impl Job for Sum {
+    ///     const KIND: &str = "sum";
+    ///     type Data = ();
+    ///     type Output = u64;
+    /// }
+    ///
+    /// async fn square(task: JobContext<Square>) -> Result<JobMessage<Square>, BoxError> {
+    ///     let Square(n) = task.job();
+    ///     Ok(JobMessage::complete(n * n))
+    /// }
+    ///
+    /// async fn sum(task: JobContext<Sum>, client: Client) -> Result<JobMessage<Sum>, BoxError> {
+    ///     if task.waited().is_empty() {
+    ///         let id = |n: &u64| format!("{}-{n}", task.id());
+    ///         let message = JobMessage::wait_for_ok(task.job().0.iter().map(id));
+    ///         let children = task.job().0.iter().map(|n| Square(*n).id(id(n)));
+    ///         return Ok(children.fold(message, JobMessage::and_submit));
+    ///     }
+    ///     let mut sum = 0;
+    ///     for child in task.waited() {
+    ///         sum += client.handle::<Square>(&child.task)?.wait().await?;
+    ///     }
+    ///     Ok(JobMessage::complete(sum))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let store = Store::open("memory:").await?;
+    /// let client = Client::new(&store);
+    /// let reads = client.clone();
+    /// let runner = Runner::builder(&store)
+    ///     .job(square)
+    ///     .job(move |task| sum(task, reads.clone()))
+    ///     .start()
+    ///     .await?;
+    /// assert_eq!(client.submit(Sum(vec![1, 2, 3])).await?.wait().await?, 14);
+    /// runner.shutdown().await;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_for<I>(tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        Self::of(Message::wait_for(tasks))
+    }
+
+    /// As [`wait_for`](Self::wait_for). The task fails, without a run of its handler, when one of the tasks does
+    /// not complete.
+    pub fn wait_for_ok<I>(tasks: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TaskId>,
+        <I::Item as TryInto<TaskId>>::Error: Into<Invalid>,
+    {
+        Self::of(Message::wait_for_ok(tasks))
+    }
+
+    /// Sets the time at which a [`wait_for`](Self::wait_for) ends at the latest, by default none. Other messages
+    /// stay as they are.
+    #[must_use]
+    pub fn deadline(self, at: Timestamp) -> Self {
+        Self::of(self.message.deadline(at))
+    }
+
     /// Adds an effect: submits a task in the same write, or not at all, as [`Message::and_submit`].
     #[must_use]
     pub fn and_submit<T>(self, task: T) -> Self

@@ -44,7 +44,7 @@ pub struct ScheduleRecord {
     pub stored: Json,
     /// How many times went which way.
     pub counts: Counts,
-    /// The last nominal time that was decided.
+    /// The last nominal time that was decided, since the last update and the last resume that skipped times.
     pub last: Option<Timestamp>,
     /// The next time that is to submit a run, if the schedule is live and not paused.
     pub next: Option<Time>,
@@ -312,7 +312,8 @@ impl Schedules {
             spec,
             stored,
             counts: data.counts,
-            last: data.last,
+            // Without its local time it is where an update or a resume has moved on to.
+            last: data.last.filter(|_| data.local.is_some()),
             next,
             runs: data.runs,
             skipped: data.skip,

@@ -9,7 +9,8 @@ use tokio::{
     time::Instant,
 };
 use windlass_statemachine::{
-    Command, Fence, Invalid, Json, Message, StopReason, TaskState, machine::Signal,
+    Command, Fence, Invalid, Json, Message, StopReason, TaskId, TaskState, WaitOutcome, Waited,
+    Waits, machine::Signal, waits::WaitStage,
 };
 
 use super::{abort::AbortOnDrop, ran::Ran};
@@ -115,6 +116,7 @@ pub struct Call {
     incarnation: u32,
     fence: u64,
     lease_left: Duration,
+    waited: Vec<Waited>,
     signals: Vec<Signal>,
     after_checkpoints: usize,
 }
@@ -136,6 +138,7 @@ impl Call {
             incarnation: 0,
             fence: 1,
             lease_left: Duration::from_secs(12),
+            waited: Vec::new(),
             signals: Vec::new(),
             after_checkpoints: 0,
         }
@@ -222,7 +225,31 @@ impl Call {
         self
     }
 
-    /// Adds a command to the signals of the handler.
+    /// Adds a task that the run has waited for, with its outcome.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass::{BoxError, Message, TaskContext, WaitOutcome, testing::Call};
+    ///
+    /// async fn join(task: TaskContext) -> Message {
+    ///     let waited = task.waited().iter();
+    ///     Message::complete_with(&waited.filter(|one| one.outcome == WaitOutcome::Completed).count())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
+    /// let call = Call::new()
+    ///     .waited("a".parse()?, WaitOutcome::Completed)
+    ///     .waited("b".parse()?, WaitOutcome::Failed);
+    /// assert_eq!(call.run(join).await?.result()?, Some(1));
+    /// # Ok(()) }
+    /// ```
+    pub fn waited(mut self, task: TaskId, outcome: WaitOutcome) -> Self {
+        self.waited.push(Waited { task, outcome });
+        self
+    }
+
+    /// Adds a command, or a signal, to what the handler gets.
     pub fn command(mut self, command: Command) -> Self {
         let order = self.signals.len() as u64 + 1;
         let command = match command {
@@ -258,6 +285,12 @@ impl Call {
         state.data_version = self.data_version.unwrap_or(handler.data_version());
         state.incarnation = self.incarnation;
         state.fence = Fence(self.fence);
+        if !self.waited.is_empty() {
+            let mut waits = Waits::new("waited", self.waited.iter().map(|one| one.task.clone()))?;
+            waits.stage = WaitStage::Over;
+            waits.outcomes = self.waited.iter().map(|one| one.outcome).collect();
+            state.waits = Some(Box::new(waits));
+        }
         let before = state.data.clone();
         let (tx, mut rx) = mpsc::unbounded_channel();
         let (signals, received) = Signals::new();

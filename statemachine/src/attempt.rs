@@ -68,6 +68,14 @@ impl FailedAttempt {
             .zip(back)
             .map(|(entry, back)| match &newest {
                 Some(newest) if back == 0 => newest.clone(),
+                // A deadline, or a task that it waits for, has failed it: no attempt was made.
+                None if back == 0 && state.status == TaskStatus::Failed => Self {
+                    number: 0,
+                    error: entry.error.clone(),
+                    at: entry.timestamp,
+                    status: Some(TaskStatus::Failed),
+                    left: None,
+                },
                 _ => Self {
                     number: (u32::try_from(back).ok())
                         .map_or(0, |back| state.attempts.saturating_sub(back)),
@@ -103,11 +111,12 @@ impl FailedAttempt {
 
 impl fmt::Display for FailedAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.number {
-            0 => f.write_str("an attempt failed: ")?,
-            number => write!(f, "attempt {number} failed: ")?,
+        let error = self.error.trim_end().replace(['\r', '\n'], " ");
+        match (self.number, self.is_last()) {
+            (0, true) => return write!(f, "failed without an attempt: {error}"),
+            (0, false) => write!(f, "an attempt failed: {error}")?,
+            (number, _) => write!(f, "attempt {number} failed: {error}")?,
         }
-        f.write_str(self.error.trim_end().replace(['\r', '\n'], " ").as_str())?;
         self.next().map_or(Ok(()), |next| write!(f, "; {next}"))
     }
 }
@@ -128,6 +137,19 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+
+    #[test]
+    fn a_task_that_failed_without_an_attempt_says_so() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut state = TaskState::new(now);
+        state
+            .errors
+            .push(now, "did not start by 1970-01-01T00:00:00Z", 8);
+        state.status = TaskStatus::Failed;
+        let failed = FailedAttempt::since(&state, 0);
+        let text = "failed without an attempt: did not start by 1970-01-01T00:00:00Z";
+        assert_eq!(failed[0].to_string(), text);
+    }
 
     #[test]
     fn every_status_says_what_follows() {

@@ -1,12 +1,11 @@
 //! `windlass get`: all details of one task.
 
-use std::borrow::Cow;
-
 use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use windlass::{
-    Client, Command, TaskId, TaskState, TaskStatus,
+    Client, Command, TaskId, TaskState,
     client::WaitReason,
+    statemachine::waits::MAX_WAITS,
     store::{Change, CommandRecord, Error, TaskRecord},
 };
 
@@ -16,6 +15,7 @@ use crate::{
     output::Output,
     parse,
     text::one_line,
+    unblocked::unblocked,
     view::{View, age, change_text, due, progress_text, state_name, text},
 };
 
@@ -59,7 +59,10 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let commands = client.commands(&args.id).await?;
     let now = client.store().clock().now();
     let others = others(&client, &record).await?;
-    let waits = WaitReason::of(&unblocked(&record, &others), &client.nodes().await?, now);
+    let nodes = client.nodes().await?;
+    let one = std::slice::from_ref(&record);
+    let unblocked = unblocked(&client, one, MAX_WAITS).await?;
+    let waits = WaitReason::of(&unblocked[0], &nodes, now);
     let history = match args.history {
         Some(limit) => Some(client.history(&args.id, limit).await?),
         None => None,
@@ -209,24 +212,6 @@ async fn others(client: &Client, record: &TaskRecord) -> Result<Vec<Other>, Fail
     });
     let read = futures::stream::iter(read).buffered(32);
     read.try_collect().await
-}
-
-/// The states of a task that no other task waits for any more.
-const ENDED: [&str; 4] = ["completed", "failed", "killed", "unknown"];
-
-/// Returns the record of a task as one that may be claimed if all that it waits for has ended.
-fn unblocked<'r>(record: &'r TaskRecord, others: &[Other]) -> Cow<'r, TaskRecord> {
-    let ended = |other: &Other| ENDED.contains(&other.state);
-    let mut record = Cow::Borrowed(record);
-    if let Ok(state) = &record.state
-        && state.is_waiting()
-        && others.iter().all(ended)
-    {
-        let mut runnable = state.clone();
-        runnable.status = TaskStatus::Runnable;
-        record.to_mut().state = Ok(runnable);
-    }
-    record
 }
 
 fn show_others(out: &Output, record: &TaskRecord, others: &[Other]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use serde::Serialize;
 use windlass::{
     Client, Command, FailedAttempt, StateKind, TaskId,
     store::{Change, ChangeKind, Error},
@@ -82,7 +83,8 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
                         continue;
                     }
                     if out.is_json() {
-                        out.json(change)?;
+                        let error = error_of(client, change).await;
+                        out.json(&Line { change, error })?;
                     } else {
                         let more = match command_of(client, change).await {
                             None => error_of(client, change).await,
@@ -108,6 +110,16 @@ async fn follow(args: &Args, global: &Global, client: &Client) -> Result<Exit, F
             }
         }
     }
+}
+
+/// A change as a line of JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    /// The error of a failed attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 /// The number of the last change that ended a task; 0 when its history does not have it.
@@ -147,14 +159,14 @@ async fn error_of(client: &Client, change: &Change) -> Option<String> {
     let record = client.get(&change.task).await.ok()?;
     let state = record.state.ok()?;
     // `None` when the task has continued meanwhile.
-    let failed = FailedAttempt::last_of(&state).filter(|_| state.since <= change.at)?;
-    Some(match change.what {
+    let state = Some(state).filter(|state| state.since <= change.at)?;
+    match change.what {
         ChangeKind::Moved {
             to: StateKind::Failed,
             ..
-        } => failed.error,
-        _ => failed.to_string(),
-    })
+        } => Some(state.errors.last()?.error.clone()),
+        _ => Some(FailedAttempt::last_of(&state)?.to_string()),
+    }
 }
 
 /// How the task ended with this change, if it did.

@@ -84,10 +84,11 @@ fn again_runs_a_task_of_two_lines_once() {
     // Other work with the same id is an error, whichever of the two ran before.
     for (first, second) in [("1", "2"), ("2", "1")] {
         fs::remove_file(place.path("starts")).unwrap();
-        let (code, summary, err) = run(&[line(first), line(second)], &["--again"]);
+        let more = &["--again", "--keep-going"];
+        let (code, summary, err) = run(&[line(first), line(second)], more);
         assert_eq!((code, &summary["wrong"]), (1, &json!(1)), "{err}");
-        let says = "line 2: id 't' is also that of an earlier line, with another kind or other props; give \
-                    it an id of its own";
+        let says = "line 2: id: 't' is also that of line 1, with another kind or other props; give this line an \
+                    id of its own";
         assert!(err.contains(says), "{err}");
         assert_eq!(place.read("starts"), format!("{first}\n"));
     }
@@ -113,9 +114,7 @@ fn again_refuses_other_work_with_the_id_of_a_line_that_has_ended() {
     let mut text = String::new();
     err.read_to_string(&mut text).unwrap();
     assert!(
-        text.contains(
-            "line 2: id 't' is also that of an earlier line, with another kind or other props"
-        ),
+        text.contains("line 2: id: 't' is also that of line 1, with another kind or other props"),
         "{text}"
     );
     assert_eq!(place.read("starts"), "1\n");

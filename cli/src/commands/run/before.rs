@@ -20,7 +20,7 @@ pub(super) struct Before {
     others: HashMap<TaskId, TaskId>,
     /// Tasks that are in the store and of no line before.
     found: HashSet<TaskId>,
-    /// When the tasks of lines ended before this run; `None` for those that run again.
+    /// When the tasks of lines ended before this run; `None` for those that this run submits or repeats.
     ended: HashMap<TaskId, Option<Timestamp>>,
 }
 
@@ -78,13 +78,19 @@ impl Before {
 
     /// Whether a task that ended then has to run again, because one that it waits for ended later or runs again.
     pub(super) fn is_newer(&self, task: &Task, ended: Timestamp) -> bool {
+        self.any_ended(task, |at| at.is_none_or(|at| at > ended))
+    }
+
+    /// Whether one of those that a task waits for runs again, or for the first time.
+    pub(super) fn runs_again(&self, task: &Task) -> bool {
+        self.any_ended(task, |at| at.is_none())
+    }
+
+    fn any_ended(&self, task: &Task, is: impl Fn(Option<Timestamp>) -> bool) -> bool {
         // With a deadline, a task may have run before those that it waits for.
         let waits = task.waits.iter().filter(|waits| waits.deadline.is_none());
         let mut tasks = waits.flat_map(|waits| &waits.tasks);
-        tasks.any(|id| match self.ended.get(id) {
-            Some(at) => at.is_none_or(|at| at > ended),
-            None => false,
-        })
+        tasks.any(|id| self.ended.get(id).is_some_and(|at| is(*at)))
     }
 
     /// Notes the task that has the unique key of a line.

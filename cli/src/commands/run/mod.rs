@@ -88,6 +88,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         source.check(&maker, &global.out())?
     };
     let client = global.client_within(STORE_WAIT).await?;
+    never::check_names(&client, (source.name(), &checked), &global.out()).await?;
     let folders = folders(global, &client, args.node.grace).await?;
     // The tasks carry their policy; this one is for tasks of an earlier version.
     let policy = args.retry.clone().unwrap_or(args::DEFAULT_RETRY);

@@ -1,9 +1,13 @@
 //! Refuses lines that wait for a task which was never submitted: their wait would end at once.
 
-use windlass::{Task, TaskId, store::Error};
+use windlass::{Client, Task, TaskId, store::Error};
 
-use super::{batch::Batch, submitting::Numbering};
-use crate::exit::Failure;
+use super::{
+    batch::Batch,
+    source::{Checked, REPORTED_LINES, nothing_run},
+    submitting::Numbering,
+};
+use crate::{exit::Failure, output::Output};
 
 impl Batch {
     /// Refuses lines that wait for a refused line, or for what is no earlier line and no task.
@@ -41,12 +45,7 @@ impl Batch {
                 true => self.before.found(id),
                 // It was pruned after the task of the line had been submitted.
                 false if self.is_there(&task.id).await? => {}
-                false => {
-                    return Ok(Some(format!(
-                        "{field}: names '{id}', which is no earlier line and no task of this store; correct the \
-                         name, or put the line of that task first"
-                    )));
-                }
+                false => return Ok(Some(unknown(field, id))),
             }
         }
         Ok(None)
@@ -59,5 +58,41 @@ impl Batch {
             Err(Error::NotFound { .. }) => Ok(false),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+fn unknown(field: &str, id: &TaskId) -> String {
+    format!(
+        "{field}: names '{id}', which is no earlier line and no task of this store; correct the name, or put the line \
+         of that task first"
+    )
+}
+
+/// Refuses an input with lines that wait for what is no line and no task, before anything runs.
+pub(super) async fn check_names(
+    client: &Client,
+    (name, checked): (&str, &Checked),
+    out: &Output,
+) -> Result<(), Failure> {
+    let is_there = async |id: &TaskId| match client.get(id).await {
+        Ok(_) | Err(Error::Corrupt { .. }) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(e) => Err(Failure::from(e)),
+    };
+    let mut wrong = 0;
+    for (id, line, task) in &checked.unknown {
+        // What the task of a line waits for may have been pruned since its submit.
+        if is_there(id).await? || is_there(task).await? {
+            continue;
+        }
+        wrong += 1;
+        if wrong <= REPORTED_LINES {
+            let reason = unknown("after", id);
+            out.complain(format_args!("{name}: line {line}: {reason}"));
+        }
+    }
+    match wrong {
+        0 => Ok(()),
+        wrong => Err(nothing_run(name, wrong, checked.lines.unwrap_or(wrong))),
     }
 }

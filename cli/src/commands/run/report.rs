@@ -319,7 +319,8 @@ impl Report {
             ));
         }
         for (why, lines) in &waiting {
-            self.out.complain(format_args!("{lines} are {why}"));
+            let are = if *lines == 1 { "line is" } else { "lines are" };
+            self.out.complain(format_args!("{lines} {are} {why}"));
         }
         if left_out > 0 {
             let batch = shell_words::quote(&self.batch);
@@ -336,7 +337,8 @@ impl Report {
                 self.other_options
             ));
         }
-        let mut text = format!("{lines} lines: {} completed", counts.completed);
+        let plural = if lines == 1 { "" } else { "s" };
+        let mut text = format!("{lines} line{plural}: {} completed", counts.completed);
         if counts.earlier > 0 {
             let when = self.earlier.text(Timestamp::now());
             text.push_str(&format!(

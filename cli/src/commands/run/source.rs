@@ -7,6 +7,7 @@ use std::{
 };
 
 use tokio::sync::mpsc;
+use windlass::TaskId;
 
 use super::entry::{Entry, Maker};
 use crate::{exit::Failure, input, order::Order, output::Output};
@@ -14,7 +15,7 @@ use crate::{exit::Failure, input, order::Order, output::Output};
 /// How many lines are submitted at a time.
 const CHUNK: usize = 256;
 /// How many invalid lines are reported; then nothing is run.
-const REPORTED_LINES: u64 = 20;
+pub(super) const REPORTED_LINES: u64 = 20;
 
 /// A line, with its number.
 pub(super) struct Numbered {
@@ -30,6 +31,8 @@ pub(super) type Lines = mpsc::Receiver<io::Result<Vec<Numbered>>>;
 pub(super) struct Checked {
     /// How many tasks there are.
     pub(super) lines: Option<u64>,
+    /// The tasks of no line that lines wait for, each with the number and the task of the first such line.
+    pub(super) unknown: Vec<(TaskId, u64, TaskId)>,
 }
 
 /// An input.
@@ -76,6 +79,11 @@ impl Source {
             stream,
             end,
         })
+    }
+
+    /// Its name for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Makes the source readable twice: a stream is copied to an unnamed file.
@@ -139,12 +147,11 @@ impl Source {
             ));
         }
         match wrong {
-            0 => Ok(Checked { lines: Some(lines) }),
-            wrong => Err(Failure::Usage(format!(
-                "{name}: {wrong} of {} lines {} wrong and nothing was run; --keep-going skips invalid lines",
-                lines + wrong,
-                if wrong == 1 { "is" } else { "are" },
-            ))),
+            0 => Ok(Checked {
+                lines: Some(lines),
+                unknown: order.unknown(),
+            }),
+            wrong => Err(nothing_run(&name, wrong, lines + wrong)),
         }
     }
 
@@ -188,6 +195,14 @@ impl Source {
     }
 }
 
+/// The failure of a run whose input has this many wrong lines.
+pub(super) fn nothing_run(name: &str, wrong: u64, lines: u64) -> Failure {
+    Failure::Usage(format!(
+        "{name}: {wrong} of {lines} lines {} wrong and nothing was run; --keep-going skips invalid lines",
+        if wrong == 1 { "is" } else { "are" },
+    ))
+}
+
 /// Returns the task of a line that comes after those that it waits for.
 pub(super) fn in_order(
     entry: Result<Entry, String>,
@@ -195,7 +210,9 @@ pub(super) fn in_order(
     order: &mut Order,
 ) -> Result<Entry, String> {
     let entry = entry?;
-    let checked = order.check(line, &entry.submit.task, !entry.derived);
+    let task = &entry.submit.task;
+    let checked = order.check_work(task);
+    let checked = checked.and_then(|()| order.check(line, task, !entry.derived));
     checked.map(|()| entry).map_err(|e| e.to_string())
 }
 

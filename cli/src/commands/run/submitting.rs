@@ -11,7 +11,7 @@ use windlass::{
 };
 
 use super::{
-    batch::Batch,
+    batch::{Batch, Settings},
     entry::{BATCH, Entry},
     inputs,
     live::Live,
@@ -143,12 +143,18 @@ impl Batch {
         answer: Result<Handle, Error>,
     ) -> Option<Numbering> {
         let task = &entry.submit.task;
-        let replaces = self.settings.again || entry.submit.if_exists == IfExists::ReplaceFinished;
+        let Settings {
+            again,
+            retry_failed,
+            ..
+        } = self.settings;
+        let replaces = again || retry_failed || entry.submit.if_exists == IfExists::ReplaceFinished;
         let reason = match answer {
             Ok(new) if new.is_new() => {
                 let (id, kind) = (task.id.clone(), task.kind.clone());
                 if !entry.derived {
                     self.before.accepted(&id);
+                    self.before.ended(&id, None);
                 }
                 let live = match task.waits {
                     Some(_) => Live::new(StateKind::Sleeping, false, kind).waiting(true),
@@ -177,10 +183,7 @@ impl Batch {
             {
                 return Some((line, entry));
             }
-            Err(Error::AlreadyFinished(id)) => format!(
-                "task '{id}' has ended already, with another kind or other props than the line; --again \
-                 runs the line in its place, another id makes another task"
-            ),
+            Err(Error::AlreadyFinished(id)) => ended_with_other_work(&id),
             Err(Error::AlreadyExists { .. }) if self.live.contains_key(&task.id) => {
                 other_work(&task.id)
             }
@@ -225,6 +228,15 @@ impl Batch {
                 }
                 ids.insert(id);
                 outdated.push((line, entry));
+            } else if replaces && self.began_too_early(&entry, &record) {
+                let delete = || self.client.delete(&id);
+                match self.report.screen().ask(self.patience, delete).await {
+                    Ok(()) | Err(Error::NotFound { .. }) => {}
+                    Err(e) => return Err(e.into()),
+                }
+                self.before.ended(&id, None);
+                ids.insert(id);
+                outdated.push((line, entry));
             } else {
                 self.met(line, &entry, record).await?;
                 if !self.live.contains_key(&id) {
@@ -241,14 +253,36 @@ impl Batch {
         let Ok(state) = &record.state else {
             return false;
         };
-        !entry.has_stand_in
-            && state.code().is_terminal()
-            && record.submitted_at < self.started
+        let of_earlier_run = record.submitted_at < self.started
             && state.since < self.started
+            && record.task.labels.get(BATCH) == Some(&self.name);
+        if entry.has_stand_in || !of_earlier_run || !state.code().is_terminal() {
+            return false;
+        }
+        let task = &entry.submit.task;
+        let has_failed = state.code() != StateKind::Completed;
+        if has_failed && self.settings.retry_failed {
+            // A retry keeps the task; the line may have been corrected.
+            return self.settings.again || !entry.derived && !record.task.is_same_work(task);
+        }
+        self.settings.again
+            || self.before.is_newer(task, state.since)
+            || (entry.stamp.as_ref()).is_some_and(|stamp| stamp.differs(record, state))
+    }
+
+    /// Whether a task that an earlier run left has begun, or waited, before a task that runs again and that its
+    /// line waits for. A paused one is left to the operator.
+    fn began_too_early(&self, entry: &Entry, record: &TaskRecord) -> bool {
+        let Ok(state) = &record.state else {
+            return false;
+        };
+        !entry.has_stand_in
+            && !state.code().is_terminal()
+            && state.code() != StateKind::Paused
+            && !state.is_waiting()
+            && record.submitted_at < self.started
             && record.task.labels.get(BATCH) == Some(&self.name)
-            && (self.settings.again
-                || self.before.is_newer(&entry.submit.task, state.since)
-                || (entry.stamp.as_ref()).is_some_and(|stamp| stamp.differs(record, state)))
+            && self.before.runs_again(&entry.submit.task)
     }
 
     /// A task of an earlier run, or of an earlier line.
@@ -271,7 +305,12 @@ impl Batch {
         }
         // An id that is derived is that of the work.
         if is_own && !entry.derived && !record.task.is_same_work(&entry.submit.task) {
-            self.refuse(line, &id, &other_work(&id));
+            let is_earlier = record.submitted_at < self.started;
+            let reason = match code.is_some_and(StateKind::is_terminal) && is_earlier {
+                true => ended_with_other_work(&id),
+                false => other_work(&id),
+            };
+            self.refuse(line, &id, &reason);
             return Ok(());
         }
         if is_own && !entry.derived {
@@ -354,6 +393,14 @@ impl Batch {
             live.first = line;
         }
     }
+}
+
+/// Why a line is refused whose id is that of a task of an earlier run with other work.
+fn ended_with_other_work(id: &TaskId) -> String {
+    format!(
+        "task '{id}' has ended already, with another kind or other props than the line; --again runs the line in \
+         its place, and so does --retry-failed if the task failed; another id makes another task"
+    )
 }
 
 /// Why a line is refused whose id is that of other work.

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 enum Ask {
     /// Create a schedule
     Create(Box<spec::CreateArgs>),
-    /// Show a schedule: its times, counts and live runs
+    /// Show a schedule: its times, its counts, and the runs that were live when it last looked
     Get(Which),
     /// List schedules with their next times
     List(show::ListArgs),

@@ -4,7 +4,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 use windlass::{
     TaskId,
-    schedule::{ScheduleRecord, Time},
+    schedule::{self, ScheduleRecord, Time},
     store::Page,
 };
 
@@ -16,6 +16,10 @@ use crate::{
     text::one_line,
     view::{age, color, text},
 };
+
+/// Why no schedule submits runs.
+const NO_NODE: &str =
+    "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
 
 /// How many schedules.
 #[derive(Debug, clap::Args)]
@@ -113,8 +117,14 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         .get(id)
         .await
         .map_err(Failure::of_schedule)?;
+    let waits = match client.is_handled(schedule::KIND).await? {
+        true => None,
+        false => Some(NO_NODE),
+    };
     if out.is_json() {
-        out.json(&view(&record))?;
+        let mut view = view(&record);
+        view["waits"] = json!(waits);
+        out.json(&view)?;
         return Ok(Exit::Ok);
     }
     let counts = record.counts;
@@ -143,6 +153,7 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         ("id", Some(record.id.to_string())),
         ("state", Some(state.to_owned())),
         ("note", record.note.clone()),
+        ("waits", waits.map(str::to_owned)),
         ("times", Some(times(&record))),
         ("next", next.map(|time| local(&time.local))),
         ("due", delay.map(|time| time.due.to_string())),

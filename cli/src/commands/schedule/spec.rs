@@ -1,10 +1,12 @@
 //! `windlass schedule create` and `update`: the spec of a schedule, of options or JSON.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Client, Invalid, Json, Limit, TaskId,
-    schedule::{Schedule, ScheduleRecord},
+    Client, Invalid, Json, Kind, Limit, TaskId,
+    schedule::{self, Schedule, ScheduleRecord},
 };
 
 use crate::{
@@ -14,6 +16,7 @@ use crate::{
     input,
     output::Output,
     parse::{at_once, label, priority, rate, time},
+    waiting::note_unhandled,
 };
 
 /// A schedule and its fields.
@@ -400,5 +403,7 @@ async fn written(
         None => String::new(),
     };
     out.line(format!("{id}: {action}{next}"))?;
+    let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
+    note_unhandled(client, out, &kinds, ("note", "its runs are submitted")).await;
     Ok(Exit::Ok)
 }

@@ -19,6 +19,7 @@ use crate::{
     global::Global,
     input,
     line::TaskLine,
+    output::Output,
     text::one_line,
     waiting::{Deadline, ended, note_unhandled, reported},
 };
@@ -78,6 +79,9 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     if !out.is_json() {
         out.line(&id)?;
     }
+    if answer.is_new() {
+        note_unknown(&client, &out, &submit.task).await?;
+    }
     let is_over = answer.existing().is_some_and(StateKind::is_terminal);
     if !is_over {
         note_unhandled(
@@ -126,4 +130,24 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     } else {
         Exit::No
     })
+}
+
+/// Notes the first task that a new task waits for and that does not exist: its wait is over.
+async fn note_unknown(client: &Client, out: &Output, task: &Task) -> Result<(), Failure> {
+    let Some(waits) = task.waits.as_deref() else {
+        return Ok(());
+    };
+    let follows = match waits.ok {
+        true => "this task fails (--after-ok)",
+        false => "it counts as ended",
+    };
+    for id in &waits.tasks {
+        if let Err(Error::NotFound { .. }) = client.get(id).await {
+            out.note(format!(
+                "note: task '{id}', which this one waits for, does not exist: {follows}"
+            ));
+            return Ok(());
+        }
+    }
+    Ok(())
 }

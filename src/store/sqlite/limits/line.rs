@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use windlass_statemachine::Limit;
 
 use super::{limit, numbers, used};
@@ -27,6 +27,15 @@ struct InFile<'a, 'c> {
     pool: &'a (String, bool),
 }
 
+/// The limit after one of these numbers in a line: with the same number and a longer period, or with a greater one.
+const NEXT_LIMIT: [&str; 2] = [
+    "SELECT most, within FROM windlass_held
+     WHERE key = ?1 AND starts = ?2 AND report = 0 AND most = ?3 AND within > ?4 ORDER BY within LIMIT 1",
+    "SELECT most, within FROM windlass_held
+     WHERE key = ?1 AND starts = ?2 AND report = 0 AND most > ?3 AND ?4 IS NOT NULL
+     ORDER BY most, within LIMIT 1",
+];
+
 impl lines::Line for InFile<'_, '_> {
     type Error = rusqlite::Error;
 
@@ -35,13 +44,16 @@ impl lines::Line for InFile<'_, '_> {
         let (mut found, mut after) = (Vec::new(), (0_u32, -1_i64));
         // One step for each limit, whatever the number of tasks.
         loop {
-            let next = self.batch.first(
-                "SELECT most, within FROM windlass_held
-                 WHERE key = ?1 AND starts = ?2 AND report = 0 AND (most, within) > (?3, ?4)
-                 ORDER BY most, within LIMIT 1",
-                (key, starts, after.0, after.1),
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
+            let mut next = None;
+            // Two ranges of the index: for `(most, within) > (?3, ?4)` SQLite reads every task of the limit.
+            for range in NEXT_LIMIT {
+                let values = (key, starts, after.0, after.1);
+                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                next = self.batch.first(range, values, row)?;
+                if next.is_some() {
+                    break;
+                }
+            }
             let Some(next) = next else { return Ok(found) };
             after = next;
             found.extend(limit(key.clone(), *starts, next));
