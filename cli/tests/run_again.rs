@@ -274,7 +274,8 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     assert!(
         err.contains(
             "line 1: task 't' has ended already, with another kind or other props than the line; --again \
-             runs the line in its place, another id makes another task"
+             runs the line in its place, and so does --retry-failed if the task failed; another id makes another \
+             task"
         ),
         "{err}"
     );
@@ -299,7 +300,7 @@ fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
         line("b", "b"),
     ];
     place.write("lines", &lines.concat());
-    let mut command = place.windlass(&["run", "lines"]);
+    let mut command = place.windlass(&["run", "--keep-going", "lines"]);
     let (ended, end) = mpsc::channel();
     std::thread::spawn(move || ended.send(command.output().unwrap()));
     let output = end.recv_timeout(Duration::from_secs(60));
@@ -307,9 +308,7 @@ fn two_lines_with_one_id_and_different_commands_do_not_stop_the_run() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(
-        err.contains(
-            "line 3: id 'x' is also that of an earlier line, with another kind or other props"
-        ) || err.contains("line 3: task 'x' has ended already, with another kind or other props"),
+        err.contains("line 3: id: 'x' is also that of line 2, with another kind or other props"),
         "{err}"
     );
     let mut starts: Vec<String> = place.read("starts").lines().map(str::to_owned).collect();

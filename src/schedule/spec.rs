@@ -279,7 +279,7 @@ impl Schedule {
     /// use std::time::Duration;
     /// use windlass::{NewTask, schedule::Schedule};
     ///
-    /// let minutes = |n| Duration::from_secs(n * 60);
+    /// let minutes = |n: u64| Duration::from_secs(n * 60);
     /// let report = Schedule::new(NewTask::new("report")).cron("0 6 * * *");
     /// let report = report.start_within(minutes(10)).end_within(minutes(60));
     /// let next = report.preview("report", "2030-01-01T00:00:00Z".parse()?, 1)?;

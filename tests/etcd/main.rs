@@ -34,5 +34,6 @@ mod servers;
 mod silence;
 mod slots;
 mod support;
+mod transaction_limits;
 mod transactions;
 mod watches;

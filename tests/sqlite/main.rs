@@ -27,3 +27,4 @@ mod support;
 mod transactions;
 mod wal;
 mod watching;
+mod write_back;

@@ -7,8 +7,10 @@
 
 mod equal;
 mod input;
+mod limits;
 #[path = "../live/mod.rs"]
 mod live;
+mod repeats;
 mod waits;
 
 use std::{collections::HashMap, fmt::Write as _, fs, process::Command};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::builder::NonEmptyStringValueParser;
-use windlass::Retry;
+use windlass::{Limit, Retry};
 
 use super::super::worker::{NodeArgs, default_slots};
 use crate::{env_args::EnvArgs, exec, parse};
@@ -98,6 +98,16 @@ pub(crate) struct Args {
     /// The time limit of one attempt
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     pub(super) timeout: Option<Duration>,
+
+    /// Run at most N commands with this key at a time, in the whole namespace, for lines without
+    /// limits of their own
+    #[arg(long, value_name = "KEY=N", value_parser = parse::at_once)]
+    pub(super) at_once: Vec<Limit>,
+
+    /// Begin at most N claims with this key within any DURATION, for lines without limits of their
+    /// own
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = parse::rate)]
+    pub(super) rate: Vec<Limit>,
 
     /// Run tasks again that failed or were killed in an earlier run
     #[arg(long)]

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass::{Invalid, Json, NewTask, statemachine::plain, store::Submit};
+use windlass::{Invalid, Json, Limit, NewTask, statemachine::plain, store::Submit};
 
 use super::{
     args::{Args, DEFAULT_RETRY},
@@ -92,6 +92,7 @@ pub(super) struct Maker {
     timeout: Option<String>,
     env: EnvArgs,
     retry: Option<windlass::Retry>,
+    limits: Vec<Limit>,
     /// The files that each line names, as templates.
     inputs: Vec<String>,
 }
@@ -136,11 +137,12 @@ impl Maker {
             timeout: args.timeout.map(|t| format!("{}ms", t.as_millis())),
             env: args.env.clone(),
             retry: args.retry.clone(),
+            limits: args.at_once.iter().chain(&args.rate).cloned().collect(),
             inputs: args.inputs.clone(),
         };
         // An invalid option is reported once, not for every line.
         let props = maker.exec_props(Map::from_iter([("command".to_owned(), json!("true"))]))?;
-        maker.finish(NewTask::new(KIND).props(&props))?;
+        maker.finish(NewTask::new(KIND).props(&props), false)?;
         Ok(maker)
     }
 
@@ -199,7 +201,7 @@ impl Maker {
             let readable = String::from_utf8_lossy(line);
             let id = self.derive(&readable, &[b"each", identity.as_bytes(), line]);
             let props = self.exec_props(props)?;
-            self.finish(NewTask::new(KIND).id(id).props(&props))
+            self.finish(NewTask::new(KIND).id(id).props(&props), false)
         };
         let submit = make().map_err(|e| e.to_string())?;
         Ok(Entry {
@@ -313,7 +315,8 @@ impl Maker {
             let text = serde_json::from_str::<Value>(line).map_err(not_json)?;
             task.id = Some(self.derive(&kind, &[b"task", text.to_string().as_bytes()]));
         }
-        let submit = self.finish(task.into_task(&TaskLine::default())?)?;
+        let has_limits = !task.limits.is_empty();
+        let submit = self.finish(task.into_task(&TaskLine::default())?, has_limits)?;
         Ok(Entry {
             submit,
             derived,
@@ -356,8 +359,12 @@ impl Maker {
         Ok(props)
     }
 
-    fn finish(&self, task: NewTask) -> Result<Submit, Invalid> {
-        let mut submit = task.label(BATCH, &self.batch).idempotent().build()?;
+    fn finish(&self, task: NewTask, has_limits: bool) -> Result<Submit, Invalid> {
+        let mut task = task.label(BATCH, &self.batch).idempotent();
+        if !has_limits {
+            task = self.limits.iter().cloned().fold(task, NewTask::limit);
+        }
+        let mut submit = task.build()?;
         // A worker on the same store may run it, and has a policy of its own for tasks that carry none.
         if submit.task.retry.is_none() {
             let ours = submit.task.kind.as_str() == KIND;

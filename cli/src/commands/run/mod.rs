@@ -10,13 +10,14 @@
 //! | `script` | where a line stands in a script for sh |
 //! | `batch` | following the tasks to their end |
 //! | `before` | the lines that later lines may wait for |
-//! | `submitting` | submitting them, and what of an earlier run is run again |
+//! | `submitting`, `again` | submitting them, and what of an earlier run is run again |
 //! | `never` | lines that wait for a task which was never submitted |
 //! | `report`, `tally` | progress, failures, the summary |
 //! | `screen` | lines and the bar on standard error; an outage of the store |
 //! | `stopping` | what is waited for after a signal |
 //! | `printing` | what the commands print |
 
+mod again;
 mod args;
 mod batch;
 mod before;

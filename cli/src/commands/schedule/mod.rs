@@ -4,6 +4,7 @@ mod crontab;
 mod import;
 mod show;
 mod spec;
+mod write;
 
 use std::time::Duration;
 
@@ -138,7 +139,7 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure> {
     let out = global.out();
     match args.command {
-        Ask::Create(args) => return spec::create(*args, global).await,
+        Ask::Create(args) => return write::create(*args, global).await,
         Ask::Import(args) => return import::execute(args, global).await,
         Ask::Preview(args) => return show::preview(*args, global).await,
         Ask::List(args) => return show::list(args, global).await,
@@ -148,7 +149,7 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     let client = global.existing().await?;
     let schedules = client.schedules();
     match args.command {
-        Ask::Update(args) => spec::update(*args, &client, &out).await,
+        Ask::Update(args) => write::update(*args, &client, &out).await,
         Ask::Pause(PauseArgs { which, note }) => {
             schedules
                 .pause(&which.id, note)

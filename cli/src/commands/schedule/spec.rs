@@ -1,22 +1,17 @@
-//! `windlass schedule create` and `update`: the spec of a schedule, of options or JSON.
-
-use std::collections::BTreeSet;
+//! The spec of a schedule, of options or JSON.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass::{
-    Client, Invalid, Json, Kind, Limit, TaskId,
-    schedule::{self, Schedule, ScheduleRecord},
+    Invalid, Json, Limit, TaskId,
+    schedule::{Schedule, ScheduleRecord},
 };
 
 use crate::{
     exec,
-    exit::{Exit, Failure},
-    global::Global,
+    exit::Failure,
     input,
-    output::Output,
     parse::{at_once, label, priority, rate, time},
-    waiting::note_unhandled,
 };
 
 /// A schedule and its fields.
@@ -24,11 +19,11 @@ use crate::{
 pub(super) struct CreateArgs {
     /// The schedule
     #[arg(value_name = "ID")]
-    id: TaskId,
+    pub(super) id: TaskId,
     #[command(flatten)]
-    times: TimeArgs,
+    pub(super) times: TimeArgs,
     #[command(flatten)]
-    run: RunArgs,
+    pub(super) run: RunArgs,
 }
 
 /// The times.
@@ -190,7 +185,7 @@ fn inner<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Ma
 
 impl TimeArgs {
     /// Sets the fields that were given.
-    fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
         if let Some(text) = &self.spec {
             spec.extend(object("spec", &input::json("spec", text)?)?);
         }
@@ -258,7 +253,7 @@ impl TimeArgs {
 
     /// Returns the fields of a schedule. One that cannot be read has none if a whole one is given; otherwise the
     /// options replace the wrong ones.
-    fn present(&self, record: ScheduleRecord) -> Result<Map<String, Value>, Failure> {
+    pub(super) fn present(&self, record: ScheduleRecord) -> Result<Map<String, Value>, Failure> {
         if record.spec.is_err() && self.spec.is_some() {
             return Ok(Map::new());
         }
@@ -288,7 +283,7 @@ pub(super) fn overlap(text: &str) -> Result<Value, Invalid> {
 
 impl RunArgs {
     /// Sets the fields that were given.
-    fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
+    pub(super) fn apply(&self, spec: &mut Map<String, Value>) -> Result<(), Failure> {
         let is_wrong = spec.get("run").is_some_and(|run| !run.is_object());
         let is_replaced = self.kind.is_some() || !self.command.is_empty();
         let Some(run) = inner(spec, "run").filter(|_| is_replaced || !is_wrong) else {
@@ -339,71 +334,4 @@ impl RunArgs {
 /// Reads a schedule of its JSON form.
 pub(super) fn read(spec: Map<String, Value>) -> Result<Schedule, Failure> {
     Ok(Schedule::from_json(&Value::Object(spec).into())?)
-}
-
-/// Creates a schedule.
-pub(super) async fn create(args: CreateArgs, global: &Global) -> Result<Exit, Failure> {
-    let mut spec = Map::new();
-    args.times.apply(&mut spec)?;
-    args.run.apply(&mut spec)?;
-    let schedule = read(spec)?;
-    let client = windlass::Client::new(&global.open().await?);
-    client
-        .schedules()
-        .create(&args.id, schedule)
-        .await
-        .map_err(Failure::of_schedule)?;
-    written(&client, &global.out(), &args.id, "created").await
-}
-
-/// Changes the given fields of a schedule.
-pub(super) async fn update(
-    args: CreateArgs,
-    client: &Client,
-    out: &Output,
-) -> Result<Exit, Failure> {
-    let record = client
-        .schedules()
-        .get(&args.id)
-        .await
-        .map_err(Failure::of_schedule)?;
-    let action = match record.state {
-        Some(code) if code.is_terminal() => "updated, and started again",
-        _ => "updated",
-    };
-    let mut spec = args.times.present(record)?;
-    args.times.apply(&mut spec)?;
-    args.run.apply(&mut spec)?;
-    client
-        .schedules()
-        .update(&args.id, read(spec)?)
-        .await
-        .map_err(Failure::of_schedule)?;
-    written(client, out, &args.id, action).await
-}
-
-/// Prints a schedule that was written, with its next time.
-async fn written(
-    client: &Client,
-    out: &Output,
-    id: &TaskId,
-    action: &str,
-) -> Result<Exit, Failure> {
-    let record = client
-        .schedules()
-        .get(id)
-        .await
-        .map_err(Failure::of_schedule)?;
-    if out.is_json() {
-        out.json(&super::show::view(&record))?;
-        return Ok(Exit::Ok);
-    }
-    let next = match record.next {
-        Some(time) => format!("; next at {}", super::show::local(&time.local)),
-        None => String::new(),
-    };
-    out.line(format!("{id}: {action}{next}"))?;
-    let kinds = BTreeSet::from([Kind::new(schedule::KIND)?]);
-    note_unhandled(client, out, &kinds, ("note", "its runs are submitted")).await;
-    Ok(Exit::Ok)
 }

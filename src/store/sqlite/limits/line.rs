@@ -154,3 +154,38 @@ fn look_at_lines(batch: &mut Batch<'_>) -> Sql<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::store::sqlite::schema;
+
+    /// It read every task of the limit.
+    #[test]
+    fn the_limits_of_a_line_are_found_without_a_look_at_each_task() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut conn, "memory").unwrap_or_else(|_| panic!("no schema"));
+        conn.execute_batch(
+            "WITH RECURSIVE line (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM line WHERE n < 3000)
+             INSERT INTO windlass_held (n, key, starts, most, within, priority, due, report, since)
+             SELECT n, 'k', 0, 1 + n % 3, 0, 0, NULL, 0, 0 FROM line",
+        )
+        .unwrap();
+        let mut after = (0_u32, -1_i64);
+        let (mut found, mut steps) = (Vec::new(), 0);
+        while let Some(next) = NEXT_LIMIT.iter().find_map(|range| {
+            let mut range = conn.prepare(range).unwrap();
+            let values = ("k", false, after.0, after.1);
+            let row = range.query_row(values, |row| Ok((row.get(0)?, row.get(1)?)));
+            steps += range.get_status(StatementStatus::VmStep);
+            row.ok()
+        }) {
+            found.push(next);
+            after = next;
+        }
+        assert_eq!(found, [(1, 0), (2, 0), (3, 0)]);
+        assert!(steps < 500, "{steps}");
+    }
+}

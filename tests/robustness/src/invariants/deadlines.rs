@@ -75,7 +75,9 @@ fn has_deadline(subject: &Subject) -> bool {
 fn missed(subject: &Subject) -> Option<&str> {
     let state = subject.record.state.as_ref().ok()?;
     let state = (state.code() == StateKind::Failed).then_some(state)?;
-    let error = state.errors.last()?.error.as_str();
+    // On a split store the next claim records that this one was abandoned, after the state has ended.
+    let mut errors = state.errors.entries().iter().rev();
+    let error = errors.find(|entry| !entry.is_abandonment())?.error.as_str();
     (error.starts_with(START) || error.starts_with(END)).then_some(error)
 }
 
@@ -290,6 +292,18 @@ mod tests {
         let state = state.record.state.as_mut().unwrap();
         state.errors.push(at(second), error, 8);
         world
+    }
+
+    #[test]
+    fn a_claim_that_is_abandoned_after_the_deadline_hides_no_miss() {
+        let mut world = fails(100, &format!("{END}{}", at(DEADLINE)));
+        let task = world.subjects.get_mut("t").unwrap();
+        let before = missed(task).map(str::to_owned);
+        let claimed = task.record.state.clone().unwrap();
+        let claimed = claimed.claimed(windlass::Fence(3), Some("a"), at(101));
+        task.record.state = Ok(claimed);
+        assert!(before.is_some());
+        assert_eq!(missed(task).map(str::to_owned), before);
     }
 
     fn begins(world: &mut World, second: u64, number: u64) {

@@ -73,27 +73,35 @@ fn of(subject: &Subject) -> Vec<String> {
             Err(e) => found.push(format!("signal {order}: {e}")),
         }
     }
-    let pauses = subject.history.iter().filter(|c| is_own_pause(c)).count();
-    let most = replies.len() as u64 + pauses as u64;
+    let ends_by = subject.record.task.end_by.is_some();
+    let steps = subject.history.iter();
+    let steps = steps.filter(|c| is_own_step(c, ends_by)).count();
+    let most = replies.len() as u64 + steps as u64;
     if count > most {
         found.push(format!(
-            "its count is {count}; {} replies and {pauses} steps may have brought one",
+            "its count is {count}; {} replies and {steps} steps may have brought one",
             replies.len()
         ));
     }
     found
 }
 
-/// Whether the handler may have returned a count with this step.
-fn is_own_pause(change: &Change) -> bool {
-    matches!(
-        &change.what,
-        ChangeKind::Moved {
-            message: ActionKind::Pause,
-            from: StateKind::Runnable,
-            ..
-        }
-    )
+/// Whether the handler may have returned a count with this step: a pause, or an end that came too late, which keeps
+/// the data.
+fn is_own_step(change: &Change, ends_by: bool) -> bool {
+    let ChangeKind::Moved {
+        message,
+        from: StateKind::Runnable,
+        ..
+    } = &change.what
+    else {
+        return false;
+    };
+    match message {
+        ActionKind::Pause => true,
+        ActionKind::Error => ends_by,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +167,20 @@ mod tests {
             check(&task(&[answered(1)], 2)),
             "its count is 2; 1 replies and 0 steps",
         );
+    }
+
+    #[test]
+    fn data_that_came_after_the_end_by_are_no_reply() {
+        let mut world = task(&[answered(1)], 2);
+        let task = world.subjects.get_mut("t").unwrap();
+        let late = moved(2, ActionKind::Error, StateKind::Runnable, StateKind::Fault);
+        let mut change = task.history[0].clone();
+        change.what = late;
+        task.history.push(change);
+        caught(check(&world), "its count is 2; 1 replies and 0 steps");
+        let task = world.subjects.get_mut("t").unwrap();
+        task.record.task.end_by = Some(jiff::Timestamp::UNIX_EPOCH);
+        holds(check(&world));
     }
 
     #[test]
