@@ -5,6 +5,7 @@ mod claim;
 mod claims;
 mod command;
 mod commit;
+mod copies;
 mod effects;
 mod lease;
 mod leave;

@@ -1,12 +1,8 @@
 //! The live nodes, as the watches of this process know them: without a call.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_statemachine::NodeName;
-
+use super::copies::Copies;
 use crate::store::{
     Error, NodeRecord,
     etcd::{
@@ -21,20 +17,12 @@ use crate::store::{
 
 const OPERATION: &str = "list the nodes";
 
-#[derive(Default)]
-struct Copy {
-    nodes: BTreeMap<NodeName, Reported>,
-    /// The watch that updates it is open.
-    follows: bool,
-}
-
 /// The nodes of the namespace: read, or as the watches of this process know them. Clones share
 /// their state.
 #[derive(Clone)]
 pub(crate) struct Peers {
     reader: Reader,
-    /// One copy for each watch of this process, by the lease of its node.
-    copies: Arc<Mutex<HashMap<u64, Copy>>>,
+    copies: Arc<Mutex<Copies>>,
 }
 
 impl Peers {
@@ -43,42 +31,13 @@ impl Peers {
         Self { reader, copies }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Copy>> {
+    /// Lets a watch of this process write what it knows now.
+    pub(crate) fn update(&self, write: impl FnOnce(&mut Copies)) {
+        write(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Copies> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Replaces the copy of a watch by the nodes that were read.
-    pub(crate) fn listed(&self, watch: u64, nodes: BTreeMap<NodeName, Reported>) {
-        self.lock().entry(watch).or_default().nodes = nodes;
-    }
-
-    /// Updates a registration that was written, or (`None`) deleted.
-    pub(crate) fn changed(&self, watch: u64, node: NodeName, reported: Option<Reported>) {
-        let mut copies = self.lock();
-        let nodes = &mut copies.entry(watch).or_default().nodes;
-        match reported {
-            Some(reported) => nodes.insert(node, reported),
-            None => nodes.remove(&node),
-        };
-    }
-
-    /// Sets whether the copy of a watch is up to date from now on.
-    pub(crate) fn follows(&self, watch: u64, follows: bool) {
-        if let Some(copy) = self.lock().get_mut(&watch) {
-            copy.follows = follows;
-        }
-    }
-
-    /// Drops the copy of a watch that has ended.
-    pub(crate) fn forget(&self, watch: u64) {
-        self.lock().remove(&watch);
-    }
-
-    /// Returns the nodes, if an open watch knows them.
-    fn known(&self) -> Option<Vec<Reported>> {
-        let copies = self.lock();
-        let copy = copies.values().find(|copy| copy.follows)?;
-        Some(copy.nodes.values().cloned().collect())
     }
 
     pub(crate) async fn nodes(&self) -> Result<Vec<NodeRecord>, Error> {
@@ -104,7 +63,8 @@ impl Peers {
     /// report neither claims nor slots and claim every free task, so all work that is released for
     /// them would end up there.
     pub(crate) async fn peers(&self) -> Result<Vec<NodeRecord>, Error> {
-        let all = match self.known() {
+        let known = self.lock().known().map(|nodes| nodes.cloned().collect());
+        let all = match known {
             Some(known) => known,
             None => self.registrations().await?,
         };

@@ -140,7 +140,8 @@ impl Watching {
                 Ok(never) => match never {},
                 Err(left) => left,
             };
-            self.by.peers.follows(self.lease.id, false);
+            let watch = self.lease.id;
+            self.by.peers.update(|nodes| nodes.follows(watch, false));
             match left {
                 Left::Over => break,
                 Left::Compacted => {
@@ -164,7 +165,7 @@ impl Watching {
                 }
             }
         }
-        self.by.peers.forget(self.lease.id);
+        self.by.peers.update(|nodes| nodes.forget(self.lease.id));
     }
 
     async fn send(&self, events: Vec<Event>) -> Result<(), Left> {
@@ -189,7 +190,8 @@ impl Watching {
         }
         let turn = self.by.reader.link.turn();
         let mut stream = self.open().await?;
-        self.by.peers.follows(self.lease.id, true);
+        let watch = self.lease.id;
+        self.by.peers.update(|nodes| nodes.follows(watch, true));
         if *reported {
             info!(node = %self.lease.node, "the watch resumed");
             *reported = false;
@@ -251,7 +253,10 @@ impl Watching {
         } = list(&self.by.reader, &self.by.claims, self.lease.id, &self.kinds).await?;
         let keys = &self.by.reader.keys;
         let reported = nodes.iter().filter_map(|kv| registrations::read(keys, kv));
-        self.by.peers.listed(self.lease.id, reported.collect());
+        let (watch, reported) = (self.lease.id, reported.collect());
+        self.by
+            .peers
+            .update(|nodes| nodes.listed(watch, seen[2], reported));
         self.send(vec![Event::Reset]).await?;
         for (id, (_, fence)) in &missing {
             self.by.claims.forget(id, *fence);

@@ -25,7 +25,10 @@ impl Watching {
                 EventType::Put => registrations::read(keys, kv).map(|(_, reported)| reported),
                 EventType::Delete => None,
             };
-            self.by.peers.changed(self.lease.id, node, reported);
+            let (watch, revision) = (self.lease.id, kv.mod_revision());
+            self.by
+                .peers
+                .update(|nodes| nodes.changed(watch, revision, node, reported));
             let gone = event == EventType::Delete || kv.lease() != number(self.lease.id);
             return match ours {
                 true if gone => Err(Left::Over),
