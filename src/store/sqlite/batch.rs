@@ -27,6 +27,14 @@ pub(super) struct WaitNews {
     pub(super) unsettles: bool,
 }
 
+/// A lease that has expired, or whose node has ended.
+pub(super) struct Lost {
+    pub(super) node: String,
+    pub(super) lease: i64,
+    /// How many claims it held.
+    pub(super) claims: usize,
+}
+
 /// One write transaction. Numbers the changes that are made in it.
 pub(super) struct Batch<'c> {
     conn: &'c Connection,
@@ -39,9 +47,8 @@ pub(super) struct Batch<'c> {
     newest: i64,
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
-    /// Nodes whose leases this transaction ends, with the lease and the number of lost claims.
-    /// Logged when the transaction is durable.
-    pub(super) lost: Vec<(String, i64, usize)>,
+    /// The leases that this transaction ends: logged when it is durable.
+    pub(super) lost: Vec<Lost>,
     /// What this transaction changes for waiting tasks.
     pub(super) waits: WaitNews,
     /// The states of tasks that claims of waiting tasks have read. Empty after any other change.

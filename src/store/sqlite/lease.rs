@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row};
 use windlass_statemachine::StateKind;
 
 use super::{
-    batch::{Batch, Sql},
+    batch::{Batch, Lost, Sql},
     boot::LeaseClock,
     codes::{Log, to_code},
     errors::Stop,
@@ -78,7 +78,11 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     }
     for (lease, node) in ended {
         let claims = end(batch, lease, Some(&node))?;
-        batch.lost.push((node, lease, claims));
+        batch.lost.push(Lost {
+            node,
+            lease,
+            claims,
+        });
     }
     Ok(())
 }

@@ -47,6 +47,7 @@ mod file;
 mod history;
 mod hub;
 pub mod inbox;
+mod jobs;
 mod lease;
 mod limits;
 mod location;

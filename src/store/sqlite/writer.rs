@@ -13,9 +13,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    batch::{Batch, Sql},
+    batch::{Batch, Lost, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
+    jobs::{Intake, Job, Jobs, Message, Work, stopped},
     lease, limits,
     open_files::OpenFiles,
     waits,
@@ -27,61 +28,8 @@ use crate::{
     store::{Error, Limits},
 };
 
-/// The number of items after which a transaction is committed, even while more jobs wait.
-const MAX_ITEMS: usize = 2000;
 /// How often the log repeats a failure.
 const WARN_EVERY: Duration = Duration::from_secs(60);
-/// How often the thread looks for ended leases while it has no job.
-const REAP_EVERY: Duration = Duration::from_millis(400);
-
-/// A job of the writer. It may run more than once, each time in a transaction without the effects of
-/// the run before. It is answered once.
-trait Job: Send {
-    fn items(&self) -> usize;
-    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
-    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>);
-}
-
-struct Work<T, F> {
-    operation: &'static str,
-    items: usize,
-    work: F,
-    result: Option<T>,
-    /// The work goes back with the result: the caller frees it, not the one thread that writes.
-    answer: oneshot::Sender<(Result<T, Error>, F)>,
-}
-
-impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
-    fn items(&self) -> usize {
-        self.items
-    }
-
-    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()> {
-        self.result = Some((self.work)(batch)?);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>) {
-        let result = match (failed, self.result) {
-            (None, Some(result)) => Ok(result),
-            (Some(failed), _) => Err(failed(self.operation)),
-            (None, None) => Err(stopped(self.operation)),
-        };
-        // Fails when the caller has stopped waiting. The job is done.
-        let _ = self.answer.send((result, self.work));
-    }
-}
-
-fn stopped(operation: &'static str) -> Error {
-    Error::unavailable(operation, "the store was closed")
-}
-
-enum Message {
-    Job(Box<dyn Job>),
-    /// Nodes of this process live on this store: look for ended leases even without a job.
-    Reap,
-    Stop,
-}
 
 /// The phase in which a transaction failed.
 enum Phase {
@@ -103,6 +51,12 @@ pub(super) struct Setup {
     pub(super) ringer: Option<Ringer>,
 }
 
+impl Setup {
+    fn check(&self, phase: Phase) -> Result<(), (Stop, Phase)> {
+        self.files.check().map_err(|e| (Stop::Refused(e), phase))
+    }
+}
+
 /// The handle of the thread. Dropping it ends the thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Message>,
@@ -116,13 +70,13 @@ impl Writer {
         let (jobs, queue) = mpsc::channel();
         let thread = Thread {
             setup,
-            reap: false,
+            intake: Intake::new(queue),
             lines: limits::Looks::default(),
             warned: None,
         };
         let thread = std::thread::Builder::new()
             .name("windlass-sqlite-write".into())
-            .spawn(move || thread.run(&queue))
+            .spawn(move || thread.run())
             .map_err(|e| Error::unavailable_by("start the thread that writes", e))?;
         Ok(Self {
             jobs,
@@ -220,47 +174,18 @@ impl Drop for Writer {
 
 struct Thread {
     setup: Setup,
-    reap: bool,
+    intake: Intake,
     lines: limits::Looks,
     /// When a warning about unreadable leases was last logged.
     warned: Option<Instant>,
 }
 
 impl Thread {
-    fn run(mut self, queue: &mpsc::Receiver<Message>) {
-        let mut open = true;
-        while open {
-            let next = if self.reap {
-                queue.recv_timeout(REAP_EVERY)
+    fn run(mut self) {
+        while let Some(jobs) = self.intake.next() {
+            if jobs.list.is_empty() {
+                self.idle();
             } else {
-                queue.recv().map_err(mpsc::RecvTimeoutError::from)
-            };
-            let mut next = match next {
-                Ok(message) => Some(message),
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    self.idle();
-                    continue;
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
-            };
-            let (mut jobs, mut items) = (Vec::new(), 0);
-            while let Some(message) = next.take() {
-                match message {
-                    Message::Job(job) => {
-                        items += job.items().max(1);
-                        jobs.push(job);
-                    }
-                    Message::Reap => self.reap = true,
-                    Message::Stop => {
-                        open = false;
-                        break;
-                    }
-                }
-                if items < MAX_ITEMS {
-                    next = queue.try_recv().ok();
-                }
-            }
-            if !jobs.is_empty() {
                 self.serve(jobs);
                 self.setup.wal.keep_short(&self.setup.conn);
             }
@@ -275,7 +200,7 @@ impl Thread {
         }
         self.setup.wal.keep_short(&self.setup.conn);
         let reaped = match has_news(&self.setup) {
-            Ok(true) => self.transact(&mut []).map_err(|(e, _)| e),
+            Ok(true) => self.transact(&mut Jobs::default()).map_err(|(e, _)| e),
             Ok(false) => return,
             Err(e) => Err(Stop::Sql(e)),
         };
@@ -289,18 +214,18 @@ impl Thread {
         }
     }
 
-    fn serve(&mut self, mut jobs: Vec<Box<dyn Job>>) {
+    fn serve(&mut self, mut jobs: Jobs) {
         match self.transact(&mut jobs) {
-            Ok(()) => self.answer(jobs, None),
+            Ok(()) => self.answer(jobs.list, None),
             // One job may fail alone (too large for the disk, a damaged page): each gets a transaction
             // of its own.
-            Err((Stop::Sql(error), Phase::Work)) if jobs.len() > 1 => {
+            Err((Stop::Sql(error), Phase::Work)) if jobs.list.len() > 1 => {
                 tracing::debug!(%error, "a batch failed; ran its jobs one by one");
-                for job in jobs {
-                    self.serve(vec![job]);
+                for job in jobs.list {
+                    self.serve(Jobs::alone(job));
                 }
             }
-            Err((error, _)) => self.answer(jobs, Some(&error)),
+            Err((error, _)) => self.answer(jobs.list, Some(&error)),
         }
     }
 
@@ -328,34 +253,23 @@ impl Thread {
     /// Runs the jobs in one transaction. Checks the files before the transaction, so that nothing is
     /// written to a file that was moved away, and after the commit, so that no write to such a file is
     /// acknowledged.
-    fn transact(&self, jobs: &mut [Box<dyn Job>]) -> Result<(), (Stop, Phase)> {
+    fn transact(&mut self, jobs: &mut Jobs) -> Result<(), (Stop, Phase)> {
         let setup = &self.setup;
         let _rings_at_the_end = setup.ringer.as_ref().map(Ringer::begin);
+        setup.check(Phase::Begin)?;
+        begin(&setup.conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
+        let worked = work(setup, &mut self.intake, &self.lines, jobs)
+            .map_err(|e| (Stop::Sql(e), Phase::Work));
         let conn = &setup.conn;
-        let check = |phase| setup.files.check().map_err(|e| (Stop::Refused(e), phase));
-        check(Phase::Begin)?;
-        begin(conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
-        let work = |jobs: &mut [Box<dyn Job>]| {
-            let now = setup.clock.now();
-            let mut batch = Batch::new(conn, now, setup.limits, &setup.lease_clock)?;
-            lease::reap(&mut batch)?;
-            jobs.iter_mut().try_for_each(|job| job.run(&mut batch))?;
-            if self.reap {
-                self.lines.look(&mut batch)?;
-            }
-            waits::settle(&mut batch)?;
-            Ok(std::mem::take(&mut batch.lost))
-        };
-        let worked = work(jobs).map_err(|e| (Stop::Sql(e), Phase::Work));
         let result = worked.and_then(|lost| {
             let commit = conn.execute_batch("COMMIT");
             commit.map_err(|e| (e.into(), Phase::Commit))?;
-            check(Phase::Commit)?;
-            for (node, lease, claims) in lost {
+            setup.check(Phase::Commit)?;
+            for lost in lost {
                 tracing::warn!(
-                    node,
-                    lease,
-                    claims,
+                    node = lost.node,
+                    lease = lost.lease,
+                    claims = lost.claims,
                     "a node has ended without leaving, or its lease has expired; its claims are lost"
                 );
             }
@@ -370,6 +284,31 @@ impl Thread {
         }
         result
     }
+}
+
+/// Runs the jobs in the transaction that has begun, and returns the leases that it ends.
+fn work(
+    setup: &Setup,
+    intake: &mut Intake,
+    lines: &limits::Looks,
+    jobs: &mut Jobs,
+) -> Sql<Vec<Lost>> {
+    let now = setup.clock.now();
+    let mut batch = Batch::new(&setup.conn, now, setup.limits, &setup.lease_clock)?;
+    lease::reap(&mut batch)?;
+    let mut done = 0;
+    while let Some(job) = jobs.list.get_mut(done) {
+        job.run(&mut batch)?;
+        done += 1;
+        if done == jobs.list.len() {
+            intake.join(jobs);
+        }
+    }
+    if intake.reaps {
+        lines.look(&mut batch)?;
+    }
+    waits::settle(&mut batch)?;
+    Ok(std::mem::take(&mut batch.lost))
 }
 
 /// Returns whether there is a lease to end or a line of a limit to look at.

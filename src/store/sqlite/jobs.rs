@@ -1,0 +1,218 @@
+//! [`Job`]: what the thread that writes is asked to do, and [`Intake`]: the queue in which it waits.
+
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::batch::{Batch, Sql};
+use crate::store::Error;
+
+/// The number of items after which a transaction is committed, even while more jobs wait.
+const MAX_ITEMS: usize = 2000;
+/// Jobs join a transaction that has begun while it has fewer items than this. For so few its sync
+/// takes longer than the work. With more, it is better that the next transaction fills meanwhile.
+const JOINED: usize = 16;
+/// How often the thread looks for ended leases while it has no job.
+const REAP_EVERY: Duration = Duration::from_millis(400);
+
+/// A job of the writer. It may run more than once, each time in a transaction without the effects of
+/// the run before. It is answered once.
+pub(super) trait Job: Send {
+    fn items(&self) -> usize;
+    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()>;
+    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>);
+}
+
+pub(super) struct Work<T, F> {
+    pub(super) operation: &'static str,
+    pub(super) items: usize,
+    pub(super) work: F,
+    pub(super) result: Option<T>,
+    /// The work goes back with the result: the caller frees it, not the one thread that writes.
+    pub(super) answer: oneshot::Sender<(Result<T, Error>, F)>,
+}
+
+impl<T: Send, F: FnMut(&mut Batch<'_>) -> Sql<T> + Send> Job for Work<T, F> {
+    fn items(&self) -> usize {
+        self.items
+    }
+
+    fn run(&mut self, batch: &mut Batch<'_>) -> Sql<()> {
+        self.result = Some((self.work)(batch)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&dyn Fn(&'static str) -> Error>) {
+        let result = match (failed, self.result) {
+            (None, Some(result)) => Ok(result),
+            (Some(failed), _) => Err(failed(self.operation)),
+            (None, None) => Err(stopped(self.operation)),
+        };
+        // Fails when the caller has stopped waiting. The job is done.
+        let _ = self.answer.send((result, self.work));
+    }
+}
+
+/// The error of a job that the thread did not run.
+pub(super) fn stopped(operation: &'static str) -> Error {
+    Error::unavailable(operation, "the store was closed")
+}
+
+pub(super) enum Message {
+    Job(Box<dyn Job>),
+    /// Nodes of this process live on this store: look for ended leases even without a job.
+    Reap,
+    Stop,
+}
+
+/// The jobs of a transaction.
+#[derive(Default)]
+pub(super) struct Jobs {
+    pub(super) list: Vec<Box<dyn Job>>,
+    items: usize,
+    /// No other job joins it.
+    alone: bool,
+}
+
+impl Jobs {
+    /// A job whose transaction no other joins.
+    pub(super) fn alone(job: Box<dyn Job>) -> Self {
+        let list = vec![job];
+        Self {
+            list,
+            items: 0,
+            alone: true,
+        }
+    }
+}
+
+/// The queue of the thread.
+pub(super) struct Intake {
+    queue: Receiver<Message>,
+    /// Whether more jobs may come.
+    is_open: bool,
+    /// Whether the thread looks for ended leases even without a job.
+    pub(super) reaps: bool,
+}
+
+impl Intake {
+    pub(super) fn new(queue: Receiver<Message>) -> Self {
+        Self {
+            queue,
+            is_open: true,
+            reaps: false,
+        }
+    }
+
+    /// Waits for jobs. Returns none when it is time to look for ended leases, and `None` when no more
+    /// jobs come.
+    pub(super) fn next(&mut self) -> Option<Jobs> {
+        let mut jobs = Jobs::default();
+        while self.is_open && jobs.list.is_empty() {
+            let next = match self.reaps {
+                true => self.queue.recv_timeout(REAP_EVERY),
+                false => self.queue.recv().map_err(RecvTimeoutError::from),
+            };
+            match next {
+                Ok(message) => self.take(message, &mut jobs),
+                Err(RecvTimeoutError::Timeout) => return Some(jobs),
+                Err(RecvTimeoutError::Disconnected) => self.is_open = false,
+            }
+        }
+        self.add(&mut jobs, MAX_ITEMS);
+        (!jobs.list.is_empty()).then_some(jobs)
+    }
+
+    /// Adds the jobs that wait to a transaction that has begun and is small.
+    pub(super) fn join(&mut self, jobs: &mut Jobs) {
+        if !jobs.alone {
+            self.add(jobs, JOINED);
+        }
+    }
+
+    /// Adds the jobs that wait while the transaction has fewer items than this.
+    fn add(&mut self, jobs: &mut Jobs, below: usize) {
+        while self.is_open
+            && jobs.items < below
+            && let Ok(message) = self.queue.try_recv()
+        {
+            self.take(message, jobs);
+        }
+    }
+
+    fn take(&mut self, message: Message, jobs: &mut Jobs) {
+        match message {
+            Message::Job(job) => {
+                jobs.items += job.items().max(1);
+                jobs.list.push(job);
+            }
+            Message::Reap => self.reaps = true,
+            Message::Stop => self.is_open = false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    struct Items(usize);
+
+    impl Job for Items {
+        fn items(&self) -> usize {
+            self.0
+        }
+
+        fn run(&mut self, _: &mut Batch<'_>) -> Sql<()> {
+            Ok(())
+        }
+
+        fn answer(self: Box<Self>, _: Option<&dyn Fn(&'static str) -> Error>) {}
+    }
+
+    fn job(items: usize) -> Message {
+        Message::Job(Box::new(Items(items)))
+    }
+
+    fn intake(messages: impl IntoIterator<Item = Message>) -> (Sender<Message>, Intake) {
+        let (sender, queue) = channel();
+        messages.into_iter().for_each(|m| sender.send(m).unwrap());
+        (sender, Intake::new(queue))
+    }
+
+    #[test]
+    fn what_waits_is_one_transaction_up_to_a_bound() {
+        let (_sender, mut intake) = intake([job(MAX_ITEMS - 1), job(0), job(1), job(1)]);
+        assert_eq!(intake.next().unwrap().list.len(), 2, "none counts as one");
+        assert_eq!(intake.next().unwrap().list.len(), 2);
+    }
+
+    #[test]
+    fn a_small_transaction_takes_in_what_comes_while_it_runs() {
+        let (sender, mut intake) = intake([job(JOINED - 2)]);
+        let mut jobs = intake.next().unwrap();
+        for _ in 0..3 {
+            sender.send(job(1)).unwrap();
+        }
+        intake.join(&mut jobs);
+        assert_eq!(jobs.list.len(), 3, "and one waits for the next");
+        let mut alone = Jobs::alone(Box::new(Items(1)));
+        intake.join(&mut alone);
+        assert_eq!(alone.list.len(), 1, "a job that runs alone stays alone");
+        assert_eq!(intake.next().unwrap().list.len(), 1);
+    }
+
+    #[test]
+    fn jobs_before_the_stop_are_run() {
+        let (sender, mut intake) = intake([job(1), Message::Reap, Message::Stop]);
+        sender.send(job(1)).unwrap();
+        assert_eq!(intake.next().unwrap().list.len(), 1);
+        assert!(intake.reaps);
+        assert!(intake.next().is_none(), "those after it are not");
+    }
+}
