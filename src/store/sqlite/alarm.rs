@@ -81,7 +81,7 @@ impl Alarm {
     }
 }
 
-/// How many writes of this process in a row make the thread pause after each.
+/// After how many reports in a row of writes of this process the reports pause.
 const OWN_IN_A_ROW: u32 = 8;
 
 /// Decides what follows a report of the system.
@@ -97,7 +97,7 @@ enum Verdict {
     Notice,
     /// This process writes.
     Ignore,
-    /// This process writes much: wait for a millisecond before the next report.
+    /// This process writes much: the reports pause.
     Pause,
 }
 
@@ -116,7 +116,13 @@ impl Judge {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::{io, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
+    use std::{
+        io,
+        path::{Path, PathBuf},
+        sync::Arc,
+        thread::JoinHandle,
+        time::Duration,
+    };
 
     use nix::{
         errno::Errno,
@@ -130,8 +136,12 @@ mod linux {
         .union(AddWatchFlags::IN_MOVE_SELF)
         .union(AddWatchFlags::IN_DELETE_SELF);
 
-    /// How long the thread waits between two reports while this process writes much.
-    const PAUSE: Duration = Duration::from_millis(1);
+    /// How long nothing is reported while this process writes much. A report takes a tenth of the time
+    /// of the write.
+    const PAUSE: Duration = Duration::from_millis(2);
+
+    /// The reports of the log.
+    const OF_LOG: AddWatchFlags = MOVED.union(AddWatchFlags::IN_MODIFY);
 
     pub(super) struct Listener {
         inotify: Arc<Inotify>,
@@ -150,8 +160,12 @@ mod linux {
             for file in files {
                 inotify.add_watch(file, MOVED)?;
             }
-            let log = inotify.add_watch(log, MOVED | AddWatchFlags::IN_MODIFY)?;
-            let reports = inotify.clone();
+            let path = log.to_path_buf();
+            let log = inotify.add_watch(log, OF_LOG)?;
+            let reports = Reports {
+                inotify: inotify.clone(),
+                log: path,
+            };
             let thread = std::thread::Builder::new()
                 .name("windlass-sqlite-alarm".into())
                 .spawn(move || listen(&reports, &own, notice))?;
@@ -174,10 +188,30 @@ mod linux {
         }
     }
 
-    fn listen(reports: &Inotify, own: &OwnWrites, notice: impl Fn(Notice)) {
+    struct Reports {
+        inotify: Arc<Inotify>,
+        log: PathBuf,
+    }
+
+    impl Reports {
+        /// Lets the system report no writes for a moment. A commit of another process meanwhile is found
+        /// without a report if a transaction of this process ends after the pause: it rings then.
+        fn pause(&self) {
+            // Fails when the log is gone, which is reported all the same.
+            let paused = self.inotify.add_watch(&self.log, MOVED);
+            std::thread::sleep(PAUSE);
+            if paused.is_ok()
+                && let Err(error) = self.inotify.add_watch(&self.log, OF_LOG)
+            {
+                tracing::debug!(%error, "the log is gone");
+            }
+        }
+    }
+
+    fn listen(reports: &Reports, own: &OwnWrites, notice: impl Fn(Notice)) {
         let judge = Judge::default();
         loop {
-            let events = match reports.read_events() {
+            let events = match reports.inotify.read_events() {
                 Ok(events) => events,
                 Err(Errno::EINTR) => continue,
                 Err(error) => {
@@ -203,7 +237,12 @@ mod linux {
             match judge.judge(own) {
                 Verdict::Notice => notice(Notice::Written),
                 Verdict::Ignore => {}
-                Verdict::Pause => std::thread::sleep(PAUSE),
+                Verdict::Pause => {
+                    reports.pause();
+                    if !own.are_under_way() {
+                        notice(Notice::Written);
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rusqlite::Connection;
@@ -23,7 +23,7 @@ use super::{
 
 /// The writer copies at most about this many pages itself.
 const FEW: u64 = 100;
-/// How often the thread copies in a row. Each time there is less, unless more is written than copied.
+/// How often the thread copies in a row, as long as each time less than half is left.
 const TURNS: u32 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ struct Shared {
     changed: Condvar,
     /// The number of pages in the log, by the last transaction of the writer.
     pages: Arc<AtomicU64>,
+    /// How many microseconds the thread has copied when it copied last.
+    took: AtomicU64,
 }
 
 impl Shared {
@@ -73,6 +75,7 @@ impl Copier {
             stage: Mutex::new(Stage::Idle),
             changed: Condvar::new(),
             pages,
+            took: AtomicU64::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -84,6 +87,11 @@ impl Copier {
 
     pub(super) fn stage(&self) -> Stage {
         *self.shared.stage()
+    }
+
+    /// Returns how long the thread has copied when it copied last.
+    pub(super) fn took(&self) -> Duration {
+        Duration::from_micros(self.shared.took.load(Ordering::Relaxed))
     }
 
     /// Starts to copy. Without a thread nothing is copied, and the writer copies all of it.
@@ -143,7 +151,10 @@ fn run(shared: &Shared, files: &OpenFiles, settings: Settings) {
         if conn.is_none() {
             conn = open::reader(files, settings).ok();
         }
+        let begun = Instant::now();
         let copied = conn.as_ref().map(|conn| copy(conn, shared));
+        let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        shared.took.store(took, Ordering::Relaxed);
         if let Some(Err(error)) = copied {
             tracing::debug!(%error, "could not copy the log; the writer copies it");
             conn = None;
@@ -156,14 +167,17 @@ fn run(shared: &Shared, files: &OpenFiles, settings: Settings) {
     }
 }
 
-/// Copies until little is left, or a reader keeps the rest in the log.
+/// Copies until little is left, or as much is written meanwhile, or a reader keeps the rest in the log.
 fn copy(conn: &Connection, shared: &Shared) -> Sql<()> {
+    let mut before = u64::MAX;
     for _ in 0..TURNS {
         let (log, copied) = checkpoint(conn)?;
         let left = shared.pages().saturating_sub(copied);
-        if copied < log || left <= FEW || *shared.stage() == Stage::Stopped {
+        let is_useless = left <= FEW || left > before / 2;
+        if copied < log || is_useless || *shared.stage() == Stage::Stopped {
             break;
         }
+        before = left;
     }
     Ok(())
 }
