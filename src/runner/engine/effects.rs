@@ -179,6 +179,7 @@ impl Engine {
             began,
         };
         self.slots.begin_run(id, run);
+        self.has_started = true;
     }
 
     fn signal(&mut self, id: SlotId, signal: Signal) {

@@ -113,6 +113,8 @@ pub(super) struct Engine {
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     outbox: Outbox,
+    /// Handlers were started since inputs were gathered last.
+    has_started: bool,
     /// Empty between two inputs; kept for its memory.
     effects: Vec<machine::Effect>,
 }
@@ -123,6 +125,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const BALANCE_EVERY: Duration = Duration::from_secs(5);
 /// How many inputs are taken at once.
 const INPUTS: usize = 256;
+/// Up to so many handlers that run, the engine waits for others that may return at once. With more,
+/// there are writes enough under way.
+const FEW: u32 = 128;
 
 impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
@@ -155,6 +160,7 @@ impl Engine {
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
             outbox: Outbox::new(parts.coordinator.clone()),
+            has_started: false,
             effects: Vec::new(),
             parts,
         }
@@ -181,6 +187,14 @@ impl Engine {
                 () = poll_fn(|cx| self.poll_arrivals(cx, &mut arrived)) => {}
                 () = sleep(wait) => {}
             }
+            if self.may_gather(&arrived) {
+                tokio::task::yield_now().await;
+                poll_fn(|cx| {
+                    let _ = self.poll_arrivals(cx, &mut arrived);
+                    Poll::Ready(())
+                })
+                .await;
+            }
             self.turn(&mut arrived);
             if self.standing.mode() == Mode::Stopping && self.is_empty() {
                 break;
@@ -190,6 +204,20 @@ impl Engine {
         self.outbox.finish();
         self.parts.wanted.send_modify(|wanted| wanted.leave = true);
         debug!(node = %self.parts.node, "the runner has stopped");
+    }
+
+    /// Returns whether further handlers that were started together are likely to return at once. The
+    /// first of them wakes the engine, and its write would go to the store alone.
+    fn may_gather(&mut self, arrived: &Arrived) -> bool {
+        let running = self.slots.running();
+        if !self.has_started || running > FEW {
+            return false;
+        }
+        let has_ended = |input: &&In| matches!(input, In::Ended(_));
+        let ended = arrived.inputs.iter().filter(has_ended).count();
+        let gathers = ended > 0 && ended < running as usize;
+        self.has_started &= !gathers;
+        gathers
     }
 
     /// Takes all answers and inputs that are there. Polling the outbox is also what sends the calls that
