@@ -179,7 +179,7 @@ impl Engine {
             began,
         };
         self.slots.begin_run(id, run);
-        self.has_started = true;
+        self.gather.started();
     }
 
     fn signal(&mut self, id: SlotId, signal: Signal) {

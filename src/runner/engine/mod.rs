@@ -11,6 +11,7 @@
 //! | [`capacity`] | slots in use, of the node and of each kind |
 //! | [`claiming`] | the claims that are under way |
 //! | [`courtesy`] | which tasks are deferred to other nodes, and for how long |
+//! | [`gather`] | whether to wait for handlers that return together |
 //! | [`outbox`] | the writes that are under way |
 //! | [`standing`] | normal, frozen, draining or stopping, and the status that follows |
 //! | [`table`], [`slot`] | the claimed tasks of this node |
@@ -26,6 +27,7 @@ mod courtesy;
 mod effects;
 mod events;
 mod failures;
+mod gather;
 mod outbox;
 mod reported;
 mod slot;
@@ -57,6 +59,7 @@ use self::{
     capacity::Capacity,
     claiming::Claiming,
     courtesy::Courtesy,
+    gather::Gather,
     outbox::Outbox,
     standing::{Mode, Report, Standing},
     table::SlotTable,
@@ -113,8 +116,7 @@ pub(super) struct Engine {
     /// The kinds that this machine cannot run at present.
     node_faults: NodeFaults,
     outbox: Outbox,
-    /// Handlers were started since inputs were gathered last.
-    has_started: bool,
+    gather: Gather,
     /// Empty between two inputs; kept for its memory.
     effects: Vec<machine::Effect>,
 }
@@ -125,9 +127,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const BALANCE_EVERY: Duration = Duration::from_secs(5);
 /// How many inputs are taken at once.
 const INPUTS: usize = 256;
-/// Up to so many handlers that run, the engine waits for others that may return at once. With more,
-/// there are writes enough under way.
-const FEW: u32 = 128;
 
 impl Engine {
     pub(super) fn new(parts: Parts) -> Self {
@@ -160,7 +159,7 @@ impl Engine {
             next_balance: now + BALANCE_EVERY,
             node_faults: NodeFaults::default(),
             outbox: Outbox::new(parts.coordinator.clone()),
-            has_started: false,
+            gather: Gather::default(),
             effects: Vec::new(),
             parts,
         }
@@ -187,7 +186,7 @@ impl Engine {
                 () = poll_fn(|cx| self.poll_arrivals(cx, &mut arrived)) => {}
                 () = sleep(wait) => {}
             }
-            if self.may_gather(&arrived) {
+            if self.gather.waits(arrived.ended(), self.slots.running()) {
                 tokio::task::yield_now().await;
                 poll_fn(|cx| {
                     let _ = self.poll_arrivals(cx, &mut arrived);
@@ -204,20 +203,6 @@ impl Engine {
         self.outbox.finish();
         self.parts.wanted.send_modify(|wanted| wanted.leave = true);
         debug!(node = %self.parts.node, "the runner has stopped");
-    }
-
-    /// Returns whether further handlers that were started together are likely to return at once. The
-    /// first of them wakes the engine, and its write would go to the store alone.
-    fn may_gather(&mut self, arrived: &Arrived) -> bool {
-        let running = self.slots.running();
-        if !self.has_started || running > FEW {
-            return false;
-        }
-        let has_ended = |input: &&In| matches!(input, In::Ended(_));
-        let ended = arrived.inputs.iter().filter(has_ended).count();
-        let gathers = ended > 0 && ended < running as usize;
-        self.has_started &= !gathers;
-        gathers
     }
 
     /// Takes all answers and inputs that are there. Polling the outbox is also what sends the calls that
@@ -396,4 +381,12 @@ impl Engine {
 struct Arrived {
     answers: Answers,
     inputs: Vec<In>,
+}
+
+impl Arrived {
+    /// Returns how many handlers have returned.
+    fn ended(&self) -> usize {
+        let has_ended = |input: &&In| matches!(input, In::Ended(_));
+        self.inputs.iter().filter(has_ended).count()
+    }
 }

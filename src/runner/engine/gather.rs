@@ -1,0 +1,46 @@
+//! [`Gather`]: whether the engine waits a moment for handlers that return together.
+
+/// With more handlers than these, there are writes enough under way.
+const FEW: u32 = 128;
+
+/// Handlers that were started together often return together. The first of them wakes the engine, and
+/// its write would go to the store alone: the engine lets the others run once before it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    has_started: bool,
+}
+
+impl Gather {
+    /// A handler was started.
+    pub(super) fn started(&mut self) {
+        self.has_started = true;
+    }
+
+    /// Returns whether others may return at once: `ended` have, of `running`. Once for those that were
+    /// started together.
+    pub(super) fn waits(&mut self, ended: usize, running: u32) -> bool {
+        let few = running <= FEW && ended < running as usize;
+        let waits = self.has_started && few && ended > 0;
+        self.has_started &= !waits;
+        waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_once_for_handlers_that_were_started_together() {
+        let mut gather = Gather::default();
+        assert!(!gather.waits(1, 10), "they run since long");
+        gather.started();
+        assert!(!gather.waits(0, 10), "none has returned");
+        assert!(gather.waits(1, 10));
+        assert!(!gather.waits(1, 9), "the others may run for long");
+        gather.started();
+        assert!(!gather.waits(1, 1), "there is no other");
+        assert!(!gather.waits(1, FEW + 1));
+        assert!(gather.waits(1, FEW));
+    }
+}
