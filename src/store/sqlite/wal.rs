@@ -45,6 +45,11 @@ const STEPS: u64 = 5;
 /// reaches its limit. A page that is written again and again is copied by each step: without rest,
 /// 1,000 busy tasks lose a third of their rate.
 const REST: u32 = 19;
+/// It rests no longer than this: what comes then may be another load.
+const LONGEST_REST: Duration = Duration::from_millis(500);
+/// A log of [`MOST`] pages that fills within this time is copied by the writer. While the thread copied
+/// it, much would be added, mostly of the same pages, and the writer would copy these once more.
+const RUSH: Duration = Duration::from_millis(250);
 /// How long a truncation waits for readers. Writes of all processes wait with it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a truncation waits for the thread that copies.
@@ -67,6 +72,8 @@ pub(super) struct Wal {
     seen: u64,
     /// The number of pages at which the thread copies next.
     next: u64,
+    /// When the log has started again.
+    began: Instant,
     /// When the thread has rested.
     rested: Instant,
     copier: Copier,
@@ -106,6 +113,7 @@ impl Wal {
             pages,
             seen: 0,
             next: LEAST / STEPS,
+            began: Instant::now(),
             rested: Instant::now(),
             failed: None,
             warned: None,
@@ -169,22 +177,32 @@ impl Wal {
         if pages < before {
             // The log has started again.
             self.next = self.limit / STEPS;
+            self.began = Instant::now();
         }
         let is_full = pages >= self.limit;
         match self.copier.stage() {
             Stage::Idle if pages < self.next => {}
+            Stage::Idle if is_full && self.limit == MOST && self.began.elapsed() < RUSH => {
+                let begun = Instant::now();
+                copier::checkpoint(conn)?;
+                self.is_copied(pages, begun.elapsed());
+            }
             Stage::Idle if is_full || Instant::now() >= self.rested => self.copier.start(),
             Stage::Idle | Stage::Copying | Stage::Stopped => {}
             Stage::Copied => {
                 self.copier.finish();
-                self.next = pages + self.limit / STEPS;
-                self.rested = Instant::now() + REST * self.copier.took();
+                self.is_copied(pages, self.copier.took());
                 if is_full {
                     copier::checkpoint(conn)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn is_copied(&mut self, pages: u64, took: Duration) {
+        self.next = pages + self.limit / STEPS;
+        self.rested = Instant::now() + (REST * took).min(LONGEST_REST);
     }
 
     /// Copies the log to the file and truncates it, unless a reader keeps it open.
@@ -257,20 +275,31 @@ mod tests {
         let options = super::super::Options::default();
         let (files, mut conn) = super::super::open::writer(&path, &options).unwrap();
         let mut wal = Wal::new(&mut conn, &files, Settings::of(&options)).unwrap();
-        let mut stage_at = |pages: u64, rest: Duration| {
+        let mut stage_at = |pages: u64, rest: Duration, age: Duration| {
             wal.copier.wait(Duration::from_secs(60));
             wal.copier.finish();
             wal.next = LEAST / STEPS;
             wal.rested = Instant::now() + rest;
+            wal.began = Instant::now().checked_sub(age).unwrap();
             wal.pages.store(pages, Ordering::Relaxed);
             wal.checkpoint(&conn).unwrap();
             wal.copier.stage()
         };
-        let hour = Duration::from_secs(3600);
-        assert_eq!(stage_at(LEAST / STEPS - 1, Duration::ZERO), Stage::Idle);
-        assert_ne!(stage_at(LEAST / STEPS, Duration::ZERO), Stage::Idle);
-        assert_eq!(stage_at(LEAST - 1, hour), Stage::Idle, "it rests");
-        assert_ne!(stage_at(LEAST, hour), Stage::Idle, "the log is full");
+        let (none, hour) = (Duration::ZERO, Duration::from_secs(3600));
+        assert_eq!(stage_at(LEAST / STEPS - 1, none, RUSH), Stage::Idle);
+        assert_ne!(stage_at(LEAST / STEPS, none, RUSH), Stage::Idle);
+        assert_eq!(stage_at(LEAST - 1, hour, RUSH), Stage::Idle, "it rests");
+        assert_ne!(stage_at(LEAST, hour, RUSH), Stage::Idle, "the log is full");
+        assert_ne!(stage_at(LEAST, hour, none), Stage::Idle, "the log is short");
+        wal.copier.wait(Duration::from_secs(60));
+        wal.copier.finish();
+        wal.limit = MOST;
+        wal.began = Instant::now();
+        wal.pages.store(MOST, Ordering::Relaxed);
+        wal.checkpoint(&conn).unwrap();
+        let stage = wal.copier.stage();
+        assert_eq!(stage, Stage::Idle, "the writer has copied it");
+        assert!(wal.next > MOST && wal.rested <= Instant::now() + LONGEST_REST);
     }
 
     #[test]
