@@ -48,6 +48,16 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
+/// Gives a store another name: the file, and its log if a process has left one.
+fn rename(place: &Place, from: &str, to: &str) {
+    for end in ["", "-wal", "-shm"] {
+        let [from, to] = [from, to].map(|name| place.path(&format!("{name}{end}")));
+        if end.is_empty() || from.exists() {
+            fs::rename(from, to).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_worker_on_another_store_leaves_folders_alone() {
     let place = Place::new();
@@ -55,10 +65,10 @@ fn a_worker_on_another_store_leaves_folders_alone() {
     work(&place, &[]);
     assert_eq!(place.get("t")["state"], "failed");
     // Another file takes the place of the store for a while.
-    fs::rename(place.path("s.db"), place.path("kept.db")).unwrap();
+    rename(&place, "s.db", "kept.db");
     work(&place, &[]);
-    fs::remove_file(place.path("s.db")).unwrap();
-    fs::rename(place.path("kept.db"), place.path("s.db")).unwrap();
+    rename(&place, "s.db", "other.db");
+    rename(&place, "kept.db", "s.db");
     retry(&place);
     work(&place, &[]);
     assert_eq!(place.run(&["logs", "t"]).1, "again\n");

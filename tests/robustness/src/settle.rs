@@ -72,15 +72,17 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
             return Ok(());
         }
         for record in &left {
-            let paused = record
-                .state
-                .as_ref()
-                .is_ok_and(|s| s.code() == StateKind::Paused);
+            let state = record.state.as_ref().ok();
+            let paused = state.filter(|state| state.code() == StateKind::Paused);
             let kind = record.task.kind.as_str();
-            // What such a task has kept does not wake it.
-            let waits = record.commands == 0 || kind == "asked";
-            if paused && waits && !kinds::stays(kind) {
-                let version = record.state.as_ref().map_or(0, |s| s.version);
+            // Signals that a handler has kept do not wake it.
+            let keeps = paused.is_some_and(|state| state.kept_signals > 0);
+            let waits = record.commands == 0 || keeps || kind == "asked";
+            if let Some(state) = paused
+                && waits
+                && !kinds::stays(kind)
+            {
+                let version = state.version;
                 let id = format!("settle-{}-{version}", record.task.id);
                 let traffic = &scene.traffic;
                 traffic.command(&record.task.id, &id, Command::Run).await?;
