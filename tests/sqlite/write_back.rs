@@ -9,6 +9,14 @@ use crate::{
     support::*,
 };
 
+/// A connection that keeps a read transaction open.
+fn reader(file: &File) -> rusqlite::Connection {
+    let reader = file.raw();
+    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
+    reader.execute_batch(begin).unwrap();
+    reader
+}
+
 #[tokio::test]
 async fn a_repair_writes_the_log_back() {
     let file = file();
@@ -17,13 +25,6 @@ async fn a_repair_writes_the_log_back() {
         submit(&store, &format!("task-{n}")).await;
     }
     let log = file.path().with_extension("db-wal");
-    let log = if log.exists() {
-        log
-    } else {
-        let mut name = file.path().into_os_string();
-        name.push("-wal");
-        name.into()
-    };
     assert!(std::fs::metadata(&log).unwrap().len() > 0);
     let findings = examine(&store, true).await;
     assert_eq!(of(&findings, "log").repaired, 1, "{findings:#?}");
@@ -36,9 +37,7 @@ async fn a_repair_beside_a_reader_says_so_and_lets_writers_go_on() {
     let file = file();
     let store = file.open().await;
     submit(&store, "a").await;
-    let reader = file.raw();
-    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
-    reader.execute_batch(begin).unwrap();
+    let reader = reader(&file);
     submit(&store, "b").await;
     let mut repair = std::pin::pin!(examine(&store, true));
     let (mut n, mut longest) = (0, Duration::ZERO);
@@ -70,9 +69,7 @@ async fn a_grown_log_is_reported_and_written_back() {
     let store = file.open().await;
     submit(&store, "a").await;
     // Before the log grows: otherwise the writer of the store may truncate the log at once.
-    let reader = file.raw();
-    let begin = "BEGIN; SELECT count(*) FROM windlass_tasks";
-    reader.execute_batch(begin).unwrap();
+    let reader = reader(&file);
     let log = file.path().with_extension("db-wal");
     let grown = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
     grown.set_len(300 << 20).unwrap();

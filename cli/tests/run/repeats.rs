@@ -114,7 +114,7 @@ fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     assert_eq!(place.read("log"), "a\nb\nc\n");
 }
 
-/// The task behind it was submitted anew, with a deadline that had passed, and failed again.
+/// The task behind it was submitted again, with a deadline that had passed, and failed again.
 #[test]
 fn retry_failed_retries_a_graph_whose_deadlines_have_passed() {
     let place = Place::new();

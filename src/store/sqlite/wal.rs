@@ -4,7 +4,7 @@
 //! once a checkpoint has copied all of it to the file and no connection reads it. The log is
 //! checkpointed when it is about as large as the file, within [`LEAST`] and [`MOST`]: a checkpoint
 //! then writes each page of the file about once, and the log at most doubles the space of a store.
-//! A thread does most of it ([`Copier`]).
+//! A thread does most of it ([`Copier`]), or the writer, if the log fills at once ([`RUSH`]).
 //!
 //! A checkpoint does not wait for readers. When the log still grows to twice its limit, the writer
 //! truncates it, and waits for readers up to [`PATIENCE`]. A transaction that stays open (of a backup,

@@ -61,7 +61,7 @@ impl Copies {
     }
 
     /// Returns the nodes, if an open watch knows them. Of several it is the one that has the last
-    /// change: whoever was told of a change finds it here, though other watches do not have it yet.
+    /// change: a node that has an event of a change finds the change here, though other watches lag.
     pub(crate) fn known(&self) -> Option<impl Iterator<Item = &Reported>> {
         let open = self.0.values().filter(|copy| copy.follows);
         let copy = open.max_by_key(|copy| copy.revision)?;
