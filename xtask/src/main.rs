@@ -5,6 +5,7 @@
     reason = "a command-line program"
 )]
 
+mod counts;
 mod interop;
 mod mutants;
 mod pictures;
@@ -32,6 +33,8 @@ The chores of the windlass workspace:
                             that are named, writes nothing
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
+  cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
+                            fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Some("verify") => verify::verify(&rest),
         Some("fix") => fix(),
         Some("bench") => bench(&rest),
+        Some("counts") => counts::counts(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),

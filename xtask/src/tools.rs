@@ -104,6 +104,16 @@ pub(crate) fn python() -> Result<(), String> {
         .ok_or_else(|| "python3 is needed by the tests and could not be fetched: install it".into())
 }
 
+/// `valgrind`, which counts instructions and allocations.
+pub(crate) fn valgrind() -> Result<PathBuf, String> {
+    let found = named("VALGRIND")?
+        .or_else(|| in_path("valgrind"))
+        .or_else(|| by_apt("valgrind", "valgrind"));
+    found.ok_or_else(|| {
+        "valgrind is needed to count instructions and could not be fetched: install it, or set VALGRIND".into()
+    })
+}
+
 /// The etcd servers to test with: the one of this machine, and 3.5 from PyPI.
 pub(crate) fn etcds(root: &Path) -> Result<Vec<PathBuf>, String> {
     if let Some(only) = named("ETCD_BIN")? {
