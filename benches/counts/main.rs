@@ -21,11 +21,12 @@ use std::{path::Path, process::ExitCode};
 /// Runs a path this many times, with files in this folder.
 type Run = fn(u64, &Path);
 
-const PATHS: [(&str, Run); 6] = [
+const PATHS: [(&str, Run); 7] = [
     ("machine-checkpoint", machine::checkpoints),
     ("runner-transition-memory", runner::transitions_in_memory),
     ("runner-task-memory", runner::tasks_in_memory),
     ("runner-transition-sqlite", runner::transitions_on_sqlite),
+    ("runner-task-sqlite", runner::tasks_on_sqlite),
     ("commit-sqlite", store::commits),
     ("submit-sqlite", store::submits),
 ];

@@ -28,55 +28,69 @@ pub(crate) fn transitions_on_sqlite(count: u64, dir: &Path) {
 }
 
 async fn transitions(count: u64, store: Store) {
-    let done = Arc::new(AtomicU64::new(0));
+    let (done, last) = (AtomicU64::new(0), Arc::new(Notify::new()));
+    let notified = last.clone();
     let handler = move |_: TaskContext| {
         let n = done.fetch_add(1, Ordering::Relaxed);
+        if n == count {
+            notified.notify_one();
+        }
         async move {
-            if n < count {
-                Message::checkpoint().with_data(&data(n))
-            } else {
-                Message::complete()
+            match n < count {
+                true => Message::checkpoint().with_data(&data(n)),
+                false => Message::complete(),
             }
         }
     };
-    let client = Client::new(&store);
-    client.submit(NewTask::new("hot").id("a")).await.unwrap();
+    let task = NewTask::new("hot").id("a");
+    Client::new(&store).submit(task).await.unwrap();
     let runner = Runner::builder(&store)
         .slots(1)
         .handler("hot", handler)
         .start()
         .await
         .unwrap();
-    client.wait("a").await.unwrap();
+    last.notified().await;
     runner.shutdown().await;
 }
 
-/// Tasks that complete at once, on 10 slots: claimed, run and ended.
+/// Tasks that complete at once, on 100 slots: claimed, run and ended. Their submits count too.
 pub(crate) fn tasks_in_memory(count: u64, _: &Path) {
     runtime().block_on(async {
-        let store = Store::open("memory:").await.unwrap();
-        let tasks = (0..count).map(|n| {
-            let task = NewTask::new("work").id(format!("task-{n}"));
-            task.props(&data(n)).build().unwrap()
-        });
-        for result in store.registry().submit(tasks.collect()).await {
-            result.unwrap();
-        }
-        let (left, last) = (AtomicU64::new(count), Arc::new(Notify::new()));
-        let notified = last.clone();
-        let handler = move |_: TaskContext| {
-            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                notified.notify_one();
-            }
-            async { Message::complete() }
-        };
-        let runner = Runner::builder(&store)
-            .slots(10)
-            .handler("work", handler)
-            .start()
-            .await
-            .unwrap();
-        last.notified().await;
-        runner.shutdown().await;
+        tasks(count, Store::open("memory:").await.unwrap()).await;
     });
+}
+
+/// The same on SQLite.
+pub(crate) fn tasks_on_sqlite(count: u64, dir: &Path) {
+    runtime().block_on(async {
+        tasks(count, store::on_sqlite(dir).await).await;
+    });
+}
+
+async fn tasks(count: u64, store: Store) {
+    let tasks = (0..count).map(|n| {
+        let task = NewTask::new("work").id(format!("task-{n}"));
+        task.props(&data(n)).build().unwrap()
+    });
+    for result in store.registry().submit(tasks.collect()).await {
+        result.unwrap();
+    }
+    let (left, last) = (AtomicU64::new(count), Arc::new(Notify::new()));
+    let notified = last.clone();
+    let handler = move |_: TaskContext| {
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            notified.notify_one();
+        }
+        async { Message::complete() }
+    };
+    let runner = Runner::builder(&store)
+        .slots(100)
+        .handler("work", handler)
+        .start()
+        .await
+        .unwrap();
+    last.notified().await;
+    runner.drain().await;
+    runner.shutdown().await;
 }

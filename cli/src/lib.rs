@@ -109,11 +109,25 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime
-        .block_on(cli.command.execute(&cli.global))
+        .block_on(async {
+            outlive_file_limits();
+            cli.command.execute(&cli.global).await
+        })
         .unwrap_or_else(|failure| cli.global.report(&failure));
     // What still runs in the background (a read of standard input, say) must not hold the exit up.
     runtime.shutdown_background();
     exit.into()
+}
+
+/// Has a write past the limit of the size of files (`ulimit -f`) fail with an error. Without a handler the signal
+/// ends the program, even after it has acknowledged a write.
+fn outlive_file_limits() {
+    let number = nix::sys::signal::Signal::SIGXFSZ as i32;
+    let kind = tokio::signal::unix::SignalKind::from_raw(number);
+    // The handler stays when the stream of signals is dropped.
+    if let Err(error) = tokio::signal::unix::signal(kind) {
+        tracing::debug!(%error, "a write past the limit of the size of files ends the program");
+    }
 }
 
 impl From<Exit> for ExitCode {

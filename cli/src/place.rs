@@ -88,13 +88,33 @@ pub(crate) fn new_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a folder that is only for this user, with what it lies in; one that is there and open to
-/// others is closed to them.
+/// How often a folder is made that another process removes at the same moment.
+const TRIES: usize = 50;
+
+/// Makes a folder that is only for this user, with the folders around it, and returns its path without links.
+/// Closes a folder that exists and is open to others. A worker that ends removes empty folders, so a folder that
+/// has just been made may be gone: it is made again then.
 ///
 /// # Errors
 ///
 /// When the folder cannot be made.
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<PathBuf> {
+    let mut made = make_once(path);
+    for _ in 1..TRIES {
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made = make_once(path),
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Returns the error with the path that it is about.
+pub(crate) fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("'{}': {error}", path.display()))
+}
+
+fn make_once(path: &Path) -> io::Result<PathBuf> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -106,7 +126,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
         let folder = path.display();
         warn!(%folder, %error, "other users can reach the folder, and its mode cannot be changed");
     }
-    Ok(())
+    path.canonicalize()
 }
 
 /// Writes a new file that only this user can read, and returns it open.
@@ -136,4 +156,31 @@ pub(crate) fn write_new_private(path: &Path, text: &[u8]) -> io::Result<fs::File
     let mut file = options.open(path)?;
     file.write_all(text)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that starts makes the folder while another one, which ends, removes it.
+    #[test]
+    fn a_folder_that_others_remove_while_it_is_made_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let above = folder.path().join("a.db.tasks");
+        let root = above.join("store=1");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = fs::remove_dir(&root);
+                    let _ = fs::remove_dir(&above);
+                }
+            });
+            let made: Vec<_> = (0..2_000).map(|_| make_private(&root)).collect();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            for made in made {
+                made.unwrap();
+            }
+        });
+    }
 }

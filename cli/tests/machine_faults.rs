@@ -216,3 +216,40 @@ fn run_says_at_once_what_it_waits_for() {
     drop(lock);
     assert_eq!(run.wait(), Some(0), "{}", place.read("log"));
 }
+
+/// The signal of a write past the limit ended the program without a word, even behind an acknowledged submit.
+#[test]
+fn a_limit_of_the_size_of_files_is_an_error_and_no_submit_before_it_looks_failed() {
+    let place = Place::new();
+    let props = format!("\"{}\"", "x".repeat(60_000));
+    place.write("props", &props);
+    let (mut stored, mut failed) = (0, 0);
+    for n in 0..10 {
+        let program = place.windlass(&[]);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -f 700 && exec \"$@\"", "sh"]);
+        command.arg(program.get_program());
+        command.args(["submit", "k", "--id", &format!("t{n}")]);
+        command.args(["--props", "@props"]);
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.current_dir(place.path("")).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => stored += 1,
+            Some(4) => {
+                failed += 1;
+                assert!(error.contains("limit of the size of files"), "{error}");
+            }
+            code => panic!("{code:?}: {error}"),
+        }
+    }
+    assert!(stored > 0 && failed > 0, "{stored} stored, {failed} failed");
+    let (_, stats, _) = place.run(&["stats", "-o", "json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["tasks"], stored, "{stats}");
+}

@@ -145,3 +145,49 @@ async fn a_replaced_task_is_reported_as_it_is_now() {
     assert!(matches!(late, Err(Error::Fenced(_))), "{late:?}");
     assert!(claim(&a, &lease, "t").await.claim.fence > claimed.claim.fence);
 }
+
+/// A process remembers the newest change of the tasks that it moves, and other processes change them too.
+#[tokio::test]
+async fn changes_of_another_process_between_two_transitions_stay_in_the_history() {
+    let file = file();
+    let (a, b) = (file.open().await, file.open().await);
+    let lease = join(&a, "a").await;
+    submit(&a, "t").await;
+    let mut claimed = claim(&a, &lease, "t").await;
+    for command in [None, Some("c"), None, Some("d"), None] {
+        if let Some(command) = command {
+            let send = SendCommand {
+                task: id("t"),
+                id: command.parse().unwrap(),
+                command: Command::Pause,
+            };
+            b.send(vec![send]).await.remove(0).unwrap();
+        }
+        let commit = commit_of(&claimed, Message::checkpoint().with_data(&command));
+        let state = commit.write.state.clone();
+        // The second one is a repetition.
+        for _ in 0..2 {
+            a.commit(vec![commit.clone()]).await.remove(0).unwrap();
+        }
+        claimed.state = state;
+    }
+    let mut large = claimed.clone();
+    let too_large = "x".repeat(2 << 20);
+    let refused = commit(&a, &large, Message::checkpoint().with_data(&too_large)).await;
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    large.claim.lease += 1;
+    let refused = commit(&a, &large, Message::checkpoint()).await;
+    assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
+    commit(&a, &claimed, Message::complete()).await.unwrap();
+    let history = b.history(&id("t"), 100).await.unwrap();
+    let names = |change: &Change| match change.what {
+        ChangeKind::Submitted { .. } => "submitted",
+        ChangeKind::Claimed { .. } => "claimed",
+        ChangeKind::Moved { .. } => "moved",
+        ChangeKind::Commanded { .. } => "commanded",
+        _ => "other",
+    };
+    let names: Vec<_> = history.iter().map(names).collect();
+    let whole = "submitted claimed moved commanded moved moved commanded moved moved moved";
+    assert_eq!(names.join(" "), whole);
+}

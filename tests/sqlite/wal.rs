@@ -83,9 +83,8 @@ async fn a_long_reader_lets_the_log_grow_and_its_end_shortens_it() {
     }
 }
 
-/// Each reader is short, but at each moment there is one.
-#[tokio::test]
-async fn readers_that_take_turns_cannot_keep_the_log_growing() {
+/// Each reader is short, but at each moment there is one. Returns the longest log.
+async fn beside_readers_of(time: Duration, bytes: u64) -> u64 {
     let file = quick();
     let store = file.open().await;
     submit(&store, "first").await;
@@ -97,17 +96,31 @@ async fn readers_that_take_turns_cannot_keep_the_log_growing() {
     let reading = std::thread::spawn(move || {
         let [mut old, mut new] = readers;
         while !stopped.load(Ordering::Relaxed) {
-            // The time that a read takes.
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(time);
             new.execute_batch(begin).unwrap();
             old.execute_batch("COMMIT").unwrap();
             (old, new) = (new, old);
         }
     });
-    let longest = write(&file, &store, "t", 5 * LIMIT).await;
+    let longest = write(&file, &store, "t", bytes).await;
     stop.store(true, Ordering::Relaxed);
     reading.join().unwrap();
+    longest
+}
+
+#[tokio::test]
+async fn readers_that_take_turns_cannot_keep_the_log_growing() {
+    // The time that a read takes.
+    let longest = beside_readers_of(Duration::from_millis(5), 5 * LIMIT).await;
     assert!(longest < 2 * LIMIT + WRITE, "{longest}");
+}
+
+/// A truncation waited for 100 ms, whatever the size of the log: with readers of 150 ms it reached 14 times
+/// the size of the file.
+#[tokio::test]
+async fn readers_that_take_turns_of_a_sixth_of_a_second_cannot_either() {
+    let longest = beside_readers_of(Duration::from_millis(150), 20 * LIMIT).await;
+    assert!(longest < 9 * LIMIT, "{longest}");
 }
 
 /// Names the folder of a small disk to the process that the test starts.

@@ -33,7 +33,7 @@ use super::{folder::Folder, leftover, spares::Spares};
 use crate::{
     exit::Failure,
     logs::Logs,
-    place::{Place, beside, data_dir, make_private, new_private},
+    place::{Place, beside, data_dir, make_private, named, new_private},
     task_folder::{Fate, encode, task_folder},
     waiting::patiently,
 };
@@ -101,7 +101,7 @@ impl Folders {
             let other = beside(Path::new(path), "tasks").canonicalize().ok();
             earlier.extend(other.filter(|other| other != above));
             earlier.push(above.clone());
-            make_private(above)?;
+            make_private(above).map_err(|e| named(above, &e))?;
         } else if temporary.is_none() {
             earlier.push(data_dir()?.join(named_after(url)));
         }
@@ -114,10 +114,9 @@ impl Folders {
             }),
         };
         let Place { root, above } = place;
-        make_private(&root)?;
         Ok(Self {
             // Two workers with different working folders have to mean the same by it.
-            root: root.canonicalize()?,
+            root: make_private(&root).map_err(|e| named(&root, &e))?,
             above,
             earlier,
             temporary,
@@ -166,9 +165,11 @@ impl Folders {
                 self.adopt(id, order, &folder).await;
                 return Ok(folder);
             }
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => make_private(&folder.path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                make_private(&folder.path).map(drop)
+            }
             // The folder around it was empty, and another worker has removed it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => make_private(&folder.path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => make_private(&folder.path).map(drop),
             Err(e) => Err(e),
         };
         match made {

@@ -11,6 +11,7 @@ use super::{
     boot::LeaseClock,
     codes::{CLAIMED, Log, micros},
     errors::Stop,
+    heads::Heads,
 };
 use crate::store::Limits;
 
@@ -35,6 +36,13 @@ pub(super) struct Lost {
     pub(super) claims: usize,
 }
 
+/// What all transactions of a writer share.
+pub(super) struct Environment<'c> {
+    pub(super) limits: Limits,
+    pub(super) clock: &'c LeaseClock,
+    pub(super) heads: &'c Heads,
+}
+
 /// One write transaction. Numbers the changes that are made in it.
 pub(super) struct Batch<'c> {
     conn: &'c Connection,
@@ -44,6 +52,8 @@ pub(super) struct Batch<'c> {
     pub(super) at: i64,
     pub(super) limits: Limits,
     pub(super) clock: &'c LeaseClock,
+    /// The newest changes of tasks, from one transaction to the next.
+    pub(super) heads: &'c Heads,
     newest: i64,
     /// The stored `fence_floor`, once it has been read in this transaction.
     floor: Cell<Option<i64>>,
@@ -62,16 +72,16 @@ impl<'c> Batch<'c> {
     pub(super) fn new(
         conn: &'c Connection,
         now: Timestamp,
-        limits: Limits,
-        clock: &'c LeaseClock,
+        environment: Environment<'c>,
     ) -> Sql<Self> {
         Ok(Self {
             newest: newest(conn)?,
             at: micros(now),
             conn,
             now,
-            limits,
-            clock,
+            limits: environment.limits,
+            clock: environment.clock,
+            heads: environment.heads,
             floor: Cell::new(None),
             lost: Vec::new(),
             waits: WaitNews::default(),

@@ -80,8 +80,8 @@ fn texts(fence: Fence, write: Write) -> Result<Texts, Error> {
 pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Stop> {
     let claim = &commit.claim;
     if let Ok(texts) = &commit.write
-        && texts.can_end_at_once()
-        && end_at_once(batch, claim, texts)?
+        && texts.is_plain()
+        && at_once(batch, claim, texts)?
     {
         return Ok(());
     }
@@ -120,7 +120,8 @@ pub(super) fn commit(batch: &mut Batch<'_>, commit: &Prepared) -> Result<(), Sto
     };
     let Some(effects) = &texts.effects else {
         index(batch)?;
-        write(batch, claim, texts, last, pending)?;
+        let last = write(batch, claim, texts, last, pending)?;
+        remember(batch, claim, texts, last);
         return free(batch, claim, texts, limited);
     };
     batch.all_or_nothing(|batch| {
@@ -145,12 +146,6 @@ fn free(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts, limited: i64) -> Re
 const ENDS: &str =
     "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
     state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6 WHERE n = ?1";
-// As above, of a task that nothing has changed since its claim. Without a look at the row before it.
-const ENDS_AT_ONCE: &str =
-    "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
-    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
-    WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
-    AND limited = 0 AND version <> ?4 AND size <= ?10";
 const RELEASES: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
     state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL, owner = NULL WHERE n = ?1";
@@ -158,11 +153,29 @@ const KEEPS: &str =
     "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, pending = ?5, version = ?6,
     state = ?7, data_version = ?8, deadline = ?9, lost_by = NULL WHERE n = ?1";
 
+// The same of a task whose newest change is known, without a look at the row before it. `pending` stays as
+// it is.
+const ENDS_AT_ONCE: &str =
+    "UPDATE windlass_states SET code = ?2, due = NULL, last = ?3, pending = 0, version = ?4,
+    state = ?5, lost_by = NULL, owner = NULL, ended_at = ?6
+    WHERE n = ?1 AND fence = ?7 AND owner = ?8 AND last = ?9 AND pending = 0 AND waits = 0
+    AND limited = 0 AND version <> ?4 AND size <= ?10";
+const RELEASES_AT_ONCE: &str =
+    "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
+    state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL, owner = NULL
+    WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
+    AND limited = 0 AND version <> ?5 AND size <= ?12";
+const KEEPS_AT_ONCE: &str =
+    "UPDATE windlass_states SET code = ?2, due = ?3, last = ?4, version = ?5,
+    state = ?6, data_version = ?7, deadline = ?8, lost_by = NULL
+    WHERE n = ?1 AND fence = ?9 AND owner = ?10 AND last = ?11 AND waits = 0
+    AND version <> ?5 AND size <= ?12";
+
 impl Texts {
-    /// Returns whether the write does no more than to end the task.
-    fn can_end_at_once(&self) -> bool {
-        let is_plain = self.effects.is_none() && self.outcomes.is_empty();
-        is_plain && self.code.is_terminal() && !self.lines.is_empty()
+    /// Returns whether the write changes nothing but the state and the history.
+    fn is_plain(&self) -> bool {
+        let alone = self.effects.is_none() && self.waited_for.is_empty();
+        alone && self.outcomes.is_empty()
     }
 
     /// Returns how large the props may be.
@@ -174,44 +187,68 @@ impl Texts {
     }
 }
 
-/// Ends a task whose last change is its claim, without commands, waits and limits. Returns `false` for any
-/// other, and writes nothing then.
-fn end_at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
+/// Writes a plain transition with one look at the row: of a task whose newest change is its claim, or the
+/// one that this process wrote last. Returns `false` for any other, and for one whose waits or limits end with
+/// its claim, and writes nothing then.
+fn at_once(batch: &mut Batch<'_>, claim: &Claim, texts: &Texts) -> Result<bool, Stop> {
     let n = claim.token as i64;
-    let claimed = batch.number_of(claim.fence)?;
-    let last = batch.next() + texts.lines.len() as i64 - 1;
-    let ended = batch.run(
-        ENDS_AT_ONCE,
-        (
-            n,
-            from_code(texts.code),
-            last,
-            texts.version,
-            &texts.state,
-            texts.since,
-            claim.fence.0 as i64,
-            claim.lease as i64,
-            claimed,
-            texts.room(batch.limits.max_bytes),
-        ),
-    )?;
-    if ended == 0 {
+    let head = match batch.heads.of(n) {
+        Some(head) => head,
+        None => batch.number_of(claim.fence)?,
+    };
+    let last = match texts.lines.len() {
+        0 => head,
+        lines => batch.next() + lines as i64 - 1,
+    };
+    let (code, version, state) = (from_code(texts.code), texts.version, &texts.state);
+    let (fence, lease) = (claim.fence.0 as i64, claim.lease as i64);
+    let room = texts.room(batch.limits.max_bytes);
+    let written = if texts.code.is_terminal() {
+        let since = texts.since;
+        let at = (
+            n, code, last, version, state, since, fence, lease, head, room,
+        );
+        batch.run(ENDS_AT_ONCE, at)?
+    } else {
+        let sql = match texts.drop_claim {
+            true => RELEASES_AT_ONCE,
+            false => KEEPS_AT_ONCE,
+        };
+        let (due, data, deadline) = (texts.due, texts.data_version, texts.deadline);
+        let at = (
+            n, code, due, last, version, state, data, deadline, fence, lease, head, room,
+        );
+        batch.run(sql, at)?
+    };
+    if written == 0 {
         return Ok(false);
     }
-    let mut prev = claimed;
+    let mut prev = head;
     for line in &texts.lines {
         prev = batch.change(n, prev, *line)?;
     }
+    remember(batch, claim, texts, last);
     Ok(true)
 }
 
+/// Remembers the newest change for the next commit of the claim.
+fn remember(batch: &Batch<'_>, claim: &Claim, texts: &Texts, last: i64) {
+    let n = claim.token as i64;
+    if texts.drop_claim || texts.code.is_terminal() {
+        batch.heads.forget(n);
+    } else {
+        batch.heads.set(n, last);
+    }
+}
+
+/// Returns the task's newest change.
 fn write(
     batch: &mut Batch<'_>,
     claim: &Claim,
     texts: &Texts,
     mut last: i64,
     mut pending: i64,
-) -> Result<(), Stop> {
+) -> Result<i64, Stop> {
     let n = claim.token as i64;
     for line in &texts.lines {
         last = batch.change(n, last, *line)?;
@@ -231,5 +268,5 @@ fn write(
         let at = (n, code, due, last, pending, version, state, data, deadline);
         batch.run(sql, at)?;
     }
-    Ok(())
+    Ok(last)
 }

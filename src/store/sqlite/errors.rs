@@ -125,7 +125,10 @@ fn of_operation(
             // The last write may be in the file or not.
             let advice = match fault() {
                 Some(fault) => fault.to_string(),
-                None => format!("{error}; look at the disk, and at the log of the kernel (dmesg)"),
+                None => format!(
+                    "{error}; look at the disk, at the limit of the size of files (ulimit -f), and at the log \
+                     of the kernel (dmesg)"
+                ),
             };
             Error::unavailable(operation, format!("could not use '{file}': {advice}"))
         }

@@ -44,10 +44,12 @@ mod doctor;
 mod errors;
 mod feed;
 mod file;
+mod heads;
 mod history;
 mod hub;
 pub mod inbox;
 mod jobs;
+mod last_look;
 mod lease;
 mod limits;
 mod location;
@@ -86,6 +88,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use boot::LeaseClock;
 pub use errors::Failure;
 use hub::Hub;
+use last_look::LastLook;
 pub use location::Location;
 use readers::Readers;
 /// The SQLite library that windlass uses, for [`inbox::submit`].
@@ -170,6 +173,7 @@ struct Inner {
     // Dropped, and so ended, in this order.
     writer: Writer,
     hub: Hub,
+    _last_look: LastLook,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -221,6 +225,7 @@ impl SqliteStore {
                 prune_clock,
                 writer,
                 hub,
+                _last_look: LastLook::new(files, open::Settings::of(&options)),
             }));
             Ok((store, has_mail))
         })
@@ -277,6 +282,7 @@ impl SqliteStore {
                 readers: Arc::new(Readers::new(files.clone(), settings)),
                 path: files.path().clone(),
                 limits: options.limits,
+                _last_look: LastLook::new(files, settings),
             })))
         })
         .await

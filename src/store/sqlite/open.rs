@@ -35,7 +35,7 @@ pub(super) fn writer(
     // The writer waits for locks itself.
     conn.busy_timeout(Duration::ZERO)
         .map_err(|e| errors::opening(&path, &e))?;
-    Ok((Arc::new(opening.opened(Access::Write)?), conn))
+    Ok((Arc::new(opening.opened(Access::Write, &conn)?), conn))
 }
 
 /// Returns whether the file holds only tables of other programs. `false` for a file that cannot be read now:
@@ -54,9 +54,8 @@ pub(super) fn outdated(path: &Path) -> Option<(usize, usize)> {
 fn look<T>(path: &Path, read: impl Fn(&Connection, &str) -> Result<T, Stop>) -> Result<T, Error> {
     let look = |access| {
         let path: Arc<Path> = file::existing(path)?.into();
-        let opened = Opening::at(path.clone())?.opened(access)?;
-        let conn =
-            reader(&opened, Settings::of(&Options::default())).map_err(|e| stop(&path, e))?;
+        let settings = Settings::of(&Options::default());
+        let (_files, conn) = first_reader(&path, access, settings)?;
         read(&conn, &path.display().to_string()).map_err(|e| stop(&path, e))
     };
     look(Access::Read).or_else(|_| look(Access::Frozen))
@@ -88,10 +87,26 @@ fn read_with(
     access: Access,
     options: &Options,
 ) -> Result<(Arc<OpenFiles>, Connection), Error> {
-    let files = Arc::new(Opening::at(path.clone())?.opened(access)?);
-    let conn = reader(&files, Settings::of(options)).map_err(|e| stop(path, e))?;
+    let (files, conn) = first_reader(path, access, Settings::of(options))?;
     schema::is_current(&conn, &path.display().to_string()).map_err(|e| stop(path, e))?;
-    Ok((files, conn))
+    Ok((Arc::new(files), conn))
+}
+
+/// Opens a connection that only reads, and identifies the files that it has open. Before its first read, the
+/// last program that closes the file deletes the log, and the next one makes another.
+fn first_reader(
+    path: &Arc<Path>,
+    access: Access,
+    settings: Settings,
+) -> Result<(OpenFiles, Connection), Error> {
+    let opening = Opening::at(path.clone())?;
+    let open = || {
+        let conn = open(path, access, settings)?;
+        only_reads(&conn)?;
+        Ok(conn)
+    };
+    let conn = open().map_err(|e| errors::opening(path, &e))?;
+    Ok((opening.opened(access, &conn)?, conn))
 }
 
 /// Returns whether this user can write the file, its folder, and the files that SQLite keeps beside it.
@@ -197,6 +212,13 @@ fn is_durable(conn: &Connection, path: &Path, synchronous: Synchronous) -> Resul
     Ok(())
 }
 
+/// Opens the file and its log, and closes them. SQLite removes the log then, if no other process has it open.
+pub(super) fn and_close(path: &Path, settings: Settings) -> Sql<()> {
+    let conn = open(path, Access::Write, settings)?;
+    conn.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
+    conn.close().map_err(|(_, error)| error)
+}
+
 fn connect(path: &Path, options: &Options) -> Result<Connection, Stop> {
     let conn = open(path, Access::Write, Settings::of(options))?;
     // Only reads: a refused file is not changed.
@@ -255,9 +277,13 @@ pub(super) fn reader(files: &OpenFiles, settings: Settings) -> Result<Connection
     if files.access() == Access::Write {
         is_durable(&conn, files.path(), settings.synchronous)?;
     }
-    conn.pragma_update(None, "query_only", true)?;
-    conn.pragma_update(None, "cache_size", -16 * 1024)?;
+    only_reads(&conn)?;
     Ok(conn)
+}
+
+fn only_reads(conn: &Connection) -> Sql<()> {
+    conn.pragma_update(None, "query_only", true)?;
+    conn.pragma_update(None, "cache_size", -16 * 1024)
 }
 
 /// Returns a number that changes when another connection, of any process, has committed.
@@ -298,6 +324,20 @@ mod tests {
 
     /// Reads the settings of the four readers and the writer, and checks that no other source opens a
     /// connection.
+    /// The files were identified before SQLite had opened the log. A program that closed the file in between deleted
+    /// the log, and the reader reported that it was moved, deleted or replaced.
+    #[test]
+    fn a_reader_has_opened_the_log_that_it_identifies() {
+        let folder = tempfile::tempdir().unwrap();
+        let path: Arc<Path> = folder.path().join("tasks.db").into();
+        let options = Options::default();
+        let (_, writer) = super::writer(&path, &options).unwrap();
+        let (files, reader) = first_reader(&path, Access::Read, Settings::of(&options)).unwrap();
+        drop(writer);
+        files.check().unwrap();
+        drop(reader);
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_connection_of_an_open_store_syncs_each_commit() {
         let folder = tempfile::tempdir().unwrap();

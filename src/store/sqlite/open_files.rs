@@ -6,7 +6,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::file::{beside, length};
+use rusqlite::Connection;
+
+use super::{
+    errors,
+    file::{beside, length},
+};
 use crate::store::Error;
 
 /// How the connections of an open store use its files.
@@ -58,8 +63,11 @@ impl Opening {
         Ok(Self { path, identity })
     }
 
-    /// Returns the files that a connection has opened and keeps open.
-    pub(super) fn opened(self, access: Access) -> Result<OpenFiles, Error> {
+    /// Returns the files that this connection has opened and keeps open. No other program deletes them from its
+    /// first read on; before it, another log may take the place of the one that is identified here.
+    pub(super) fn opened(self, access: Access, by: &Connection) -> Result<OpenFiles, Error> {
+        by.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
+            .map_err(|e| errors::opening(&self.path, &e))?;
         let log = |ending| {
             let path = beside(&self.path, ending);
             match identity(&path) {
@@ -77,8 +85,11 @@ impl Opening {
             path: self.path,
             gone: OnceLock::new(),
         };
-        files.check()?;
-        Ok(files)
+        match files.changed()? {
+            None => Ok(files),
+            // Nothing was written yet, so this is no case for an operator.
+            Some((path, what)) => Err(Error::StoreGone(files.reason(path, what))),
+        }
     }
 }
 
@@ -119,14 +130,12 @@ impl OpenFiles {
         if let Some(reason) = self.gone.get() {
             return Err(Error::StoreGone(reason.clone()));
         }
-        for (path, opened) in &self.files {
-            let what = match identity(path) {
-                Ok(found) if found == *opened => continue,
-                Ok(_) => "another file has taken its place",
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
-                Err(error) => return Err(Error::unavailable_by("look at the file", error)),
-            };
-            let reason = self.gone.get_or_init(|| self.reason(path, what));
+        if let Some((path, what)) = self.changed()? {
+            let reason = self.gone.get_or_init(|| {
+                let reason = self.reason(path, what);
+                tracing::error!("{reason}");
+                reason
+            });
             return Err(Error::StoreGone(reason.clone()));
         }
         if self.access == Access::Frozen && length(&beside(&self.path, "-wal")) > 0 {
@@ -136,15 +145,33 @@ impl OpenFiles {
         Ok(())
     }
 
+    /// Returns the first file whose name does not lead to it any more, and why.
+    fn changed(&self) -> Result<Option<(&Path, &'static str)>, Error> {
+        for (path, opened) in &self.files {
+            let what = match identity(path) {
+                Ok(found) if found == *opened => continue,
+                Ok(_) => "another file has taken its place",
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "the file is not there",
+                Err(error) => return Err(Error::unavailable_by("look at the file", error)),
+            };
+            return Ok(Some((path, what)));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether the name of the database still leads to it, whatever is with its log.
+    pub(super) fn is_there(&self) -> bool {
+        let file = self.files.first();
+        file.is_some_and(|(path, opened)| identity(path).is_ok_and(|found| found == *opened))
+    }
+
     fn reason(&self, path: &Path, what: &str) -> String {
         let file = self.path.display();
-        let reason = format!(
+        format!(
             "could not go on with '{file}': '{}' was moved, deleted or replaced while it was open \
              ({what}), and nothing is acknowledged any more; stop every program that uses the \
              file, put '{file}' and '{file}-wal' back together, and start again",
             path.display()
-        );
-        tracing::error!("{reason}");
-        reason
+        )
     }
 }

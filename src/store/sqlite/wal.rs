@@ -7,8 +7,9 @@
 //! A thread does most of it ([`Copier`]), or the writer, if the log fills at once ([`RUSH`]).
 //!
 //! A checkpoint does not wait for readers. When the log still grows to twice its limit, the writer
-//! truncates it, and waits for readers up to [`PATIENCE`]. A transaction that stays open (of a backup,
-//! of a shell) keeps the log growing: a warning names the log.
+//! truncates it, and waits for readers up to [`PATIENCE`]. Readers that overlap can keep the log in use for
+//! longer, so the writer waits for twice as long each time the log has doubled, up to [`LONGEST_PATIENCE`]. A
+//! transaction that stays open (of a backup, of a shell) keeps the log growing: a warning names the log.
 //!
 //! The writer also truncates a log that is larger than the free space of its disk: a disk full of log
 //! has no room for the pages that a checkpoint adds to the file.
@@ -52,9 +53,11 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 const RUSH: Duration = Duration::from_millis(250);
 /// How long a truncation waits for readers. Writes of all processes wait with it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+/// The longest wait, for a log that has doubled several times.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a truncation waits for the thread that copies.
 const COPIED_WITHIN: Duration = Duration::from_secs(1);
-/// How long the writer waits after a truncation that failed.
+/// How long the writer waits after a truncation that failed, unless the log doubles.
 const TRY_EVERY: Duration = Duration::from_secs(5);
 /// How often a warning about a long log is repeated.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -77,9 +80,40 @@ pub(super) struct Wal {
     /// When the thread has rested.
     rested: Instant,
     copier: Copier,
-    /// When a truncation failed last.
-    failed: Option<Instant>,
+    stuck: Option<Stuck>,
     warned: Option<Instant>,
+}
+
+/// A log that readers have kept from being truncated.
+struct Stuck {
+    /// When it was tried last.
+    at: Instant,
+    /// The size of the log when it was tried with this patience.
+    bytes: u64,
+    patience: Duration,
+}
+
+impl Stuck {
+    /// Returns how long the truncation of a log of this size waits now, and what is remembered if it fails. `None`
+    /// when it is not tried now.
+    fn again(before: Option<&Self>, bytes: u64, now: Instant) -> Option<(Duration, Self)> {
+        let next = |bytes, patience| Self {
+            at: now,
+            bytes,
+            patience,
+        };
+        match before {
+            None => Some((PATIENCE, next(bytes, PATIENCE))),
+            Some(stuck) if bytes >= 2 * stuck.bytes => {
+                let patience = (2 * stuck.patience).min(LONGEST_PATIENCE);
+                Some((patience, next(bytes, patience)))
+            }
+            Some(stuck) if now.duration_since(stuck.at) >= TRY_EVERY => {
+                Some((PATIENCE, next(stuck.bytes, stuck.patience)))
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 /// Returns the limit for a file of this many pages.
@@ -115,7 +149,7 @@ impl Wal {
             next: LEAST / STEPS,
             began: Instant::now(),
             rested: Instant::now(),
-            failed: None,
+            stuck: None,
             warned: None,
         };
         wal.adapt(conn).map_err(failed)?;
@@ -146,19 +180,25 @@ impl Wal {
         }
         let free = space::free(&self.file).unwrap_or(u64::MAX);
         let most = free.min(2 * self.limit * self.page_bytes);
-        let recent = |at: Option<Instant>, every| at.is_some_and(|at| at.elapsed() < every);
-        if file::length(&self.log) <= most || recent(self.failed, TRY_EVERY) {
-            return;
-        }
-        self.copier.wait(COPIED_WITHIN);
-        let truncated = self.truncate(conn);
         let bytes = file::length(&self.log);
         if bytes <= most {
+            self.stuck = None;
             return;
         }
-        self.failed = Some(Instant::now());
-        if !recent(self.warned, WARN_EVERY) {
-            self.warned = self.failed;
+        let now = Instant::now();
+        let Some((patience, stuck)) = Stuck::again(self.stuck.as_ref(), bytes, now) else {
+            return;
+        };
+        self.copier.wait(COPIED_WITHIN);
+        let truncated = self.truncate(conn, patience);
+        let bytes = file::length(&self.log);
+        if bytes <= most {
+            self.stuck = None;
+            return;
+        }
+        self.stuck = Some(stuck);
+        if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            self.warned = Some(now);
             tracing::warn!(
                 error = truncated.err().map(tracing::field::display),
                 log = %self.log.display(),
@@ -206,8 +246,8 @@ impl Wal {
     }
 
     /// Copies the log to the file and truncates it, unless a reader keeps it open.
-    fn truncate(&self, conn: &Connection) -> Sql<()> {
-        conn.busy_timeout(PATIENCE)?;
+    fn truncate(&self, conn: &Connection, patience: Duration) -> Sql<()> {
+        conn.busy_timeout(patience)?;
         let done = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
         // The writer waits for locks itself.
         conn.busy_timeout(Duration::ZERO)?;
@@ -230,6 +270,24 @@ mod tests {
         ] {
             assert_eq!(limit_of(pages), limit, "{pages} pages");
         }
+    }
+
+    #[test]
+    fn a_log_that_doubles_is_truncated_with_more_patience_and_others_every_few_seconds() {
+        let start = Instant::now();
+        let (waits, mut stuck) = Stuck::again(None, 10, start).unwrap();
+        assert_eq!((waits, stuck.bytes), (PATIENCE, 10));
+        assert!(Stuck::again(Some(&stuck), 19, start).is_none());
+        for (bytes, times) in [(20, 2), (40, 4), (80, 8), (160, 10), (320, 10)] {
+            let waits;
+            (waits, stuck) = Stuck::again(Some(&stuck), bytes, start).unwrap();
+            assert_eq!((waits, stuck.bytes), (times * PATIENCE, bytes));
+        }
+        let later = start + TRY_EVERY;
+        let (waits, again) = Stuck::again(Some(&stuck), 639, later).unwrap();
+        assert_eq!((waits, again.at, again.bytes), (PATIENCE, later, 320));
+        let (waits, _) = Stuck::again(Some(&again), 640, later).unwrap();
+        assert_eq!(waits, LONGEST_PATIENCE);
     }
 
     fn write_pages(conn: &Connection, pages: u64) {

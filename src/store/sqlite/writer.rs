@@ -13,9 +13,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    batch::{Batch, Lost, Sql},
+    batch::{Batch, Environment, Lost, Sql},
     boot::LeaseClock,
     errors::{self, Stop},
+    heads::Heads,
     jobs::{Intake, Job, Jobs, Message, Work, stopped},
     lease, limits,
     open_files::OpenFiles,
@@ -71,7 +72,7 @@ impl Writer {
         let thread = Thread {
             setup,
             intake: Intake::new(queue),
-            lines: limits::Looks::default(),
+            kept: Kept::default(),
             warned: None,
         };
         let thread = std::thread::Builder::new()
@@ -175,9 +176,16 @@ impl Drop for Writer {
 struct Thread {
     setup: Setup,
     intake: Intake,
-    lines: limits::Looks,
+    kept: Kept,
     /// When a warning about unreadable leases was last logged.
     warned: Option<Instant>,
+}
+
+/// What stays from one transaction to the next.
+#[derive(Default)]
+struct Kept {
+    lines: limits::Looks,
+    heads: Heads,
 }
 
 impl Thread {
@@ -258,11 +266,11 @@ impl Thread {
         let _rings_at_the_end = setup.ringer.as_ref().map(Ringer::begin);
         setup.check(Phase::Begin)?;
         begin(&setup.conn, setup.busy_timeout).map_err(|e| (e.into(), Phase::Begin))?;
-        let worked = work(setup, &mut self.intake, &self.lines, jobs)
+        let worked = work(setup, &mut self.intake, &self.kept, jobs)
             .map_err(|e| (Stop::Sql(e), Phase::Work));
         let conn = &setup.conn;
         let result = worked.and_then(|lost| {
-            let commit = conn.execute_batch("COMMIT");
+            let commit = execute(conn, "COMMIT");
             commit.map_err(|e| (e.into(), Phase::Commit))?;
             setup.check(Phase::Commit)?;
             for lost in lost {
@@ -287,14 +295,14 @@ impl Thread {
 }
 
 /// Runs the jobs in the transaction that has begun, and returns the leases that it ends.
-fn work(
-    setup: &Setup,
-    intake: &mut Intake,
-    lines: &limits::Looks,
-    jobs: &mut Jobs,
-) -> Sql<Vec<Lost>> {
+fn work(setup: &Setup, intake: &mut Intake, kept: &Kept, jobs: &mut Jobs) -> Sql<Vec<Lost>> {
     let now = setup.clock.now();
-    let mut batch = Batch::new(&setup.conn, now, setup.limits, &setup.lease_clock)?;
+    let environment = Environment {
+        limits: setup.limits,
+        clock: &setup.lease_clock,
+        heads: &kept.heads,
+    };
+    let mut batch = Batch::new(&setup.conn, now, environment)?;
     lease::reap(&mut batch)?;
     let mut done = 0;
     while let Some(job) = jobs.list.get_mut(done) {
@@ -305,7 +313,7 @@ fn work(
         }
     }
     if intake.reaps {
-        lines.look(&mut batch)?;
+        kept.lines.look(&mut batch)?;
     }
     waits::settle(&mut batch)?;
     Ok(std::mem::take(&mut batch.lost))
@@ -322,7 +330,7 @@ fn has_news(setup: &Setup) -> Sql<bool> {
 fn begin(conn: &Connection, timeout: Duration) -> Sql<()> {
     let mut since = None;
     loop {
-        match conn.execute_batch("BEGIN IMMEDIATE") {
+        match execute(conn, "BEGIN IMMEDIATE") {
             Err(e) if errors::is_busy(&e) => {
                 let since = *since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= timeout {
@@ -335,4 +343,9 @@ fn begin(conn: &Connection, timeout: Duration) -> Sql<()> {
             other => return other,
         }
     }
+}
+
+/// Runs a statement that returns nothing, and keeps it for the next transaction.
+fn execute(conn: &Connection, sql: &str) -> Sql<()> {
+    conn.prepare_cached(sql)?.execute(()).map(drop)
 }
