@@ -13,6 +13,7 @@
 )]
 
 mod machine;
+mod raw;
 mod runner;
 mod store;
 
@@ -21,7 +22,9 @@ use std::{path::Path, process::ExitCode};
 /// Runs a path this many times, with files in this folder.
 type Run = fn(u64, &Path);
 
-const PATHS: [(&str, Run); 7] = [
+const PATHS: [(&str, Run); 9] = [
+    ("raw-update-sqlite", raw::updates),
+    ("raw-transition-sqlite", raw::transitions),
     ("machine-checkpoint", machine::checkpoints),
     ("runner-transition-memory", runner::transitions_in_memory),
     ("runner-task-memory", runner::tasks_in_memory),

@@ -1,6 +1,9 @@
 //! The SQLite store alone.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use windlass::{
     ActionKind, Effects, Json, NewTask, StateKind, Store,
@@ -15,9 +18,12 @@ const A_CALL: u64 = 100;
 
 /// Opens a file without syncs: their number is not counted, and they take time.
 pub(crate) async fn on_sqlite(dir: &Path) -> Store {
-    let file = dir.join("counts.db");
-    let url = format!("sqlite:{}?synchronous=normal", file.display());
+    let url = format!("sqlite:{}?synchronous=normal", file(dir).display());
     Store::open(&url).await.unwrap()
+}
+
+pub(crate) fn file(dir: &Path) -> PathBuf {
+    dir.join("counts.db")
 }
 
 /// Checkpoints of 100 claimed tasks with data, in calls of 100.
@@ -70,7 +76,7 @@ pub(crate) fn submits(count: u64, dir: &Path) {
     });
 }
 
-async fn submit(store: &Store, numbers: std::ops::Range<u64>) {
+pub(crate) async fn submit(store: &Store, numbers: std::ops::Range<u64>) {
     let tasks = numbers.map(|n| task(n).build().unwrap());
     for result in store.registry().submit(tasks.collect()).await {
         result.unwrap();
