@@ -110,7 +110,7 @@ impl Measured {
     }
 }
 
-async fn command(client: &Client, task: &TaskId, command: Command) -> Duration {
+pub(crate) async fn command(client: &Client, task: &TaskId, command: Command) -> Duration {
     let begun = Instant::now();
     let sent = client.command(task, command).await.unwrap();
     let outcome = client.wait_outcome(&sent).await.unwrap();
@@ -130,7 +130,7 @@ async fn node(store: &Store) -> Runner {
 }
 
 /// Obeys each command at once.
-async fn obey(task: TaskContext) -> Message {
+pub(crate) async fn obey(task: TaskContext) -> Message {
     let commands = task.commands();
     match commands.next().await {
         Some(command) => command.to_message(),

@@ -9,6 +9,7 @@
 //! | [`transitions`] | durable transitions beside the raw rate of SQLite |
 //! | [`flow`] | submits, claims and ends beside raw inserts |
 //! | [`commands`] | from a command to its outcome, and from a submit to the handler |
+//! | [`half_load`] | latency at half of the highest load, and behind a flood |
 //! | [`transactions`] | ten submits as one transaction, and the inbox |
 //! | `cluster` | the same and more on etcd (feature `etcd`) |
 //! | [`parked`] | memory, start-up, lateness and idle time with many parked tasks |
@@ -31,6 +32,7 @@ mod cluster;
 mod commands;
 mod flow;
 mod graph;
+mod half_load;
 mod kills;
 mod limits;
 mod parked;
@@ -55,6 +57,7 @@ const TOPICS: &[Topic] = &[
     ("few", transitions::few),
     ("flow", flow::run),
     ("commands", commands::run),
+    ("half-load", half_load::run),
     ("transactions", transactions::run),
     ("lateness", parked::lateness),
     ("idle", parked::idle),
@@ -67,6 +70,8 @@ const TOPICS: &[Topic] = &[
     ("etcd-rates", cluster::rates),
     #[cfg(feature = "etcd")]
     ("etcd-few", cluster::few),
+    #[cfg(feature = "etcd")]
+    ("etcd-half-load", half_load::on_etcd),
     #[cfg(feature = "etcd")]
     ("etcd-attempts", cluster::attempts),
     #[cfg(feature = "etcd")]

@@ -129,7 +129,8 @@ impl Times {
         self.0.saturating_record(time.as_micros().max(1) as u64);
     }
 
-    fn ms(&self, quantile: f64) -> f64 {
+    /// A quantile in milliseconds.
+    pub(crate) fn ms(&self, quantile: f64) -> f64 {
         self.0.value_at_quantile(quantile) as f64 / 1000.0
     }
 
