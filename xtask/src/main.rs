@@ -7,6 +7,7 @@
 
 mod interop;
 mod mutants;
+mod peers;
 mod pictures;
 mod side_by_side;
 mod timed;
@@ -32,6 +33,8 @@ The chores of the windlass workspace:
                             that are named, writes nothing
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
+  cargo xtask bench peers [ARGS]
+                            windlass beside other systems (benches/peers/README.md), as a table
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
                             them: `soak_on_etcd`, or `--exact soak` for the one on SQLite
   cargo xtask mutants [ARGS]
@@ -60,7 +63,9 @@ fn main() -> ExitCode {
         Some("interop") => interop::interop(&rest),
         Some("verify") => verify::verify(&rest),
         Some("fix") => fix(),
+        Some("bench") if rest.first().is_some_and(|arg| arg == "peers") => peers::bench(&rest[1..]),
         Some("bench") => bench(&rest),
+        Some(peers::CHORE) => peers::tidy(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),
@@ -177,7 +182,8 @@ fn fix() -> Result<(), String> {
     ];
     let protoc = tools::protoc(&root())?;
     run("lints", cargo().args(clippy).env("PROTOC", protoc))?;
-    run("formatting", cargo().args(["fmt", "--all"]))
+    run("formatting", cargo().args(["fmt", "--all"]))?;
+    run("formatting of the peers", &mut verify::rustfmt_of_peers())
 }
 
 /// Topics of etcd are built and run only when one of them is named.
