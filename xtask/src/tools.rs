@@ -96,6 +96,12 @@ pub(crate) fn protoc(root: &Path) -> Result<PathBuf, String> {
     })
 }
 
+/// `redis-server`, which a peer of `cargo xtask bench peers` stores its jobs in.
+pub(crate) fn redis() -> Result<PathBuf, String> {
+    let found = in_path("redis-server").or_else(|| by_apt("redis-server", "redis-server"));
+    found.ok_or_else(|| "redis-server could not be fetched: install it".into())
+}
+
 /// `python3`, which runs `examples/inbox.py`.
 pub(crate) fn python() -> Result<(), String> {
     let found = in_path("python3").or_else(|| by_apt("python3", "python3"));

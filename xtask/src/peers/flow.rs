@@ -1,19 +1,16 @@
 //! Submits and drained tasks of windlass and one peer, in alternating rounds.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
     Left,
     build::Programs,
-    catalog::{Contender, Program, WINDLASS},
+    catalog::Contender,
     options::Options,
-    program::{Figures, Job, figures},
+    program::Figures,
     report::{Report, Row},
+    rounds::{Pair, order},
+    store::{Side, Store, Work},
     syncs::Tracer,
 };
 
@@ -21,13 +18,6 @@ use super::{
 const SLOTS: [usize; 2] = [64, 1000];
 /// Tasks of the run that counts syncs.
 const TRACED: usize = 5_000;
-
-/// The two that are compared.
-#[derive(Debug, Clone, Copy)]
-struct Side {
-    program: Program,
-    setting: &'static str,
-}
 
 /// One contender beside windlass.
 pub(super) struct Run<'a> {
@@ -37,9 +27,6 @@ pub(super) struct Run<'a> {
     pub(super) programs: &'a mut Programs,
     pub(super) tracer: Option<&'a Tracer>,
 }
-
-/// The values of one measure: of windlass and of the peer.
-type Pair = [Vec<f64>; 2];
 
 impl Run<'_> {
     pub(super) fn measure(mut self, report: &mut Report) -> Left<()> {
@@ -92,14 +79,22 @@ impl Run<'_> {
 
     fn sides(&self) -> [Side; 2] {
         let windlass = Side {
-            program: WINDLASS,
+            program: self.contender.jobs.windlass(),
             setting: self.contender.beside,
+            server: None,
         };
         let peer = Side {
             program: self.contender.program,
             setting: self.contender.setting,
+            server: self.contender.server,
         };
         [windlass, peer]
+    }
+
+    /// A new store for a side.
+    fn store(&mut self, side: Side) -> Left<Store> {
+        let folder = self.folder.join(side.program);
+        Store::new(side, self.programs.get(side.program)?, folder)
     }
 
     /// Both submit, then both drain what they have submitted. Which one begins alternates.
@@ -110,110 +105,70 @@ impl Run<'_> {
         report: &mut Report,
     ) -> Left<[[Figures; 2]; 2]> {
         let sides = self.sides();
-        let folders = [self.store("windlass")?, self.store("peer")?];
-        let (mut submitted, mut drained) = ([None, None], [None, None]);
-        for at in order(round) {
-            let job = self.job("submit", &folders[at], sides[at], self.options.tasks, slots);
-            let program = self.programs.get(sides[at].program)?;
-            let figures = figures(Command::new(program).args(job.arguments())).map_err(|why| {
-                format!("submit with {slots} callers: {}: {why}", sides[at].program)
-            })?;
-            submitted[at] = Some(figures);
-        }
-        for at in order(round) {
-            let count = submitted[at].as_ref().map_or(0, |figures| figures.done);
-            let job = self.job("drain", &folders[at], sides[at], count, slots);
-            let program = self.programs.get(sides[at].program)?;
-            let figures = figures(Command::new(program).args(job.arguments()))
-                .map_err(|why| format!("drain with {slots} slots: {}: {why}", sides[at].program))?;
-            if figures.done < count {
-                report.note(
-                    self.contender.name,
-                    &format!(
-                        "{} with {slots} slots drained {} of {count} tasks within {} s",
-                        sides[at].program, figures.done, self.options.limit
-                    ),
+        let stores = [self.store(sides[0])?, self.store(sides[1])?];
+        let counts = [self.options.tasks; 2];
+        let submitted = self.both("submit", &stores, counts, slots, round)?;
+        let counts = [submitted[0].done, submitted[1].done];
+        let drained = self.both("drain", &stores, counts, slots, round)?;
+        for at in [0, 1] {
+            let program = sides[at].program;
+            if drained[at].done < counts[at] {
+                let text = format!(
+                    "{program} with {slots} slots did not drain all tasks within {} s",
+                    self.options.limit
                 );
+                report.note(self.contender.name, &text);
             }
-            drained[at] = Some(figures);
-        }
-        for folder in folders {
-            fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        }
-        let both = |figures: [Option<Figures>; 2]| match figures {
-            [Some(windlass), Some(peer)] => Ok([windlass, peer]),
-            _ => Err("a side has no figures".to_owned()),
-        };
-        let (submitted, drained) = (both(submitted)?, both(drained)?);
-        for (at, figures) in submitted.iter().chain(&drained).enumerate() {
-            for (name, text) in &figures.facts {
-                let side = sides[at % 2].program;
-                report.note(self.contender.name, &format!("{side}: {name}: {text}"));
+            for (name, text) in submitted[at].facts.iter().chain(&drained[at].facts) {
+                report.note(self.contender.name, &format!("{program}: {name}: {text}"));
             }
         }
         Ok([submitted, drained])
     }
 
+    /// Runs a job on each of the stores.
+    fn both(
+        &self,
+        name: &'static str,
+        stores: &[Store; 2],
+        counts: [usize; 2],
+        slots: usize,
+        round: usize,
+    ) -> Left<[Figures; 2]> {
+        let run = |at: usize| {
+            stores[at].run(Work {
+                name,
+                count: counts[at],
+                slots,
+                limit: self.options.limit,
+            })
+        };
+        let [first, second] = order(round);
+        let (begins, follows) = (run(first)?, run(second)?);
+        Ok(if first == 0 {
+            [begins, follows]
+        } else {
+            [follows, begins]
+        })
+    }
+
     /// Syncs for 1,000 submits, and for 1,000 drained tasks.
     fn syncs(&mut self, tracer: &Tracer, side: Side, slots: usize) -> Left<[f64; 2]> {
-        let folder = self.store("traced")?;
+        let store = self.store(side)?;
         let calls = self.folder.join("calls");
-        let program = self.programs.get(side.program)?;
         let mut count = TRACED.min(self.options.tasks);
         let mut each = [0.0, 0.0];
         for (at, name) in ["submit", "drain"].into_iter().enumerate() {
-            let job = self.job(name, &folder, side, count, slots);
-            let mut command = tracer.command(&program, &calls);
-            let figures = figures(command.args(job.arguments()))
-                .map_err(|why| format!("{name} under strace: {}: {why}", side.program))?;
+            let work = Work {
+                name,
+                count,
+                slots,
+                limit: self.options.limit,
+            };
+            let (figures, syncs) = store.syncs(work, tracer, &calls)?;
             count = figures.done;
-            each[at] = tracer.count(&calls)? as f64 * 1000.0 / count as f64;
+            each[at] = syncs as f64 * 1000.0 / count as f64;
         }
-        fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         Ok(each)
-    }
-
-    fn job<'a>(
-        &self,
-        name: &'a str,
-        dir: &'a Path,
-        side: Side,
-        count: usize,
-        slots: usize,
-    ) -> Job<'a> {
-        Job {
-            name,
-            dir,
-            setting: side.setting,
-            count,
-            slots,
-            limit: self.options.limit,
-        }
-    }
-
-    /// A new folder for a store.
-    fn store(&self, name: &str) -> Left<PathBuf> {
-        let folder = self.folder.join(name);
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(folder)
-    }
-}
-
-/// Which side begins: windlass (0) in even rounds.
-fn order(round: usize) -> [usize; 2] {
-    if round.is_multiple_of(2) {
-        [0, 1]
-    } else {
-        [1, 0]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rounds_alternate() {
-        assert_eq!([order(0), order(1), order(2)], [[0, 1], [1, 0], [0, 1]]);
     }
 }

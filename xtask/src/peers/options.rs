@@ -6,6 +6,7 @@ use super::catalog::{CONTENDERS, Contender};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
+    pub(super) quick: bool,
     pub(super) json: bool,
     pub(super) rounds: usize,
     pub(super) tasks: usize,
@@ -19,6 +20,7 @@ impl Options {
     pub(super) fn parse(args: &[String]) -> Result<Self, String> {
         let quick = args.iter().any(|arg| arg == "--quick");
         let mut options = Self {
+            quick,
             json: false,
             rounds: if quick { 2 } else { 5 },
             tasks: if quick { 2_000 } else { 100_000 },

@@ -15,6 +15,8 @@ use super::Left;
 pub(super) struct Job<'a> {
     pub(super) name: &'a str,
     pub(super) dir: &'a Path,
+    /// The URL of a namespace of a server.
+    pub(super) store: Option<&'a str>,
     pub(super) setting: &'a str,
     pub(super) count: usize,
     pub(super) slots: usize,
@@ -27,7 +29,7 @@ const BYTES: usize = 300;
 impl Job<'_> {
     /// The arguments of the program.
     pub(super) fn arguments(&self) -> Vec<String> {
-        vec![
+        let mut arguments = vec![
             self.name.to_owned(),
             format!("dir={}", self.dir.display()),
             format!("setting={}", self.setting),
@@ -35,7 +37,9 @@ impl Job<'_> {
             format!("slots={}", self.slots),
             format!("bytes={BYTES}"),
             format!("limit={}", self.limit),
-        ]
+        ];
+        arguments.extend(self.store.map(|store| format!("store={store}")));
+        arguments
     }
 }
 
@@ -45,6 +49,8 @@ pub(super) struct Figures {
     pub(super) done: usize,
     pub(super) seconds: f64,
     pub(super) processor_seconds: f64,
+    /// The time of a task in milliseconds: median, and the 99th of a hundred.
+    pub(super) percentiles: Option<[f64; 2]>,
     /// What was read back from the store, by name.
     pub(super) facts: BTreeMap<String, String>,
 }
@@ -61,6 +67,10 @@ impl Figures {
             done: number("done")? as usize,
             seconds: number("seconds")?,
             processor_seconds: number("processor_seconds")?,
+            percentiles: match (value["p50_ms"].as_f64(), value["p99_ms"].as_f64()) {
+                (Some(p50), Some(p99)) => Some([p50, p99]),
+                _ => None,
+            },
             facts: facts
                 .iter()
                 .map(|(name, text)| (name.clone(), text.as_str().unwrap_or_default().to_owned()))
@@ -112,6 +122,7 @@ mod tests {
         let figures = Figures::parse(text)?;
         assert_eq!((figures.per_second(), figures.micros()), (5.0, 50_000.0));
         assert_eq!(figures.facts["a"], "b");
+        assert_eq!(figures.percentiles, None);
         Ok(())
     }
 

@@ -166,8 +166,11 @@ fn with_spread(values: &[f64]) -> String {
     }
 }
 
-/// Three digits: the others would be noise.
+/// Three digits: the others would be noise. A ratio to zero is a dash.
 fn figure(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
@@ -245,5 +248,6 @@ mod tests {
         assert_eq!(median(&[5.0]), 5.0);
         assert_eq!(figure(1_234_567.0), "1,234,567");
         assert_eq!(figure(99.0), "99.0");
+        assert_eq!(figure(1.0 / 0.0), "–");
     }
 }

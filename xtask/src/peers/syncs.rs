@@ -3,7 +3,9 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::Duration,
 };
 
 use super::Left;
@@ -35,6 +37,45 @@ impl Tracer {
         strace.args(["-e", &format!("trace={CALLS}"), "-o"]);
         strace.arg(calls).arg(program);
         strace
+    }
+
+    /// Traces a server that runs, until [`Tracer::detach`].
+    pub(super) fn attach(&self, process: u32, calls: &Path) -> Left<Child> {
+        let mut strace = Command::new("strace");
+        strace.args([
+            "-f",
+            "-qq",
+            "-e",
+            "signal=none",
+            "-e",
+            &format!("trace={CALLS}"),
+        ]);
+        strace
+            .arg("-o")
+            .arg(calls)
+            .args(["-p", &process.to_string()]);
+        let tracer = strace.spawn();
+        let tracer = tracer.map_err(|e| format!("strace could not be started: {e}"))?;
+        let status = format!("/proc/{process}/status");
+        for _ in 0..100 {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            if text.contains(&format!("TracerPid:\t{}", tracer.id())) {
+                return Ok(tracer);
+            }
+            sleep(Duration::from_millis(20));
+        }
+        self.detach(tracer)?;
+        Err("strace did not attach to the server".to_owned())
+    }
+
+    /// Ends a tracer; its server goes on.
+    pub(super) fn detach(&self, mut tracer: Child) -> Left<()> {
+        let id = tracer.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &id]).status();
+        killed
+            .and_then(|_| tracer.wait())
+            .map(drop)
+            .map_err(|e| format!("strace: {e}"))
     }
 
     /// The number of calls in the file.

@@ -11,6 +11,11 @@
 //! | [`payload`] | the text that a task carries |
 //! | [`facts`] | what was read back, as text |
 
+use std::{future::Future, process::ExitCode};
+
+use serde_json::Value;
+use tokio::runtime::Builder;
+
 pub mod facts;
 pub mod flow;
 pub mod job;
@@ -27,35 +32,35 @@ pub use peer::{Peer, Ran};
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the job of the command line and prints its figures as one line of JSON.
-pub fn main<P: Peer>() -> std::process::ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(e) => return failed(&e.into()),
+pub fn main<P: Peer>() -> ExitCode {
+    run(async {
+        let job = Job::parse(std::env::args().skip(1))?;
+        match job.name.as_str() {
+            "submit" => flow::submit::<P>(&job).await,
+            "drain" => flow::drain::<P>(&job).await,
+            other => {
+                let why = format!("could not run job '{other}': the jobs are submit and drain");
+                Err(why.into())
+            }
+        }
+    })
+}
+
+/// Prints the figures that a job returns as one line of JSON, or its error.
+pub fn run(job: impl Future<Output = Result<Value, Error>>) -> ExitCode {
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let figures = match runtime {
+        Ok(runtime) => runtime.block_on(job),
+        Err(e) => Err(e.into()),
     };
-    match runtime.block_on(run::<P>()) {
+    match figures {
         Ok(figures) => {
             println!("{figures}");
-            std::process::ExitCode::SUCCESS
+            ExitCode::SUCCESS
         }
-        Err(e) => failed(&e),
-    }
-}
-
-async fn run<P: Peer>() -> Result<serde_json::Value, Error> {
-    let job = Job::parse(std::env::args().skip(1))?;
-    match job.name.as_str() {
-        "submit" => flow::submit::<P>(&job).await,
-        "drain" => flow::drain::<P>(&job).await,
-        other => {
-            Err(format!("could not run job '{other}': this program has submit and drain").into())
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
         }
     }
-}
-
-fn failed(error: &Error) -> std::process::ExitCode {
-    eprintln!("error: {error}");
-    std::process::ExitCode::FAILURE
 }

@@ -38,6 +38,18 @@ impl Meter {
             "facts": facts,
         })
     }
+
+    /// Returns the figures of a phase that took this time for each task, in their order.
+    pub fn figures_of_times(&self, mut times: Vec<Duration>) -> Value {
+        let mut figures = self.figures(times.len(), Vec::new(), self.elapsed());
+        times.sort_unstable();
+        for (name, percent) in [("p50_ms", 50), ("p99_ms", 99)] {
+            let at = times.len().saturating_sub(1) * percent / 100;
+            let time = times.get(at).copied().unwrap_or_default();
+            figures[name] = (time.as_secs_f64() * 1000.0).into();
+        }
+        figures
+    }
 }
 
 /// Returns the processor time that this process has used.
@@ -48,4 +60,20 @@ fn processor_time() -> Duration {
     let ticks = fields.split(' ').skip(11).take(2);
     let ticks: u64 = ticks.filter_map(|n| n.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_times() {
+        let times = (0..101).rev().map(Duration::from_millis).collect();
+        let figures = Meter::start().figures_of_times(times);
+        assert_eq!(
+            (&figures["p50_ms"], &figures["p99_ms"]),
+            (&json!(50.0), &json!(99.0))
+        );
+        assert_eq!(figures["done"], 101);
+    }
 }
