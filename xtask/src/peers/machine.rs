@@ -133,7 +133,7 @@ impl Run<'_> {
             limit,
         };
         let executable = self.programs.get(program)?;
-        figures(Command::new(executable).args(job.arguments())).map_err(|why| {
+        figures(Command::new(executable).args(job.arguments()), limit).map_err(|why| {
             let Step {
                 job,
                 setting,

@@ -4,6 +4,9 @@ use std::{
     collections::BTreeMap,
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc::channel,
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -88,14 +91,30 @@ impl Figures {
     }
 }
 
-/// Runs a command that ends with a line of figures.
-pub(super) fn figures(command: &mut Command) -> Left<Figures> {
-    let output = command.stdin(Stdio::null()).output().map_err(|e| {
-        format!(
-            "{} could not be started: {e}",
-            command.get_program().display()
-        )
-    })?;
+/// How much longer than its limit a job may take: to open its store, to wait for the ends of tasks, to end.
+const GRACE: Duration = Duration::from_secs(120);
+
+/// Runs a command that ends with a line of figures. One that takes too long is killed.
+pub(super) fn figures(command: &mut Command, limit: u64) -> Left<Figures> {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| {
+            format!(
+                "{} could not be started: {e}",
+                command.get_program().display()
+            )
+        })?;
+    let (id, limit) = (child.id().to_string(), Duration::from_secs(limit) + GRACE);
+    let (ended, end) = channel();
+    thread::spawn(move || ended.send(child.wait_with_output()));
+    let Ok(output) = end.recv_timeout(limit) else {
+        let _ = Command::new("kill").args(["-9", &id]).status();
+        return Err(format!("it did not end within {limit:?} and was killed"));
+    };
+    let output = output.map_err(|e| format!("it could not be waited for: {e}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim();
@@ -124,6 +143,17 @@ mod tests {
         assert_eq!(figures.facts["a"], "b");
         assert_eq!(figures.percentiles, None);
         Ok(())
+    }
+
+    #[test]
+    fn the_error_of_a_program_is_its_last_line() {
+        let mut fails = Command::new("sh");
+        fails.args(["-c", "echo noise >&2; echo no store >&2; exit 3"]);
+        let error = figures(&mut fails, 1).unwrap_err();
+        assert!(
+            error.contains("3") && error.ends_with(": no store"),
+            "{error}"
+        );
     }
 
     #[test]

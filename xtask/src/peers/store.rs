@@ -70,8 +70,11 @@ impl Store {
     pub(super) fn run(&self, work: Work) -> Left<Figures> {
         let used = || self.server.as_ref().map_or(0.0, Redis::used);
         let before = used();
-        let mut figures = figures(Command::new(&self.executable).args(self.arguments(work)))
-            .map_err(|why| self.failed(work, &why))?;
+        let mut figures = figures(
+            Command::new(&self.executable).args(self.arguments(work)),
+            work.limit,
+        )
+        .map_err(|why| self.failed(work, &why))?;
         figures.processor_seconds += used() - before;
         Ok(figures)
     }
@@ -92,7 +95,7 @@ impl Store {
             Some(_) => Command::new(&self.executable),
             None => tracer.command(&self.executable, calls),
         };
-        let figures = figures(program.args(self.arguments(work)));
+        let figures = figures(program.args(self.arguments(work)), work.limit);
         if let Some(attached) = attached {
             tracer.detach(attached)?;
         }

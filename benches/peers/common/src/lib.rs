@@ -50,7 +50,12 @@ pub fn main<P: Peer>() -> ExitCode {
 pub fn run(job: impl Future<Output = Result<Value, Error>>) -> ExitCode {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let figures = match runtime {
-        Ok(runtime) => runtime.block_on(job),
+        Ok(runtime) => {
+            let figures = runtime.block_on(job);
+            // A handler that does not yield keeps its thread: the process ends without it.
+            runtime.shutdown_background();
+            figures
+        }
         Err(e) => Err(e.into()),
     };
     match figures {

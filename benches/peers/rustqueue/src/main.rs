@@ -67,6 +67,9 @@ impl Peer for RustQueue {
                     if pulled.is_empty() {
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
+                    // SQLite is called on this thread, and no call of rustqueue yields: other tasks and timers would
+                    // not run.
+                    tokio::task::yield_now().await;
                 }
             })
         };
