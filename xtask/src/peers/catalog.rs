@@ -34,15 +34,17 @@ pub(super) struct Contender {
     pub(super) setting: &'static str,
     /// The level of `synchronous` of windlass beside it: the same, or the next safer one.
     pub(super) beside: &'static str,
-    /// The server of the peer's store.
-    pub(super) server: Option<Server>,
+    /// Who serves the peer's store, if it is no file.
+    pub(super) serves: Option<Serves>,
 }
 
-/// A server that is started for each round.
+/// The server that is started for each round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Server {
+pub(super) enum Serves {
     /// Redis, with its log; the setting is `appendfsync`.
     Redis,
+    /// The job `serve` of the peer's program.
+    Itself,
 }
 
 pub(super) const CONTENDERS: &[Contender] = &[
@@ -53,7 +55,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "apalis",
         setting: "full",
         beside: "full",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "apalis",
@@ -62,7 +64,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "apalis",
         setting: "default",
         beside: "full",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "durare",
@@ -71,7 +73,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "durare",
         setting: "full",
         beside: "full",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "durare",
@@ -80,7 +82,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "durare",
         setting: "normal",
         beside: "normal",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "rustqueue",
@@ -89,7 +91,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "rustqueue",
         setting: "sqlite",
         beside: "normal",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "rustqueue",
@@ -98,7 +100,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "rustqueue",
         setting: "redb",
         beside: "full",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "rustqueue",
@@ -107,7 +109,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "rustqueue",
         setting: "coalesced",
         beside: "full",
-        server: None,
+        serves: None,
     },
     Contender {
         peer: "curlyq",
@@ -116,7 +118,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "curlyq",
         setting: "always",
         beside: "full",
-        server: Some(Server::Redis),
+        serves: Some(Serves::Redis),
     },
     Contender {
         peer: "curlyq",
@@ -125,7 +127,16 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "curlyq",
         setting: "everysec",
         beside: "normal",
-        server: Some(Server::Redis),
+        serves: Some(Serves::Redis),
+    },
+    Contender {
+        peer: "entroq",
+        name: "EntroQ behind gRPC, in memory, journal without syncs",
+        jobs: Jobs::Queue,
+        program: "entroq",
+        setting: "journal",
+        beside: "normal",
+        serves: Some(Serves::Itself),
     },
     Contender {
         peer: "metafora",
@@ -134,7 +145,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         program: "metafora",
         setting: "",
         beside: "",
-        server: None,
+        serves: None,
     },
 ];
 
@@ -157,6 +168,11 @@ pub(super) const MODULES: &[Module] = &[
         program: "curlyq",
         path: "github.com/mcmathja/curlyq",
         variable: "WINDLASS_PEER_CURLYQ",
+    },
+    Module {
+        program: "entroq",
+        path: "github.com/shiblon/entroq",
+        variable: "WINDLASS_PEER_ENTROQ",
     },
 ];
 

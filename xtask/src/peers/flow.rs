@@ -81,12 +81,12 @@ impl Run<'_> {
         let windlass = Side {
             program: self.contender.jobs.windlass(),
             setting: self.contender.beside,
-            server: None,
+            serves: None,
         };
         let peer = Side {
             program: self.contender.program,
             setting: self.contender.setting,
-            server: self.contender.server,
+            serves: self.contender.serves,
         };
         [windlass, peer]
     }

@@ -8,7 +8,7 @@
 //! | [`build`] | builds the programs of `benches/peers/` |
 //! | [`program`] | runs one job of a program |
 //! | [`store`] | a new store of windlass or of a peer, and the jobs on it |
-//! | [`redis`] | the server of CurlyQ |
+//! | [`server`] | the server of a peer |
 //! | [`syncs`] | counts the calls of a job that sync a file |
 //! | [`rounds`] | the order of the sides in a round |
 //! | [`flow`] | submits and drained tasks, in rounds |
@@ -22,9 +22,9 @@ mod flow;
 mod machine;
 mod options;
 mod program;
-mod redis;
 mod report;
 mod rounds;
+mod server;
 mod store;
 mod syncs;
 

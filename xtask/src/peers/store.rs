@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     Left,
-    catalog::{Program, Server},
+    catalog::{Program, Serves},
     program::{Figures, Job, figures},
-    redis::Redis,
+    server::Server,
     syncs::Tracer,
 };
 
@@ -19,7 +19,7 @@ use super::{
 pub(super) struct Side {
     pub(super) program: Program,
     pub(super) setting: &'static str,
-    pub(super) server: Option<Server>,
+    pub(super) serves: Option<Serves>,
 }
 
 /// A job without its place.
@@ -36,15 +36,14 @@ pub(super) struct Store {
     side: Side,
     executable: PathBuf,
     folder: PathBuf,
-    server: Option<Redis>,
+    server: Option<Server>,
 }
 
 impl Store {
     pub(super) fn new(side: Side, executable: PathBuf, folder: PathBuf) -> Left<Self> {
         fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let server = side
-            .server
-            .map(|Server::Redis| Redis::start(&folder, side.setting));
+        let start = |serves| Server::start(serves, &executable, &folder, side.setting);
+        let server = side.serves.map(start);
         Ok(Self {
             server: server.transpose()?,
             side,
@@ -68,7 +67,7 @@ impl Store {
 
     /// Runs a job. The processor time is that of the program and of its server.
     pub(super) fn run(&self, work: Work) -> Left<Figures> {
-        let used = || self.server.as_ref().map_or(0.0, Redis::used);
+        let used = || self.server.as_ref().map_or(0.0, Server::used);
         let before = used();
         let mut figures = figures(
             Command::new(&self.executable).args(self.arguments(work)),

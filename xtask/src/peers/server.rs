@@ -1,8 +1,7 @@
-//! [`Redis`]: a server for one round, in a folder of its own.
+//! [`Server`]: the server of a peer for one round, in a folder of its own.
 
 use std::{
     fs,
-    io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
@@ -10,56 +9,49 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Left;
+use super::{Left, catalog::Serves};
 use crate::tools;
 
-/// How long the server has to answer.
+/// How long the server has to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// It is killed when this is dropped.
-pub(super) struct Redis {
+pub(super) struct Server {
     child: Child,
     pub(super) address: String,
 }
 
-impl Redis {
-    /// Starts a server with an append-only log that is synced `always`, or `everysec`.
-    pub(super) fn start(folder: &Path, fsync: &str) -> Left<Self> {
+impl Server {
+    /// Starts the server of a peer and waits until it listens.
+    pub(super) fn start(serves: Serves, peer: &Path, folder: &Path, setting: &str) -> Left<Self> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.map_err(|e| format!("no free port: {e}"))?.port();
-        let mut server = Command::new(tools::redis()?);
-        server
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "yes", "--appendfsync", fsync])
-            .arg("--dir")
-            .arg(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let child = server.spawn();
-        let redis = Self {
-            child: child.map_err(|e| format!("redis-server could not be started: {e}"))?,
-            address: format!("127.0.0.1:{port}"),
+        let address = format!("127.0.0.1:{port}");
+        let mut server = match serves {
+            Serves::Redis => redis(port, folder, setting)?,
+            Serves::Itself => {
+                let mut server = Command::new(peer);
+                server.args(["serve", &format!("store={address}")]);
+                server.arg(format!("dir={}", folder.display()));
+                server
+            }
+        };
+        let child = server.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let mut server = Self {
+            child: child.map_err(|e| format!("the server could not be started: {e}"))?,
+            address,
         };
         let begun = Instant::now();
-        while !redis.answers() {
+        while TcpStream::connect(&server.address).is_err() {
+            if let Ok(Some(status)) = server.child.try_wait() {
+                return Err(format!("the server has ended: {status}"));
+            }
             if begun.elapsed() > PATIENCE {
-                return Err(format!("redis-server did not answer within {PATIENCE:?}"));
+                return Err(format!("the server did not listen within {PATIENCE:?}"));
             }
             sleep(Duration::from_millis(20));
         }
-        Ok(redis)
-    }
-
-    fn answers(&self) -> bool {
-        let ping = || {
-            let mut stream = TcpStream::connect(&self.address)?;
-            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-            stream.write_all(b"PING\r\n")?;
-            let mut answer = [0; 5];
-            stream.read_exact(&mut answer)?;
-            Ok::<_, std::io::Error>(&answer == b"+PONG")
-        };
-        ping().unwrap_or(false)
+        Ok(server)
     }
 
     pub(super) fn process(&self) -> u32 {
@@ -73,11 +65,22 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Redis with an append-only log that is synced `always`, or `everysec`.
+fn redis(port: u16, folder: &Path, fsync: &str) -> Left<Command> {
+    let mut server = Command::new(tools::redis()?);
+    server
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--save", "", "--appendonly", "yes", "--appendfsync", fsync])
+        .arg("--dir")
+        .arg(folder);
+    Ok(server)
 }
 
 /// User and system time, in a text of `/proc/PID/stat`.
