@@ -1,6 +1,7 @@
 // EntroQ behind its gRPC service, as a peer of `cargo xtask bench peers`.
 //
-// The job serve is the service: EntroQ in memory with its journal, as `eqmem serve --journal` runs it.
+// The job serve is the service: EntroQ in memory with its journal, as `eqmem serve --journal` runs it, or on a
+// PostgreSQL that it starts, as `eqpg serve` runs it.
 package main
 
 import (
@@ -53,7 +54,13 @@ func serve(ctx context.Context, job gojob.Job) error {
 	if err != nil {
 		return err
 	}
-	service, err := eqsvcgrpc.New(ctx, eqmem.Opener(eqmem.WithJournal(folder)))
+	opener := eqmem.Opener(eqmem.WithJournal(folder))
+	if job.Text("setting") == "postgresql" {
+		if opener, err = postgres(ctx, job.Text("postgresql"), folder); err != nil {
+			return err
+		}
+	}
+	service, err := eqsvcgrpc.New(ctx, opener)
 	if err != nil {
 		return err
 	}
@@ -118,8 +125,10 @@ func submit(ctx context.Context, job gojob.Job, client *entroq.EntroQ) (gojob.Fi
 
 // drain claims a task and deletes it, as a worker does whose handler does nothing.
 func drain(ctx context.Context, job gojob.Job, client *entroq.EntroQ) (gojob.Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, job.Limit())
+	// A deadline would also end the last calls with errors of their own.
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer time.AfterFunc(job.Limit(), cancel).Stop()
 	count := int64(job.Number("count"))
 	var done atomic.Int64
 	meter := gojob.Start()

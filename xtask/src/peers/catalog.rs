@@ -139,6 +139,15 @@ pub(super) const CONTENDERS: &[Contender] = &[
         serves: Some(Serves::Itself),
     },
     Contender {
+        peer: "entroq",
+        name: "EntroQ behind gRPC, on PostgreSQL",
+        jobs: Jobs::Queue,
+        program: "entroq",
+        setting: "postgresql",
+        beside: "full",
+        serves: Some(Serves::Itself),
+    },
+    Contender {
         peer: "metafora",
         name: "Metafora on etcd",
         jobs: Jobs::Machine,

@@ -171,6 +171,9 @@ fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
+    if value > 0.0 && value < 0.001 {
+        return "< 0.001".to_owned();
+    }
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
@@ -248,6 +251,7 @@ mod tests {
         assert_eq!(median(&[5.0]), 5.0);
         assert_eq!(figure(1_234_567.0), "1,234,567");
         assert_eq!(figure(99.0), "99.0");
+        assert_eq!(figure(0.000_4), "< 0.001");
         assert_eq!(figure(1.0 / 0.0), "–");
     }
 }

@@ -33,6 +33,10 @@ impl Server {
                 let mut server = Command::new(peer);
                 server.args(["serve", &format!("store={address}")]);
                 server.arg(format!("dir={}", folder.display()));
+                server.arg(format!("setting={setting}"));
+                if setting == "postgresql" {
+                    server.arg(format!("postgresql={}", tools::postgresql()?.display()));
+                }
                 server
             }
         };
@@ -54,14 +58,33 @@ impl Server {
         Ok(server)
     }
 
-    pub(super) fn process(&self) -> u32 {
-        self.child.id()
+    /// The server and the processes that it has started.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        let mut all = vec![self.child.id()];
+        let mut at = 0;
+        while let Some(process) = all.get(at) {
+            let children = fs::read_dir(format!("/proc/{process}/task"));
+            for thread in children.into_iter().flatten().flatten() {
+                let children = fs::read_to_string(thread.path().join("children"));
+                let children = children.unwrap_or_default();
+                all.extend(
+                    children
+                        .split_whitespace()
+                        .filter_map(|id| id.parse::<u32>().ok()),
+                );
+            }
+            at += 1;
+        }
+        all
     }
 
-    /// Seconds of processor time that the server has used.
+    /// Seconds of processor time that these processes, and those of them that have ended, have used.
     pub(super) fn used(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process()));
-        processor_seconds(&stat.unwrap_or_default())
+        let stat = |id: &u32| fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        self.processes()
+            .iter()
+            .map(|id| processor_seconds(&stat(id)))
+            .sum()
     }
 }
 
@@ -83,11 +106,11 @@ fn redis(port: u16, folder: &Path, fsync: &str) -> Left<Command> {
     Ok(server)
 }
 
-/// User and system time, in a text of `/proc/PID/stat`.
+/// User and system time of a process and of its ended children, in a text of `/proc/PID/stat`.
 fn processor_seconds(stat: &str) -> f64 {
-    // After the name, which is in brackets: state is field 3, utime 14 and stime 15, in hundredths of a second.
+    // After the name, which is in brackets: state is field 3, the times are 14 to 17, in hundredths of a second.
     let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks = fields.split(' ').skip(11).take(4);
     let ticks: u32 = ticks.filter_map(|n| n.parse::<u32>().ok()).sum();
     f64::from(ticks) / 100.0
 }
@@ -98,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_moves_no_field() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 150 25 0 0 20 0";
-        assert_eq!(processor_seconds(stat), 1.75);
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 150 25 20 5 20 0";
+        assert_eq!(processor_seconds(stat), 2.0);
         assert_eq!(processor_seconds(""), 0.0);
     }
 }

@@ -88,7 +88,7 @@ impl Store {
         let attached = self
             .server
             .as_ref()
-            .map(|server| tracer.attach(server.process(), calls));
+            .map(|server| tracer.attach(&server.processes(), calls));
         let attached = attached.transpose()?;
         let mut program = match &attached {
             Some(_) => Command::new(&self.executable),

@@ -40,7 +40,7 @@ impl Tracer {
     }
 
     /// Traces a server that runs, until [`Tracer::detach`].
-    pub(super) fn attach(&self, process: u32, calls: &Path) -> Left<Child> {
+    pub(super) fn attach(&self, processes: &[u32], calls: &Path) -> Left<Child> {
         let mut strace = Command::new("strace");
         strace.args([
             "-f",
@@ -50,16 +50,20 @@ impl Tracer {
             "-e",
             &format!("trace={CALLS}"),
         ]);
-        strace
-            .arg("-o")
-            .arg(calls)
-            .args(["-p", &process.to_string()]);
+        strace.arg("-o").arg(calls);
+        for process in processes {
+            strace.args(["-p", &process.to_string()]);
+        }
         let tracer = strace.spawn();
         let tracer = tracer.map_err(|e| format!("strace could not be started: {e}"))?;
-        let status = format!("/proc/{process}/status");
+        let is_traced = |process: &u32| {
+            let status = fs::read_to_string(format!("/proc/{process}/status"));
+            let line = format!("TracerPid:\t{}\n", tracer.id());
+            // One that has ended meanwhile needs no tracer.
+            status.map_or(true, |status| status.contains(&line))
+        };
         for _ in 0..100 {
-            let text = fs::read_to_string(&status).unwrap_or_default();
-            if text.contains(&format!("TracerPid:\t{}", tracer.id())) {
+            if processes.iter().all(is_traced) {
                 return Ok(tracer);
             }
             sleep(Duration::from_millis(20));
