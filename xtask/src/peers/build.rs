@@ -41,12 +41,14 @@ impl Programs {
         if folder.join("go.mod").is_file() {
             return self.build_go(program, &folder);
         }
+        // Programs of other lock files build the same crates of this repository with other dependencies.
+        let target = self.target.join(program);
         let mut build = cargo();
         build
             .args(["build", "--quiet", "--release", "--locked"])
             .arg("--manifest-path")
             .arg(folder.join("Cargo.toml"))
-            .env("CARGO_TARGET_DIR", &self.target);
+            .env("CARGO_TARGET_DIR", &target);
         if program.ends_with("etcd") {
             build.env("PROTOC", tools::protoc(&root())?);
         }
@@ -54,7 +56,7 @@ impl Programs {
             &format!("cargo build of benches/peers/{program}"),
             &mut build,
         )?;
-        Ok(self.target.join(format!("release/windlass-peer-{program}")))
+        Ok(target.join(format!("release/windlass-peer-{program}")))
     }
 
     /// Go completes copies of go.mod and go.sum: the lines of a module that a proxy may refuse are in neither.
