@@ -1,6 +1,6 @@
 //! Transitions, starts and commands of windlass and one peer on one etcd, in alternating rounds.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use windlass_etcd_cluster::{Cluster, cluster::Setup};
 
@@ -86,11 +86,12 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     pub(super) fn measure(mut self, report: &mut Report) -> Left<()> {
-        let etcd = self.etcd()?;
         let steps = steps();
         let mut values: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         for round in 0..self.options.rounds {
             for (number, step) in steps.iter().enumerate() {
+                // A new one for each step: the history of all would fill the disk.
+                let etcd = self.etcd()?;
                 for at in order(round) {
                     let namespace = format!("{round}-{number}-{at}");
                     let figures = self.figures(step, at, &etcd.url(&namespace))?;
@@ -101,6 +102,9 @@ impl Run<'_> {
                         values.entry((number, row)).or_default()[at].push(value);
                     }
                 }
+                let folder = etcd.folder().to_owned();
+                drop(etcd);
+                fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
             }
         }
         for ((number, row), [windlass, other]) in values {
@@ -160,7 +164,7 @@ impl Run<'_> {
             folder: Some(self.folder.join("etcd")),
             ..Setup::of(1)
         };
-        std::fs::create_dir_all(self.folder.join("etcd")).map_err(|e| format!("etcd: {e}"))?;
+        fs::create_dir_all(self.folder.join("etcd")).map_err(|e| format!("etcd: {e}"))?;
         Cluster::start(setup).map_err(|e| e.to_string())
     }
 }
