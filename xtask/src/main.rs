@@ -8,6 +8,7 @@
 mod counts;
 mod interop;
 mod mutants;
+mod peers;
 mod pictures;
 mod side_by_side;
 mod timed;
@@ -33,6 +34,8 @@ The chores of the windlass workspace:
                             that are named, writes nothing
   cargo xtask fix           formats, and applies what the lints can fix by themselves
   cargo xtask bench [ARGS]  the measurements behind docs/performance.md, as a table
+  cargo xtask bench peers [ARGS]
+                            windlass beside other systems (benches/peers/README.md), as a table
   cargo xtask counts        counts the instructions and allocations of the hot paths under valgrind, and
                             fails if one has risen by more than a tenth; with --record it records them
   cargo xtask soak [ARGS]   the long crash tests (each SOAK_SECONDS, 600 by default); for one of
@@ -63,8 +66,10 @@ fn main() -> ExitCode {
         Some("interop") => interop::interop(&rest),
         Some("verify") => verify::verify(&rest),
         Some("fix") => fix(),
+        Some("bench") if rest.first().is_some_and(|arg| arg == "peers") => peers::bench(&rest[1..]),
         Some("bench") => bench(&rest),
         Some("counts") => counts::counts(&rest),
+        Some(peers::CHORE) => peers::tidy(&rest),
         Some("soak") => soak(&rest),
         Some("mutants") => mutants::mutants(&rest),
         Some("pictures") => pictures::pictures(&rest),
@@ -181,7 +186,8 @@ fn fix() -> Result<(), String> {
     ];
     let protoc = tools::protoc(&root())?;
     run("lints", cargo().args(clippy).env("PROTOC", protoc))?;
-    run("formatting", cargo().args(["fmt", "--all"]))
+    run("formatting", cargo().args(["fmt", "--all"]))?;
+    run("formatting of the peers", &mut verify::rustfmt_of_peers())
 }
 
 /// Topics of etcd are built and run only when one of them is named.

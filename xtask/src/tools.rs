@@ -96,6 +96,29 @@ pub(crate) fn protoc(root: &Path) -> Result<PathBuf, String> {
     })
 }
 
+/// `redis-server`, which a peer of `cargo xtask bench peers` stores its jobs in.
+pub(crate) fn redis() -> Result<PathBuf, String> {
+    let found = in_path("redis-server").or_else(|| by_apt("redis-server", "redis-server"));
+    found.ok_or_else(|| "redis-server could not be fetched: install it".into())
+}
+
+/// The folder of PostgreSQL's programs. Debian has links in the PATH to some of them only.
+pub(crate) fn postgresql() -> Result<PathBuf, String> {
+    let debian = || {
+        let versions = std::fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut programs = versions.map(|version| version.path().join("bin/initdb"));
+        programs.find(|initdb| runs(initdb))
+    };
+    let found = in_path("initdb").or_else(debian);
+    let found = found.or_else(|| by_apt("postgresql", "psql").and_then(|_| debian()));
+    let initdb = found.and_then(|initdb| initdb.canonicalize().ok());
+    let folder = initdb.and_then(|initdb| initdb.parent().map(Path::to_path_buf));
+    folder.ok_or_else(|| "PostgreSQL could not be fetched: install it".into())
+}
+
 /// `python3`, which runs `examples/inbox.py`.
 pub(crate) fn python() -> Result<(), String> {
     let found = in_path("python3").or_else(|| by_apt("python3", "python3"));

@@ -60,6 +60,21 @@ fn check_formatting(protoc: &Path, failed: &mut Vec<String>) {
         &mut cargo_with(protoc, &["fmt", "--all", "--check"]),
         failed,
     );
+    let mut peers = rustfmt_of_peers();
+    note("formatting of the peers", peers.arg("--check"), failed);
+}
+
+/// Formats the programs of `benches/peers/`, each a workspace of its own. It needs none of their dependencies; lints would
+/// build them all.
+pub(crate) fn rustfmt_of_peers() -> Command {
+    let folder = root().join("benches/peers");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.current_dir(&folder);
+    for program in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let sources = ["src/main.rs", "src/lib.rs"].map(|file| program.path().join(file));
+        rustfmt.args(sources.iter().filter(|file| file.is_file()));
+    }
+    rustfmt
 }
 
 fn check_lints(protoc: &Path, failed: &mut Vec<String>) {

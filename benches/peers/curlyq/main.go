@@ -1,0 +1,134 @@
+// CurlyQ on Redis, as a peer of `cargo xtask bench peers`.
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-redis/redis/v7"
+	"github.com/mcmathja/curlyq"
+	"github.com/windlass-rs/windlass/benches/peers/gojob"
+)
+
+const queue = "noops"
+
+func main() {
+	gojob.Main(run)
+}
+
+func run(job gojob.Job) (gojob.Figures, error) {
+	// A connection for each caller, or for each handler.
+	client := redis.NewClient(&redis.Options{
+		Addr:        job.Text("store"),
+		PoolSize:    job.Number("slots"),
+		PoolTimeout: job.Limit() + time.Minute,
+		ReadTimeout: time.Minute,
+	})
+	facts, err := synced(client)
+	if err != nil {
+		return gojob.Figures{}, err
+	}
+	var figures gojob.Figures
+	switch job.Name {
+	case "submit":
+		figures, err = submit(job, client)
+	case "drain":
+		figures, err = drain(job, client)
+	default:
+		err = fmt.Errorf("could not run job '%s'", job.Name)
+	}
+	figures.Facts = facts
+	return figures, err
+}
+
+// synced reads back when the server syncs its log.
+func synced(client *redis.Client) (map[string]string, error) {
+	facts := map[string]string{}
+	for _, name := range []string{"appendonly", "appendfsync"} {
+		pair, err := client.ConfigGet(name).Result()
+		if err != nil {
+			return nil, err
+		}
+		facts[name] = fmt.Sprint(pair[1])
+	}
+	return facts, nil
+}
+
+// submit pushes one job at a time from each caller.
+func submit(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
+	producer := curlyq.NewProducer(&curlyq.ProducerOpts{Client: client, Queue: queue, Logger: &curlyq.EmptyLogger{}})
+	count, bytes, limit := job.Number("count"), job.Number("bytes"), job.Limit()
+	var next, done atomic.Int64
+	var callers sync.WaitGroup
+	slots := job.Number("slots")
+	failed := make(chan error, slots)
+	meter := gojob.Start()
+	for range slots {
+		callers.Add(1)
+		go func() {
+			defer callers.Done()
+			for meter.Elapsed() < limit {
+				n := int(next.Add(1)) - 1
+				if n >= count {
+					return
+				}
+				_, err := producer.Perform(curlyq.Job{ID: gojob.ID(n), Data: []byte(gojob.Payload(n, bytes))})
+				if err != nil {
+					failed <- err
+					return
+				}
+				done.Add(1)
+			}
+		}()
+	}
+	callers.Wait()
+	figures := meter.Figures(int(done.Load()))
+	select {
+	case err := <-failed:
+		return figures, err
+	default:
+		return figures, nil
+	}
+}
+
+// drain runs no-ops until Redis has no data of a job.
+func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
+	consumer := curlyq.NewConsumer(&curlyq.ConsumerOpts{
+		Client:               client,
+		Queue:                queue,
+		Logger:               &curlyq.EmptyLogger{},
+		ProcessorConcurrency: job.Number("slots"),
+		PollerBufferSize:     job.Number("slots"),
+	})
+	count := job.Number("count")
+	var ran atomic.Int64
+	meter := gojob.Start()
+	failed := make(chan error, 1)
+	go func() {
+		failed <- consumer.ConsumeCtx(context.Background(), func(context.Context, curlyq.Job) error {
+			ran.Add(1)
+			return nil
+		})
+	}()
+	for meter.Elapsed() < job.Limit() {
+		select {
+		case err := <-failed:
+			return gojob.Figures{}, err
+		case <-time.After(5 * time.Millisecond):
+		}
+		if ran.Load() < int64(count) {
+			continue
+		}
+		left, err := client.HLen(queue + ":data").Result()
+		if err != nil {
+			return gojob.Figures{}, err
+		}
+		if left == 0 {
+			return meter.Figures(count), nil
+		}
+	}
+	return meter.Figures(int(ran.Load())), nil
+}

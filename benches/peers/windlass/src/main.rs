@@ -1,0 +1,66 @@
+//! windlass on SQLite, as a peer of `cargo xtask bench peers`.
+
+use std::sync::Arc;
+
+use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
+use windlass_peers_common::{Error, Job, Payload, Peer, Ran};
+
+struct Windlass {
+    store: Store,
+    client: Client,
+    level: String,
+}
+
+impl Peer for Windlass {
+    type Worker = Runner;
+
+    /// The setting is the level of `synchronous`.
+    async fn open(job: &Job) -> Result<Self, Error> {
+        let level = job.setting()?;
+        let file = job.dir.join("windlass.db");
+        let url = format!("sqlite:{}?synchronous={level}", file.display());
+        let store = Store::open(&url).await?;
+        Ok(Self {
+            client: Client::new(&store),
+            store,
+            level,
+        })
+    }
+
+    async fn submit(&self, task: &Payload) -> Result<(), Error> {
+        let task = NewTask::new("noop").id(task.id()).props(&task.text);
+        self.client.submit(task).await?;
+        Ok(())
+    }
+
+    async fn work(&self, job: &Job, ran: Arc<Ran>) -> Result<Runner, Error> {
+        let runner = Runner::builder(&self.store)
+            .slots(u32::try_from(job.slots)?)
+            .handler("noop", move |_: TaskContext| {
+                ran.ran();
+                async { Message::complete() }
+            })
+            .start()
+            .await?;
+        Ok(runner)
+    }
+
+    async fn settle(&self, runner: Runner, _: usize) -> Result<(), Error> {
+        runner.drain().await;
+        runner.shutdown().await;
+        Ok(())
+    }
+
+    async fn facts(&self) -> Result<Vec<(String, String)>, Error> {
+        // The connections of the store are private.
+        let text = format!(
+            "{} by its URL, its connections are private",
+            self.level.to_uppercase()
+        );
+        Ok(vec![("synchronous".to_owned(), text)])
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    windlass_peers_common::main::<Windlass>()
+}

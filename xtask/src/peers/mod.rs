@@ -1,0 +1,96 @@
+//! `cargo xtask bench peers`: windlass beside other systems, in alternating rounds.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`options`] | the command line |
+//! | [`catalog`] | the peers, their settings, and the setting of windlass that each is compared with |
+//! | [`attended`] | the folder of a run, and what an interrupted run leaves behind |
+//! | [`build`] | builds the programs of `benches/peers/` |
+//! | [`program`] | runs one job of a program |
+//! | [`store`] | a new store of windlass or of a peer, and the jobs on it |
+//! | [`server`] | the server of a peer |
+//! | [`syncs`] | counts the calls of a job that sync a file |
+//! | [`rounds`] | the order of the sides in a round |
+//! | [`flow`] | submits and drained tasks, in rounds |
+//! | [`machine`] | transitions, starts and commands on etcd, in rounds |
+//! | [`report`] | medians, ratios, the table, JSON |
+
+mod attended;
+mod build;
+mod catalog;
+mod flow;
+mod machine;
+mod options;
+mod program;
+mod report;
+mod rounds;
+mod server;
+mod store;
+mod syncs;
+
+use catalog::Jobs;
+use options::Options;
+use report::Report;
+
+pub(crate) use attended::{CHORE, tidy};
+
+const HELP: &str = include_str!("help.txt");
+
+/// Why a peer or a measure is left out: the error text of a step.
+type Left<T> = Result<T, String>;
+
+pub(crate) fn bench(args: &[String]) -> Result<(), String> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{HELP}");
+        return Ok(());
+    }
+    let options = Options::parse(args)?;
+    match attended::folder() {
+        Some(folder) => measure(&options, &folder),
+        None => attended::run(&options, args),
+    }
+}
+
+fn measure(options: &Options, folder: &std::path::Path) -> Result<(), String> {
+    let mut report = Report::default();
+    let mut programs = build::Programs::new()?;
+    let tracer = syncs::Tracer::find();
+    if let Err(why) = &tracer {
+        report.leave_out("calls that sync a file", why);
+    }
+    for contender in options.contenders() {
+        eprintln!("==> {}", contender.name);
+        // A peer that is missing costs no build of windlass.
+        let ready = programs.get(contender.program).map(|_| ());
+        let done = ready.and_then(|()| match contender.jobs {
+            Jobs::Queue => {
+                let run = flow::Run {
+                    options,
+                    folder,
+                    contender,
+                    programs: &mut programs,
+                    tracer: tracer.as_ref().ok(),
+                };
+                run.measure(&mut report)
+            }
+            Jobs::Machine => {
+                let run = machine::Run {
+                    options,
+                    folder,
+                    contender,
+                    programs: &mut programs,
+                };
+                run.measure(&mut report)
+            }
+        });
+        if let Err(why) = done {
+            report.leave_out(contender.name, &why);
+        }
+    }
+    if options.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.table());
+    }
+    Ok(())
+}
