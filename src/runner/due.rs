@@ -328,7 +328,7 @@ impl DueIndex {
     /// for each kind and data version, with whether the first such task was commanded.
     pub(crate) fn take(&mut self, mut room: impl FnMut(&Kind, bool) -> bool) -> Option<TaskView> {
         let kinds = &self.kinds;
-        let first = self.ready.first(|kind, commanded| {
+        let first = self.ready.next(|kind, commanded| {
             let known = kinds.get(kind);
             known.is_some_and(|(kind, _)| room(kind, commanded))
         });

@@ -1,7 +1,11 @@
 //! [`Ready`]: the tasks that could be claimed now, in the order in which they are.
 //!
 //! Commanded ones come first (they are quick), then the priority decides, then the turn of the key ([`Turns`]),
-//! then due time and submit order.
+//! then the turn of the kind, then due time and submit order.
+//!
+//! Kinds take turns so that a flood of tasks of one kind does not keep those of another waiting. A kind has a
+//! virtual time, which passes that of the kind before it with each task that is taken out. The kind with the lowest
+//! time is the next. A kind that has had no ready task joins at the present time.
 
 use std::{
     cmp::Reverse,
@@ -49,9 +53,15 @@ struct Queue {
     /// The others, by priority and key.
     lanes: HashMap<(i32, KeyId), BTreeSet<Place>>,
     heads: BTreeSet<Head>,
+    /// The virtual time of the kind.
+    time: u64,
 }
 
 impl Queue {
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.heads.is_empty()
+    }
+
     /// Changes a lane of a key that has this time.
     fn change(&mut self, task: Task, time: u64, change: impl FnOnce(&mut BTreeSet<Place>, Place)) {
         let of = (task.priority, task.key);
@@ -96,11 +106,16 @@ impl Queue {
 pub(super) struct Ready {
     queues: HashMap<KindId, Queue>,
     pub(super) turns: Turns,
+    /// The virtual time at which the last task was taken out.
+    now: u64,
 }
 
 impl Ready {
     pub(super) fn insert(&mut self, task: Task) {
         let queue = self.queues.entry(task.kind).or_default();
+        if queue.is_empty() {
+            queue.time = queue.time.max(self.now);
+        }
         if !task.has_turns() {
             queue.plain.insert(task.rank());
             return;
@@ -128,31 +143,43 @@ impl Ready {
 
     /// Forgets a kind of which there is no task.
     pub(super) fn forget(&mut self, kind: KindId) {
-        self.queues.remove(&kind);
+        if let Some(queue) = self.queues.remove(&kind) {
+            // Its next task does not go before those that wait now.
+            self.now = self.now.max(queue.time);
+        }
     }
 
-    /// Returns the place of the entry that is the first of a kind that there is room for. `room` is asked at
-    /// most once for each kind, with whether the first such task was commanded.
-    pub(super) fn first(&self, mut room: impl FnMut(KindId, bool) -> bool) -> Option<u32> {
+    /// Returns the place of the entry that is the first of a kind that there is room for, and gives its kind a
+    /// turn. `room` is asked at most once for each kind, with whether the first such task was commanded.
+    pub(super) fn next(&mut self, mut room: impl FnMut(KindId, bool) -> bool) -> Option<u32> {
         let mut best = None;
         for (kind, queue) in &self.queues {
             let plain = queue.plain.first().map(|&(commanded, priority, place)| {
-                let time = match commanded.0 {
-                    true => 0,
-                    false => self.turns.plain(priority.0),
+                let times = match commanded.0 {
+                    true => (0, 0),
+                    false => (self.turns.plain(priority.0), queue.time),
                 };
-                (commanded, priority, time, place)
+                (commanded, priority, times, place)
             });
-            let head = queue.heads.first();
-            let head = head.map(|&(priority, time, place)| (Reverse(false), priority, time, place));
+            let head = queue.heads.first().map(|&(priority, time, place)| {
+                let times = (time, queue.time);
+                (Reverse(false), priority, times, place)
+            });
             let Some(first) = plain.into_iter().chain(head).min() else {
                 continue;
             };
-            if best.is_none_or(|best| first < best) && room(*kind, first.0.0) {
-                best = Some(first);
+            if best.is_none_or(|(best, _)| first < best) && room(*kind, first.0.0) {
+                best = Some((first, *kind));
             }
         }
-        best.map(|(_, _, _, (_, _, at))| at)
+        let ((commanded, _, _, (_, _, at)), kind) = best?;
+        if !commanded.0
+            && let Some(queue) = self.queues.get_mut(&kind)
+        {
+            self.now = self.now.max(queue.time);
+            queue.time = self.now + 1;
+        }
+        Some(at)
     }
 
     /// Records that a task is claimed which is not among the ready ones any more, and that had no command.

@@ -254,3 +254,78 @@ fn every_task_comes_out_once_whatever_happens_before() {
         assert_eq!(index.ready.turns.len(), 0, "{seed}");
     }
 }
+
+fn of_kind(kind: &str, n: u64) -> TaskView {
+    TaskView {
+        kind: kind.parse().unwrap(),
+        ..view(&format!("{kind}{n}"), Some(0), 0, n)
+    }
+}
+
+/// All tasks of the first kind went before those of another kind that were submitted after them.
+#[test]
+fn a_flood_of_one_kind_does_not_starve_another() {
+    let mut index = DueIndex::default();
+    add(&mut index, (0..100).map(|n| of_kind("a", n)));
+    add(&mut index, (100..103).map(|n| of_kind("b", n)));
+    add(&mut index, (200..203).map(|n| of_kind("c", n)));
+    let first = claim_many(&mut index, 9);
+    let counts = ["a", "b", "c"].map(|kind| count(&first, kind));
+    assert_eq!(counts, [3, 3, 3], "{first:?}");
+    let rest = claim_many(&mut index, 200);
+    let expected: Vec<String> = (3..100).map(|n| format!("a{n}")).collect();
+    assert_eq!(rest, expected, "submit order within a kind");
+}
+
+#[test]
+fn a_kind_whose_tasks_come_one_by_one_takes_no_more_than_its_turns() {
+    let mut index = DueIndex::default();
+    add(&mut index, (0..100).map(|n| of_kind("a", n)));
+    let (mut claimed, mut next) = (Vec::new(), 100);
+    for _ in 0..40 {
+        // There is always one, and none between its claim and the next one.
+        if claimed.last().is_none_or(|id: &String| id.starts_with('b')) {
+            add(&mut index, [of_kind("b", next)]);
+            next += 1;
+        }
+        claimed.extend(claim(&mut index));
+    }
+    let of_a = count(&claimed, "a");
+    assert!((19..=21).contains(&of_a), "{of_a}: {claimed:?}");
+}
+
+#[test]
+fn a_kind_that_was_idle_or_had_no_room_does_not_take_all_turns_later() {
+    let mut index = DueIndex::default();
+    add(&mut index, (0..100).map(|n| of_kind("a", n)));
+    add(&mut index, (100..150).map(|n| of_kind("b", n)));
+    for _ in 0..50 {
+        let view = index.take(|kind, _| kind.as_str() == "a").unwrap();
+        index.claims(&view);
+    }
+    add(&mut index, (200..250).map(|n| of_kind("c", n)));
+    let next = claim_many(&mut index, 30);
+    let counts = ["a", "b", "c"].map(|kind| count(&next, kind));
+    assert!(
+        counts.iter().all(|count| (9..=11).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn priorities_and_commands_go_before_the_turns_of_kinds() {
+    let mut index = DueIndex::default();
+    add(&mut index, (0..10).map(|n| of_kind("a", n)));
+    let urgent = |n| TaskView {
+        priority: 1,
+        ..of_kind("b", n)
+    };
+    add(&mut index, (10..15).map(urgent));
+    let commanded = TaskView {
+        commanded: true,
+        ..of_kind("b", 20)
+    };
+    add(&mut index, [commanded]);
+    let first = claim_many(&mut index, 6);
+    assert_eq!(first, ["b20", "b10", "b11", "b12", "b13", "b14"]);
+}
