@@ -5,6 +5,7 @@
 //!
 //! | module | what it measures |
 //! |---|---|
+//! | [`chart`] | nothing: it draws rows that were measured |
 //! | [`attended`] | nothing: it removes what an interrupted run leaves behind |
 //! | [`transitions`] | durable transitions beside the raw rate of SQLite |
 //! | [`flow`] | submits, claims and ends beside raw inserts |
@@ -27,6 +28,7 @@
 )]
 
 mod attended;
+mod chart;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod commands;
@@ -119,6 +121,20 @@ fn main() -> ExitCode {
             "--quick" => setting.quick = true,
             "--json" => json = true,
             "--dir" => setting.dir = args.next().map(Into::into),
+            "--chart" => {
+                let file = args.next().unwrap_or_default();
+                let json = std::fs::read_to_string(&file).map_err(|e| e.to_string());
+                return match json.and_then(|json| chart::svg(&json)) {
+                    Ok(svg) => {
+                        print!("{svg}");
+                        ExitCode::SUCCESS
+                    }
+                    Err(why) => {
+                        eprintln!("error: could not draw '{file}': {why}");
+                        ExitCode::from(2)
+                    }
+                };
+            }
             "--help" | "-h" => {
                 print!("{HELP}");
                 return ExitCode::SUCCESS;

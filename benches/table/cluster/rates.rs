@@ -87,6 +87,28 @@ impl Raw {
         meter.rate(done)
     }
 
+    /// One caller for each task, who puts its state without a fence or a history, one put after the other. What a
+    /// program can do at most that writes each task by itself.
+    async fn puts(&self, time: Duration) -> Rate {
+        let meter = Meter::start();
+        let callers = (0..self.in_flight).map(|task| {
+            let meter = &meter;
+            async move {
+                let (mut kv, mut done) = (self.client.kv_client(), 0);
+                let key = format!("/raw/state/{task}");
+                while meter.elapsed() < time {
+                    kv.put(key.as_str(), self.state.as_str(), None)
+                        .await
+                        .unwrap();
+                    done += 1;
+                }
+                done
+            }
+        });
+        let done: u64 = futures::future::join_all(callers).await.into_iter().sum();
+        meter.rate(done)
+    }
+
     /// Forgets the history: it would fill the disk.
     async fn compact(&mut self) {
         let now = self.client.get("x", None).await.unwrap();
@@ -136,10 +158,15 @@ fn with(setting: &Setting, cluster: &Cluster, in_flight: usize, report: &mut Rep
     let mut rates = node.rows(&format!(
         "etcd alone, {each} times compare and put {state} and {line} B"
     ));
+    rates.push((
+        format!("etcd alone, {in_flight} callers that put {state} B, no fence, no history"),
+        Vec::new(),
+    ));
     for _ in 0..setting.pick(5, 2) {
         rates[0].1.push(runtime.block_on(raw.rate(time)));
         node.turn(&runtime, time, &mut rates);
         rates[4].1.push(held.rate(&runtime, time));
+        rates[5].1.push(runtime.block_on(raw.puts(time)));
         runtime.block_on(raw.compact());
     }
     runtime.block_on(node.runner.shutdown());
