@@ -40,6 +40,12 @@ impl LeaseClock {
         self.process.as_deref()
     }
 
+    /// Returns whether the processes that hold a lease have certainly ended. Those of this process have not,
+    /// which needs no look: an idle node would spend most of its time on it.
+    pub(super) fn have_ended(&self, holders: &str) -> bool {
+        self.process() != Some(holders) && process::has_ended(holders)
+    }
+
     /// Returns whether it is time to check the processes again.
     pub(super) fn looks_at_processes(&self) -> bool {
         let (now, last) = (self.now(), self.looked.load(Ordering::Relaxed));

@@ -55,7 +55,7 @@ pub(super) fn any_ended(conn: &Connection, clock: &LeaseClock) -> Sql<bool> {
     let mut of_processes = conn.prepare_cached(OF_PROCESSES)?;
     let mut rows = of_processes.query([clock.boot()])?;
     while let Some(row) = rows.next()? {
-        if process::has_ended(&row.get::<_, String>(2)?) {
+        if clock.have_ended(&row.get::<_, String>(2)?) {
             return Ok(true);
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn reap(batch: &mut Batch<'_>) -> Sql<()> {
     if batch.clock.looks_at_processes() {
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, String>(2)?));
         for (lease, node, process) in batch.all(OF_PROCESSES, [boot], read)? {
-            if !ended.iter().any(|(id, _)| *id == lease) && process::has_ended(&process) {
+            if !ended.iter().any(|(id, _)| *id == lease) && batch.clock.have_ended(&process) {
                 ended.push((lease, node));
             }
         }
