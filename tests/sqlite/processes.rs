@@ -174,7 +174,10 @@ async fn changes_of_another_process_between_two_transitions_stay_in_the_history(
     let mut large = claimed.clone();
     let too_large = "x".repeat(2 << 20);
     let refused = commit(&a, &large, Message::checkpoint().with_data(&too_large)).await;
-    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::TooLarge { .. })),
+        "{refused:?}"
+    );
     large.claim.lease += 1;
     let refused = commit(&a, &large, Message::checkpoint()).await;
     assert!(matches!(refused, Err(Error::Fenced(_))), "{refused:?}");
