@@ -135,7 +135,8 @@ fn fan_out_joins_every_part() {
         "speech-1 completed",
         "speech-2 completed",
         "speech-3 completed",
-        "EVERY PART OR NONE",
+        "speech: \"EVERY PART OR NONE\"",
+        "silence: \"\"",
     ];
     assert_eq!(output, joined);
 }

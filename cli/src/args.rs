@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// End tasks in the state killed
     #[command(after_help = steer::KILL)]
     Kill(steer::Args),
-    /// Send a value to a task, and wait for the reply of its handler
+    /// Send a signal to a task; with --wait, wait for the reply
     Signal(commands::signal::Args),
     /// Restart ended tasks with the data that they had
     Retry(commands::retry::Args),

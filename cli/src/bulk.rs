@@ -1,6 +1,6 @@
 //! [`Report`]: the outcome of an action on one task or on many.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -144,7 +144,7 @@ impl Report {
         for task in &self.tasks {
             let id = &task.id;
             match (&task.outcome, &task.error) {
-                (_, Some(error)) if self.tasks.len() == 1 => out.complain(error),
+                (_, Some(error)) if self.tasks.len() == 1 => out.complain(named(id, error)),
                 (_, Some(error)) => out.complain(format!("{id}: {error}")),
                 (Some(outcome), None) => out.line(format!("{id}: {}: {outcome}", self.action))?,
                 (None, None) => silent += 1,
@@ -155,5 +155,13 @@ impl Report {
             (1, Some(only)) if self.tasks.len() == 1 => out.line(format!("{}: {did}", only.id)),
             _ => out.line(format!("{}: {did}", count(silent))),
         }
+    }
+}
+
+/// Returns an error with the id of its task, which most errors have already.
+fn named<'a>(id: &TaskId, error: &'a str) -> Cow<'a, str> {
+    match error.contains(&format!("'{id}'")) {
+        true => error.into(),
+        false => format!("task '{id}': {error}").into(),
     }
 }

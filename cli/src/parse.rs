@@ -150,6 +150,15 @@ pub(crate) fn unique(text: &str) -> Result<Unique, String> {
     Unique::new(key, duration(within)?).map_err(|e| e.to_string())
 }
 
+/// What `--at-once` does.
+pub(crate) const AT_ONCE: &str =
+    "Run at most N tasks with this key at once, in the whole namespace";
+
+/// What `--rate` does.
+pub(crate) const RATE: &str = "Begin at most N claims of tasks with this key within any DURATION, in the whole \
+    namespace. The repeat of a failed attempt within the --park-after of its node (10s) is the same claim and does \
+    not count; with 'worker --park-after 0s' it counts";
+
 /// Reads `key=number`.
 pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
     let parts = text.rsplit_once('=');
@@ -158,7 +167,25 @@ pub(crate) fn at_once(text: &str) -> Result<Limit, String> {
             "'{text}' is not a key with a number; write it like customer=acme=3"
         ));
     };
+    one_limit(key, "--at-once")?;
     Limit::at_once(key, most).map_err(|e| e.to_string())
+}
+
+/// Refuses a key that ends a limit and begins the next one: `api=3,x` of `api=3,x=4`.
+fn one_limit(key: &str, option: &str) -> Result<(), String> {
+    let ends_a_limit = |part: &str| {
+        let number = part.rsplit_once('=').map_or("", |(_, number)| number);
+        let (number, _) = number.split_once('/').unwrap_or((number, ""));
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    };
+    let mut parts: Vec<&str> = key.split(',').collect();
+    parts.pop();
+    match parts.into_iter().find(|part| ends_a_limit(part)) {
+        Some(part) => Err(format!(
+            "'{part}' is a limit of its own; give the option for each: {option} {part} {option} …"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Reads `key=number/duration`.
@@ -170,6 +197,7 @@ pub(crate) fn rate(text: &str) -> Result<Limit, String> {
             "'{text}' is not a key with a number and a period; write it like api=100/1m"
         ));
     };
+    one_limit(key, "--rate")?;
     Limit::starts(key, most, duration(within)?).map_err(|e| e.to_string())
 }
 
@@ -253,6 +281,22 @@ mod tests {
         ] {
             let error = rate(text).unwrap_err();
             assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_ends_a_limit_is_refused() {
+        let says =
+            "'api=3' is a limit of its own; give the option for each: --at-once api=3 --at-once …";
+        assert_eq!(at_once("api=3,x=4").unwrap_err(), says);
+        assert!(at_once("a,b=3,x=4").unwrap_err().starts_with("'b=3' is"));
+        let error = rate("api=3/1m,x=4/1s").unwrap_err();
+        assert!(
+            error.starts_with("'api=3/1m' is a limit of its own"),
+            "{error}"
+        );
+        for text in ["a=x,b=3", "a,1=3", "a=b=3"] {
+            assert!(at_once(text).is_ok(), "{text}");
         }
     }
 

@@ -273,15 +273,19 @@ fn an_edited_line_with_an_id_says_what_to_do() {
     assert_eq!(code, 1);
     assert!(
         err.contains(
-            "line 1: task 't' has ended already, with another kind or other props than the line; --again \
-             runs the line in its place, and so does --retry-failed if the task failed; another id makes another \
-             task"
+            "line 1: task 't' has ended already, with another kind or other props than the line; to run this line \
+             alone, `windlass delete t`, then start the run again; --again runs all lines again, --retry-failed \
+             runs those that failed; another id makes another task"
         ),
         "{err}"
     );
     let (code, err) = run("2", &["--again"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(place.get("t")["props"]["args"], json!(["2"]));
+    assert_eq!(place.run(&["delete", "t"]).0, 0);
+    let (code, err) = run("3", &[]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(place.get("t")["props"]["args"], json!(["3"]));
 }
 
 /// The wrong line once took the task of the good one out of what the run may claim: the run waited for

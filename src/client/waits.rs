@@ -160,7 +160,9 @@ impl fmt::Display for WaitReason {
             names.join(", ")
         };
         match self {
-            Self::NoNode => f.write_str("no live node handles its kind: start one that does"),
+            Self::NoNode => f.write_str(
+                "no live node handles its kind: start one that does (for commands: `windlass worker`)",
+            ),
             Self::DataVersion { version, nodes } => {
                 let nodes = names(nodes);
                 write!(

@@ -122,6 +122,11 @@ impl<J> JobMessage<J> {
     /// }
     ///
     /// async fn sum(task: JobContext<Sum>, client: Client) -> Result<JobMessage<Sum>, BoxError> {
+    ///     // A wait for no task ends at once and leaves `waited` empty: without this line, the handler of an empty
+    ///     // sum would run again for ever.
+    ///     if task.job().0.is_empty() {
+    ///         return Ok(JobMessage::complete(0));
+    ///     }
     ///     if task.waited().is_empty() {
     ///         let id = |n: &u64| format!("{}-{n}", task.id());
     ///         let message = JobMessage::wait_for_ok(task.job().0.iter().map(id));
@@ -145,6 +150,7 @@ impl<J> JobMessage<J> {
     ///     .start()
     ///     .await?;
     /// assert_eq!(client.submit(Sum(vec![1, 2, 3])).await?.wait().await?, 14);
+    /// assert_eq!(client.submit(Sum(vec![])).await?.wait().await?, 0);
     /// runner.shutdown().await;
     /// # Ok(()) }
     /// ```

@@ -88,7 +88,9 @@ pub enum Error {
     },
 
     /// The task has ended: it takes no command, and its id is free only for a replacement.
-    #[error("task '{0}' has ended already; retry starts it again, replace takes its id")]
+    #[error(
+        "task '{0}' has ended already; retry starts it again, a submit with --replace (replace_finished) takes its id"
+    )]
     AlreadyFinished(TaskId),
 
     /// The schedule has ended. A retry would run it with the spec with which it has ended.

@@ -5,7 +5,8 @@ mod keys;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
 
 use crate::{Invalid, Task, retry::MAX_WAIT};
 
@@ -122,12 +123,33 @@ fn check_key(field: &'static str, key: &str) -> Result<(), Invalid> {
 #[serde(deny_unknown_fields)]
 struct LimitForm {
     key: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "number"
+    )]
     at_once: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "number"
+    )]
     starts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<Span>,
+}
+
+/// Reads the number of a limit. The error of another type names the range of a limit, not that of the type.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let Some(value) = Option::<Value>::deserialize(from)? else {
+        return Ok(None);
+    };
+    let number = value.as_u64().and_then(|n| u32::try_from(n).ok());
+    number.map(Some).ok_or_else(|| {
+        D::Error::custom(format!(
+            "is {value}, not a whole number from 1 to {MAX_LIMIT}"
+        ))
+    })
 }
 
 /// A length of time as text.

@@ -239,20 +239,28 @@ impl Waits {
     }
 }
 
-/// Returns the error of a task that does not run because of this outcome.
+/// Returns the error of a task that does not run because of this outcome. The other task may have failed for the
+/// same reason, so the advice begins with the first of such a chain.
 pub(crate) fn not_run(waited: &Waited) -> String {
     let Waited { task, outcome } = waited;
-    let why = match outcome {
-        WaitOutcome::Unknown => "does not exist: it never did, was deleted, or was pruned",
-        WaitOutcome::Live => "had not ended at the deadline",
-        WaitOutcome::Failed => "failed",
-        WaitOutcome::Killed => "was killed",
-        WaitOutcome::Completed => "completed",
+    let (why, advice) = match outcome {
+        WaitOutcome::Unknown => (
+            "does not exist: it never did, was deleted, or was pruned",
+            "submit that task, then retry this one",
+        ),
+        WaitOutcome::Live => (
+            "had not ended at the deadline",
+            "retry this task once that one has completed",
+        ),
+        WaitOutcome::Failed => ("failed", IN_ORDER),
+        WaitOutcome::Killed => ("was killed", IN_ORDER),
+        WaitOutcome::Completed => ("completed", IN_ORDER),
     };
-    format!(
-        "could not run: task '{task}' has to complete first (after_ok) and {why}; retry that task, then this one"
-    )
+    format!("could not run: task '{task}' has to complete first (after_ok) and {why}; {advice}")
 }
+
+/// What to do about a chain of tasks that were not run.
+const IN_ORDER: &str = "retry the task that failed first, then those that wait for it";
 
 /// Returns tasks that wait for each other in a circle, if there are any: each for the next one, and the last
 /// for the first. `edges` holds each task with those that it waits for.

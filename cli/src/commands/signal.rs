@@ -1,13 +1,17 @@
-//! `windlass signal`: sends a value to a task, and waits for the reply of its handler.
+//! `windlass signal`: sends a signal to a task; with `--wait`, waits for the reply of its handler.
 
-use windlass::{Command, CommandId, Json, Outcome, Signal, TaskId};
+use windlass::{
+    Client, Command, CommandId, Json, Outcome, Signal, TaskId, client::Waiting, store::TaskRecord,
+};
 
 use crate::{
     bulk::{Item, Report},
+    exec,
     exit::{Exit, Failure},
     global::Global,
     input,
-    waiting::{Deadline, WaitArgs, note_unhandled},
+    output::Output,
+    waiting::{Deadline, WaitArgs, note_unhandled, reported},
 };
 
 /// The signal, and whether to wait for its reply.
@@ -57,16 +61,20 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
     }?;
     let mut item = Item::done(args.task);
     item.command_id = Some(sent.clone());
-    if let Ok(record) = client.get(&item.id).await
-        && record.commands > 0
-    {
-        let kinds = [record.task.kind].into();
-        let note = ("the signal waits", "the task gets it");
-        note_unhandled(&client, &out, &kinds, note).await;
+    if let Ok(record) = client.get(&item.id).await {
+        note(&client, &out, record).await;
     }
     if args.wait.wait {
-        let what = format!("signal '{sent}' is sent, and has no reply yet");
-        let wait = async { Ok(client.wait_outcome(&sent).await?) };
+        let what = format!(
+            "signal '{sent}' to task '{}' is sent, and has no reply yet",
+            item.id
+        );
+        let wait = async {
+            tokio::select! {
+                outcome = client.wait_outcome(&sent) => Ok(outcome?),
+                never = report_failures(&client, &item.id, &out) => never,
+            }
+        };
         let deadline = Deadline::after(args.wait.timeout);
         let outcome = deadline.within(&what, wait).await?;
         if let Some(reply) = reply(&outcome).filter(|_| !out.is_json()) {
@@ -76,6 +84,34 @@ pub(crate) async fn execute(args: Args, global: &Global) -> Result<Exit, Failure
         item.settle(outcome);
     }
     Report::one("signal", item).print(&out, "signal sent")
+}
+
+/// Notes why a signal waits, or that it will be rejected.
+async fn note(client: &Client, out: &Output, record: TaskRecord) {
+    if record.task.kind.as_str() == exec::KIND {
+        return out.note(format!(
+            "note: task '{}' is a command (kind '{}'), and commands take no signals: a worker rejects it",
+            record.task.id,
+            exec::KIND
+        ));
+    }
+    if record.commands > 0 {
+        let kinds = [record.task.kind].into();
+        let note = ("the signal waits", "the task gets it");
+        note_unhandled(client, out, &kinds, note).await;
+    }
+}
+
+/// Prints the failed attempts of a task. Never returns: the outcome of the signal ends the wait.
+async fn report_failures<T>(client: &Client, id: &TaskId, out: &Output) -> T {
+    let report = |waiting: Waiting| {
+        if let Some(text) = reported(&waiting).filter(|_| matches!(waiting, Waiting::Failed(_))) {
+            out.note(text);
+        }
+    };
+    // An error of the store ends the wait for the outcome too.
+    let _ = client.wait_with(id, report).await;
+    std::future::pending().await
 }
 
 fn reply(outcome: &Outcome) -> Option<&Json> {

@@ -62,7 +62,7 @@ fn show_limits(out: &Output, limits: &[LimitUse], now: Timestamp) -> Result<(), 
         let allows = match limit.limit.as_ref().map(|limit| limit.bound()) {
             Some(Bound::AtOnce(most)) => format!("{most} at once"),
             Some(Bound::Starts { most, within }) => format!("{most} in {}", human(within)),
-            None => "?".to_owned(),
+            None => "unknown".to_owned(),
         };
         let next = limit.next.map_or_else(String::new, |next| due(next, now));
         vec![

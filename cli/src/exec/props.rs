@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 use windlass::{Invalid, Json};
 
 use super::word::Word;
@@ -50,7 +51,9 @@ struct Written {
     env_from_file: BTreeMap<String, PathBuf>,
     cwd: Option<PathBuf>,
     stdin: Option<String>,
+    #[serde(default, deserialize_with = "length")]
     timeout: Option<String>,
+    #[serde(default, deserialize_with = "length")]
     grace: Option<String>,
     capture: Option<u64>,
     ok_exit_codes: Option<Vec<u8>>,
@@ -136,6 +139,20 @@ impl Props {
             capture,
             ok_exit_codes,
         })
+    }
+}
+
+/// Reads a length of time as text. The error of a number shows it as a number of seconds.
+fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Option::<Value>::deserialize(from)? {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => {
+            let seconds = other.as_u64().unwrap_or(60);
+            Err(D::Error::custom(format!(
+                "is {other}, not text in quotes; write it like \"{seconds}s\""
+            )))
+        }
     }
 }
 
@@ -271,6 +288,10 @@ mod tests {
             (
                 r#"{"comand":"a"}"#,
                 "props: 'comand' is no field; write 'command', if that is the one",
+            ),
+            (
+                r#"{"command":"a","timeout":45}"#,
+                "props: timeout: is 45, not text in quotes; write it like \"45s\"",
             ),
             (
                 r#"{"command":"a","timeout":"soon"}"#,

@@ -341,7 +341,7 @@ fn a_sleeping_task_is_resumed_and_not_retried() {
     env.run(&["retry", "a"]).fails(
         2,
         &[
-            "is sleeping; retry starts only tasks that have ended",
+            "error: task 'a': state: is sleeping; retry starts only tasks that have ended",
             "resume it to run it now",
         ],
     );

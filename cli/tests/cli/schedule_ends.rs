@@ -156,3 +156,32 @@ fn wrong_deadlines_and_wrong_fields_of_cron_are_named() {
         env.run(&words).fails(2, &[says]);
     }
 }
+
+/// It printed "updated", as if something had changed.
+#[test]
+fn an_update_without_options_is_refused() {
+    let env = Env::new();
+    create(&env, &[]);
+    let says = "could not update schedule 'nightly': no option is given; give at least one, such as --cron or --zone";
+    env.run(&["schedule", "update", "nightly"])
+        .fails(2, &[says]);
+    env.run(&["schedule", "update", "nightly", "--count", "3"])
+        .ok();
+    env.run(&["schedule", "update", "nightly", "--label", "a=b"])
+        .ok();
+}
+
+#[test]
+fn a_next_time_that_has_passed_without_a_worker_is_marked() {
+    let env = Env::new();
+    env.run(&["schedule", "create", "soon", "--every", "1s", "--", "true"])
+        .ok();
+    let got = env.run(&["schedule", "get", "soon"]).ok();
+    assert!(!got.out.contains("passed"), "{got:?}");
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let got = env.run(&["schedule", "get", "soon"]).ok();
+    assert!(
+        got.out.contains("ago, and no worker has submitted its run"),
+        "{got:?}"
+    );
+}

@@ -46,7 +46,7 @@ async fn a_reply_is_printed_and_kept() {
     );
     assert!(
         ran.err
-            .contains("signal 's1' is sent, and has no reply yet"),
+            .contains("signal 's1' to task 'a' is sent, and has no reply yet"),
         "{ran:?}"
     );
     let store = Store::open(&env.url()).await.unwrap();
@@ -178,4 +178,58 @@ fn a_transaction_sends_signals() {
     assert_eq!(got["commands"][0]["command"], sent);
     env.run_with(&["apply", "-"], &line("\"command\":\"signal\""))
         .fails(2, &["name: is missing"]);
+}
+
+/// It was accepted without a word, and rejected when a worker ran the command.
+#[test]
+fn a_signal_to_a_command_is_noted_at_once() {
+    let env = Env::new();
+    let props = r#"{"command":"true"}"#;
+    env.run(&["submit", "exec", "--id", "a", "--props", props])
+        .ok();
+    let ran = env.run(&["signal", "a", "approve"]).ok();
+    let says = "note: task 'a' is a command (kind 'exec'), and commands take no signals: a worker rejects it\n";
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        ("a: signal sent\n", says)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_reply_reports_failed_attempts() {
+    let env = Env::new();
+    let retry = r#"{"policy":"exponential","base":"500ms","cap":"500ms","attempts":1000}"#;
+    env.run(&["submit", "wrong", "--id", "a", "--retry", retry])
+        .ok();
+    let store = Store::open(&env.url()).await.unwrap();
+    let wrong = |task: TaskContext| async move {
+        while let Some(command) = task.commands().next().await {
+            if let Command::Signal(signal) = command {
+                signal.payload::<u64>()?;
+            }
+        }
+        Ok::<_, BoxError>(Message::pause())
+    };
+    let _node = Runner::builder(&store)
+        .handler("wrong", wrong)
+        .start()
+        .await
+        .unwrap();
+    let words = [
+        "signal",
+        "a",
+        "set",
+        "--payload",
+        "\"x\"",
+        "--wait",
+        "--timeout",
+        "3s",
+    ];
+    let ran = env.run(&words).code(5);
+    assert!(ran.err.contains("attempt "), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("to task 'a' is sent, and has no reply yet"),
+        "{ran:?}"
+    );
 }

@@ -106,7 +106,7 @@ fn a_failed_line_that_was_corrected_runs_with_retry_failed() {
     let (code, _, err) = place.run(&["run", "graph"]);
     assert_eq!(code, 1, "{err}");
     assert!(
-        err.contains("and so does --retry-failed if the task failed"),
+        err.contains("--retry-failed runs those that failed"),
         "{err}"
     );
     let (code, _, err) = place.run(&["run", "--retry-failed", "graph"]);

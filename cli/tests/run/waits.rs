@@ -94,7 +94,8 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
     let c = place.get("c");
     assert_eq!(
         c["errors"][0]["error"],
-        "could not run: task 'b' has to complete first (after_ok) and failed; retry that task, then this one"
+        "could not run: task 'b' has to complete first (after_ok) and failed; retry the task that failed first, then \
+         those that wait for it"
     );
     assert_eq!(c["waits_for_now"][0]["state"], "failed");
     let (_, out, _) = place.run(&["get", "c"]);
@@ -130,6 +131,67 @@ fn a_command_behind_a_failed_one_is_not_run_and_counts() {
         out,
         "a  failed\n  b  failed\n    c  failed\n  d  completed\n"
     );
+}
+
+/// The summary did not say so: the counts were those of a run in which nothing depended on the failure.
+#[test]
+fn lines_that_ran_behind_a_failed_one_are_counted_and_the_end_says_how_to_go_on() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"shell\":\"exit 3\"}\n\
+                 {\"id\":\"b\",\"shell\":\"true\",\"after\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"exit 4\",\"after\":[\"a\"]}\n\
+                 {\"id\":\"d\",\"shell\":\"true\",\"after\":[\"b\"]}\n";
+    place.write("graph", lines);
+    let behind = "2 lines ran although a line before them failed (after); after_ok stops them\n";
+    let hint = "`windlass run … --retry-failed` runs again what failed\n";
+    for more in [&[][..], &["--print-output"]] {
+        let place = Place::new();
+        place.write("graph", lines);
+        let (code, _, err) = place.run(&[&["run", "graph", "--batch", "g"], more].concat());
+        assert_eq!(code, 1, "{err}");
+        assert_eq!(err.matches(behind).count(), 1, "{err}");
+        assert!(err.ends_with(hint), "{err}");
+    }
+    let args = ["run", "graph", "--batch", "g"];
+    let (code, _, err) = place.run(&[&args[..], &["-o", "json"]].concat());
+    assert_eq!(code, 1, "{err}");
+    assert!(!err.contains("although") && !err.contains(hint), "{err}");
+    // In the second run, none of them runs.
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 1, "{err}");
+    assert!(!err.contains("although") && err.ends_with(hint), "{err}");
+    // What failed in an earlier run counts for a new line.
+    place.write(
+        "graph",
+        &format!("{lines}{{\"id\":\"e\",\"shell\":\"true\",\"after\":[\"a\"]}}\n"),
+    );
+    let (code, _, err) = place.run(&args);
+    assert_eq!(code, 1, "{err}");
+    let one = "1 line ran although a line before it failed (after); after_ok stops it\n";
+    assert!(err.contains(one), "{err}");
+    let (code, _, err) =
+        Place::new().run_with(&["run", "--store", "memory:"], b"{\"shell\":\"exit 3\"}\n");
+    assert_eq!(code, 1, "{err}");
+    assert!(!err.contains(hint), "nothing is kept: {err}");
+}
+
+/// It advised a retry of each task before, of which only the first had run.
+#[test]
+fn the_summary_names_the_first_failure_of_a_chain() {
+    let place = Place::new();
+    let lines = "{\"id\":\"a\",\"shell\":\"exit 3\"}\n\
+                 {\"id\":\"b\",\"shell\":\"true\",\"after_ok\":[\"a\"]}\n\
+                 {\"id\":\"c\",\"shell\":\"true\",\"after_ok\":[\"b\"]}\n";
+    place.write("graph", lines);
+    let (code, _, err) = place.run(&["run", "graph"]);
+    assert_eq!(code, 1, "{err}");
+    for id in ["b", "c"] {
+        let says = format!(
+            "{id} failed: not run: task 'a' before it failed; after_ok requires that it completes\n"
+        );
+        assert!(err.contains(&says), "{err}");
+    }
+    assert!(!err.contains("retry that task"), "{err}");
 }
 
 #[test]

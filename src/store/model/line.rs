@@ -13,8 +13,49 @@ use windlass_statemachine::{
 
 use super::operation::Operation;
 
-/// The form of an operation.
-const EXAMPLE: &str = r#"write it like {"op":"delete","task":"a"}"#;
+/// The form of an operation whose `op` is not known.
+const EXAMPLE: &str = r#"write it like {"op":"submit","id":"a","kind":"report"}"#;
+
+/// The form of a retry policy.
+const POLICY: &str = r#"write it like {"policy":"never"} or {"policy":"exponential","attempts":3}"#;
+
+/// Returns the form of an operation with this `op`; `command` is that of a `send`.
+fn example(op: &str, command: &str) -> &'static str {
+    match (op, command) {
+        ("send", "sleep") => {
+            r#"write it like {"op":"send","task":"a","command":"sleep","until":"2030-01-02T03:04:05Z"}"#
+        }
+        ("send", "signal") => {
+            r#"write it like {"op":"send","task":"a","command":"signal","name":"approve","payload":"ann"}"#
+        }
+        ("send", _) => r#"write it like {"op":"send","task":"a","command":"pause"}"#,
+        ("delete", _) => r#"write it like {"op":"delete","task":"a"}"#,
+        ("retry", _) => r#"write it like {"op":"retry","task":"a"}"#,
+        ("reschedule", _) => r#"write it like {"op":"reschedule","task":"a","priority":5}"#,
+        ("require", _) => r#"write it like {"op":"require","task":"a","state":"completed"}"#,
+        _ => EXAMPLE,
+    }
+}
+
+/// The fields of a submit beside `op`, in the order in which an error lists them. `waits`, the stored form of
+/// `after`, is read too.
+const SUBMIT: [&str; 15] = [
+    "id",
+    "kind",
+    "props",
+    "start_at",
+    "priority",
+    "labels",
+    "retry",
+    "after",
+    "after_ok",
+    "after_deadline",
+    "start_by",
+    "end_by",
+    "unique",
+    "limits",
+    "if_exists",
+];
 
 /// The fields of a guard.
 const CONDITIONS: [&str; 6] = ["exists", "state", "version", "fence", "kind", "unclaimed"];
@@ -68,7 +109,11 @@ impl Line {
     /// [`Invalid`] that names the field; the field is `operation` for a text that is no JSON object.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let mut fields = Fields::parse(text)?;
-        let op: String = fields.need("op")?;
+        let Some(op) = fields.take::<String>("op")? else {
+            let reason = format!("is missing; it is one of {OPERATIONS}: {EXAMPLE}");
+            return Err(Invalid::new("op", reason));
+        };
+        fields.example = example(&op, fields.command().as_deref().unwrap_or_default());
         let operation = match op.as_str() {
             "submit" => Operation::Submit(fields.submit()?),
             "send" => Operation::Send(fields.send()?),
@@ -86,17 +131,30 @@ impl Line {
 }
 
 /// The fields that were not read yet, each as its JSON text.
-struct Fields(BTreeMap<String, Box<RawValue>>);
+struct Fields {
+    left: Texts,
+    /// The form of the operation.
+    example: &'static str,
+}
+
+type Texts = BTreeMap<String, Box<RawValue>>;
 
 impl Fields {
     fn parse(text: &str) -> Result<Self, Invalid> {
-        let fields = plain::object(text).map(Self);
-        fields.map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))
+        let left = plain::object(text)
+            .map_err(|wrong| Invalid::new("operation", format!("{wrong}; {EXAMPLE}")))?;
+        let example = EXAMPLE;
+        Ok(Self { left, example })
+    }
+
+    /// Returns the name of the command of a `send`.
+    fn command(&self) -> Option<String> {
+        serde_json::from_str(self.left.get("command")?.get()).ok()
     }
 
     /// Reads a field; `None` for one that is missing or `null`.
     fn take<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Invalid> {
-        let Some(raw) = self.0.remove(name) else {
+        let Some(raw) = self.left.remove(name) else {
             return Ok(None);
         };
         plain::read(raw.get()).map_err(|wrong| Invalid::new(name, wrong))
@@ -104,11 +162,7 @@ impl Fields {
 
     fn need<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<T, Invalid> {
         let value = self.take(name)?;
-        let example = match name {
-            "command" => r#"write it like {"op":"send","task":"a","command":"pause"}"#,
-            _ => EXAMPLE,
-        };
-        value.ok_or_else(|| Invalid::new(name, format!("is missing; {example}")))
+        value.ok_or_else(|| Invalid::new(name, format!("is missing; {}", self.example)))
     }
 
     fn take_time(&mut self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
@@ -129,7 +183,7 @@ impl Fields {
 
     /// Refuses fields that were not read; `known` are those of the operation beside `op` and `task`.
     fn end(self, known: &[&str]) -> Result<(), Invalid> {
-        match self.0.into_keys().next() {
+        match self.left.into_keys().next() {
             None => Ok(()),
             Some(name) => {
                 let known = ["op", "task"].into_iter().chain(known.iter().copied());
@@ -141,14 +195,20 @@ impl Fields {
 
     /// Reads all fields that are left as one value. An error names the field that is wrong.
     fn rest<T: DeserializeOwned>(self) -> Result<T, Invalid> {
-        let wrong = match plain::object(&self.text()) {
+        let wrong = match plain::object(&text(&self.left)) {
             Ok(value) => return Ok(value),
             Err(wrong) => wrong,
         };
         let is_whole = wrong.is_whole();
         let error = wrong.into_invalid("operation");
         if !is_whole {
-            return Err(error);
+            let advice = match self.left.get(error.field()) {
+                None => self.example,
+                Some(value) if error.field() == "retry" && !value.get().starts_with('{') => POLICY,
+                Some(_) => return Err(error),
+            };
+            let reason = format!("{}; {advice}", error.reason());
+            return Err(Invalid::new(error.field().to_owned(), reason));
         }
         // A value with a tag has no place in the text. The checks of windlass name the field; those of JSON's
         // types do not, but pass without the wrong field.
@@ -157,28 +217,30 @@ impl Fields {
                 .chars()
                 .all(|c| c.is_ascii_lowercase() || "_.".contains(c))
         {
+            let field = name.split('.').next().unwrap_or(name);
+            let reason = match self.left.contains_key(field) {
+                true => reason.to_owned(),
+                false => format!("{reason}; {}", self.example),
+            };
             return Err(Invalid::new(name.to_owned(), reason));
         }
         let passes_without = |name: &&String| {
-            let mut others = self.0.clone();
+            let mut others = self.left.clone();
             others.remove(*name);
-            plain::object::<T>(&Self(others).text()).is_ok()
+            plain::object::<T>(&text(&others)).is_ok()
         };
-        Err(match self.0.keys().find(passes_without) {
+        Err(match self.left.keys().find(passes_without) {
             Some(name) => Invalid::new(name.clone(), error.reason()),
             None => error,
         })
     }
 
-    fn text(&self) -> String {
-        let fields = self.0.iter().map(|(name, value)| {
-            let name = Value::from(name.as_str());
-            format!("{name}:{}", value.get())
-        });
-        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-    }
-
     fn submit(mut self) -> Result<Submit, Invalid> {
+        let is_unknown = |name: &&String| !SUBMIT.contains(&name.as_str()) && *name != "waits";
+        if let Some(name) = self.left.keys().find(is_unknown) {
+            let reason = plain::unknown_field(name, ["op"].into_iter().chain(SUBMIT));
+            return Err(Invalid::new(name.clone(), reason));
+        }
         let if_exists: Option<IfExists> = self.take("if_exists")?;
         let waits = self.waits()?;
         let mut task = self.rest::<Task>()?;
@@ -223,14 +285,14 @@ impl Fields {
         let name = RawValue::from_string(name);
         let name = name.map_err(|e| Invalid::new("command", plain::words(&e)))?;
         // The stored form of a command has its name in `message`, and ignores fields that it does not know.
-        self.0.insert("message".to_owned(), name);
-        let names: Vec<String> = self.0.keys().cloned().collect();
+        self.left.insert("message".to_owned(), name);
+        let names: Vec<String> = self.left.keys().cloned().collect();
         let command: Command = self.rest().map_err(|e| match e.field() {
             "message" => Invalid::new("command", e.reason()),
             _ => e,
         })?;
         let text = serde_json::to_string(&command).unwrap_or_default();
-        let known = Self::parse(&text)?.0;
+        let known = Self::parse(&text)?.left;
         if let Some(name) = names.into_iter().find(|name| !known.contains_key(name)) {
             let fields = known.keys().map(String::as_str);
             let fields = fields.filter(|name| *name != "message");
@@ -291,6 +353,15 @@ impl Fields {
         };
         Ok(required.into_iter().map(guard).collect())
     }
+}
+
+/// Returns the JSON object of these fields.
+fn text(fields: &Texts) -> String {
+    let fields = fields.iter().map(|(name, value)| {
+        let name = Value::from(name.as_str());
+        format!("{name}:{}", value.get())
+    });
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

@@ -310,7 +310,9 @@ pub async fn errors_read_the_same(harness: &dyn Harness) {
         ),
         (
             kit.try_submit(fresh(task("over"))).await.unwrap_err(),
-            "task 'over' has ended already; retry starts it again, replace takes its id".into(),
+            "task 'over' has ended already; retry starts it again, a submit with --replace (replace_finished) \
+             takes its id"
+                .into(),
         ),
         (
             kit.try_send("none", "d", Command::Run).await.unwrap_err(),

@@ -9,7 +9,9 @@ impl Message {
     /// Sleep until none of these tasks is live, then run the handler again. Its context then lists the
     /// outcome of each of them. An id of no task counts as a task that is not live.
     ///
-    /// An empty list runs the handler again at once. More than 1,000 tasks, a task that is named twice and an
+    /// An empty list runs the handler again at once, and its context lists no outcome: a handler that waits
+    /// whenever it finds none would run again for ever, so return another message when there is nothing to wait
+    /// for. More than 1,000 tasks, a task that is named twice and an
     /// invalid id make the message a [`fail`](Self::fail) that names the field.
     ///
     /// # Example

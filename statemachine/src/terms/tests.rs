@@ -16,6 +16,14 @@ fn a_wrong_limit_names_its_field() {
             r#"{"key":"a","starts":1,"within":"169h"}"#,
             "limits.within: ",
         ),
+        (
+            r#"{"key":"a","at_once":0}"#,
+            "limits.at_once: 0 is not from 1 to 10000",
+        ),
+        (
+            r#"{"key":"a","at_once":1.5}"#,
+            "is 1.5, not a whole number from 1 to 10000",
+        ),
         (r#"{"key":"a","starts":1}"#, "limits: need"),
         (r#"{"key":"a"}"#, "limits: need"),
         (r#"{"key":"a","at_once":1,"within":"1m"}"#, "limits: need"),

@@ -82,20 +82,21 @@ fn every_attempt_of_a_run_and_an_ended_task_keep_the_outcomes() {
 
 #[test]
 fn an_outcome_that_is_required_and_missing_fails_the_task_without_a_run() {
-    for (outcome, why) in [
-        (WaitOutcome::Failed, "failed"),
-        (WaitOutcome::Killed, "was killed"),
+    let in_order = "retry the task that failed first, then those that wait for it";
+    for (outcome, why, advice) in [
+        (WaitOutcome::Failed, "failed", in_order),
+        (WaitOutcome::Killed, "was killed", in_order),
         (
             WaitOutcome::Unknown,
             "does not exist: it never did, was deleted, or was pruned",
+            "submit that task, then retry this one",
         ),
     ] {
         let state = claimed(waits().ok(), [WaitOutcome::Completed, outcome]);
         let mut rig = Rig::of(state, Retry::default());
         assert_eq!(rig.begin(), ["write failed: error error; drop"]);
-        let text = format!(
-            "could not run: task 'b' has to complete first (after_ok) and {why}; retry that task, then this one"
-        );
+        let text =
+            format!("could not run: task 'b' has to complete first (after_ok) and {why}; {advice}");
         assert_eq!(rig.error(), text);
         assert_eq!(rig.written().attempts, 0, "no attempt was made");
         let again = rig.written().clone().retried(t0());

@@ -71,13 +71,30 @@ fn raw(name: &'static str, value: &impl serde::Serialize) -> Result<Box<RawValue
 }
 
 fn submit(mut fields: Fields) -> Result<Submit, Invalid> {
+    let known = || {
+        ["op"]
+            .into_iter()
+            .chain(TaskLine::FIELDS)
+            .chain(["if_exists"])
+    };
+    let is_unknown = |name: &&String| {
+        let name = name.as_str();
+        // The error of a field of a command says where it belongs.
+        !known().any(|field| field == name) && !exec::FIELDS.contains(&name)
+    };
+    if let Some(name) = fields.keys().find(is_unknown) {
+        return Err(Invalid::new("task", plain::unknown_field(name, known())));
+    }
     fields.remove("op");
     let if_exists = match fields.remove("if_exists") {
         None => IfExists::default(),
         Some(rule) => plain::read(rule.get()).map_err(|wrong| Invalid::new("if_exists", wrong))?,
     };
     if !fields.contains_key("kind") {
-        return Err(Invalid::new("kind", "is missing; a submit has a kind"));
+        return Err(Invalid::new(
+            "kind",
+            r#"is missing; write it like {"op":"submit","id":"a","kind":"report"}"#,
+        ));
     }
     let line = TaskLine::parse(raw("line", &fields)?.get())?;
     let task = line.into_task(&TaskLine::default())?.build()?.task;
@@ -150,6 +167,15 @@ mod tests {
             (
                 r#"{"op":"submit","kind":"k","prop":1}"#,
                 "'prop' is no field",
+            ),
+            (
+                r#"{"op":"submit","kind":"k","xyz":["b"]}"#,
+                "task: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, \
+                 after, after_ok, after_deadline, start_by, end_by, unique, limits, if_exists",
+            ),
+            (
+                r#"{"op":"submit","kind":"k","command":"ls"}"#,
+                "'command' is a field of a command, and stands in 'props'",
             ),
             (r#"{"op":"submit","kind":"exec"}"#, "props: is null"),
             (

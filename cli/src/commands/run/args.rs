@@ -18,6 +18,10 @@ Examples:
 A line of tasks.jsonl is a task, with the fields of one or with those of a command:
   {\"id\":\"backup-7\",\"kind\":\"exec\",\"props\":{\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"]}}
   {\"command\":\"tar\",\"args\":[\"czf\",\"h.tgz\",\"home\"],\"timeout\":\"1h\",\"labels\":{\"team\":\"a\"}}
+  {\"id\":\"send-7\",\"command\":\"scp\",\"args\":[\"h.tgz\",\"b:\"],\"after_ok\":[\"backup-7\"]}
+
+\"after_ok\" runs a line only if every line that it names has completed; \"after\" runs it when they have
+ended, whatever their outcomes are.
 
 A line never becomes a part of a script: with --shell, {} within quotes, backquotes or a
 here-document is an error that says what to write instead. Most commands take a line that begins
@@ -99,14 +103,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = attempt_timeout)]
     pub(super) timeout: Option<Duration>,
 
-    /// Run at most N commands with this key at a time, in the whole namespace, for lines without
-    /// limits of their own
-    #[arg(long, value_name = "KEY=N", value_parser = parse::at_once)]
+    #[arg(long, value_name = "KEY=N", value_parser = parse::at_once,
+        help = format!("{}. It is for lines without limits of their own", parse::AT_ONCE))]
     pub(super) at_once: Vec<Limit>,
 
-    /// Begin at most N claims with this key within any DURATION, for lines without limits of their
-    /// own
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = parse::rate)]
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = parse::rate,
+        help = format!("{}. It is for lines without limits of their own", parse::RATE))]
     pub(super) rate: Vec<Limit>,
 
     /// Run tasks again that failed or were killed in an earlier run

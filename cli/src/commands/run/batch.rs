@@ -225,6 +225,9 @@ impl Batch {
                 ..
             } if !self.report.prints() => {
                 let lines = live.lines;
+                if self.before.any_failed(&live.after) {
+                    self.report.ran_behind_a_failure(lines);
+                }
                 self.live.remove(&change.task);
                 self.named.forget(&change.task);
                 self.report.count_completed(lines);
@@ -254,6 +257,7 @@ impl Batch {
             Err(e @ Error::NotFound { .. }) => {
                 self.named.forget(id);
                 let lines = self.live.remove(id).map_or(0, |l| l.lines);
+                self.before.failed(id);
                 self.report.failed(Failed::set_aside(id, &e), lines, false);
                 return Ok(());
             }
@@ -273,8 +277,16 @@ impl Batch {
         let Some(live) = self.live.remove(id) else {
             return Ok(());
         };
+        let completed = |state: &TaskState| state.code() == StateKind::Completed;
+        let ran = (record.state.as_ref()).is_ok_and(|s| completed(s) || s.attempts > 0);
+        if ran && self.before.any_failed(&live.after) {
+            self.report.ran_behind_a_failure(live.lines);
+        }
+        if !record.state.as_ref().is_ok_and(completed) {
+            self.before.failed(id);
+        }
         match &record.state {
-            Ok(state) if state.code() == StateKind::Completed => {
+            Ok(state) if completed(state) => {
                 self.report.completed(&record, live.lines);
             }
             Ok(state) => {

@@ -20,6 +20,8 @@ pub(super) struct Before {
     others: HashMap<TaskId, TaskId>,
     /// Tasks that are in the store and of no line before.
     found: HashSet<TaskId>,
+    /// The tasks of lines that did not complete.
+    failed: HashSet<TaskId>,
     /// When the tasks of lines ended before this run; `None` for those that this run submits or repeats.
     ended: HashMap<TaskId, Option<Timestamp>>,
 }
@@ -74,6 +76,18 @@ impl Before {
     /// Notes that a task ended at this time; `None` when it runs again.
     pub(super) fn ended(&mut self, id: &TaskId, at: Option<Timestamp>) {
         self.ended.insert(id.clone(), at);
+    }
+
+    /// Notes a task that did not complete; only one that a line can name.
+    pub(super) fn failed(&mut self, id: &TaskId) {
+        if self.exists(id) {
+            self.failed.insert(id.clone());
+        }
+    }
+
+    /// Whether one of these tasks did not complete.
+    pub(super) fn any_failed(&self, tasks: &[TaskId]) -> bool {
+        tasks.iter().any(|id| self.failed.contains(id))
     }
 
     /// Whether a task that ended then has to run again, because one that it waits for ended later or runs again.

@@ -1,6 +1,6 @@
 //! [`Live`]: a task of a run that has not ended.
 
-use windlass::{Kind, StateKind};
+use windlass::{Kind, StateKind, Task, TaskId};
 
 /// A task that has not ended.
 pub(super) struct Live {
@@ -14,6 +14,8 @@ pub(super) struct Live {
     pub(super) kind: Kind,
     /// It waits for other tasks.
     pub(super) waits: bool,
+    /// The tasks after which it runs whatever their outcomes are (`after`).
+    pub(super) after: Vec<TaskId>,
 }
 
 impl Live {
@@ -25,12 +27,20 @@ impl Live {
             first: 0,
             kind,
             waits: false,
+            after: Vec::new(),
         }
     }
 
     /// The same, which waits for other tasks or does not.
     pub(super) fn waiting(mut self, waits: bool) -> Self {
         self.waits = waits;
+        self
+    }
+
+    /// The same, with the tasks that `task` names in `after`.
+    pub(super) fn behind(mut self, task: &Task) -> Self {
+        let waits = task.waits.as_deref().filter(|waits| !waits.ok);
+        self.after = waits.map(|waits| waits.tasks.clone()).unwrap_or_default();
         self
     }
 

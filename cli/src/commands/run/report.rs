@@ -1,6 +1,9 @@
 //! [`Report`]: progress, failures and the summary of a run.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use indicatif::HumanDuration;
 use jiff::Timestamp;
@@ -42,6 +45,10 @@ pub(super) struct Report {
     /// Each line says so whose task completed in an earlier run.
     verbose: bool,
     failures: Vec<Failed>,
+    /// Lines that ran although a task before them, named in `after`, had not completed.
+    ran_behind_failed: u64,
+    /// Whether a later run finds the tasks: not in memory.
+    is_kept: bool,
     /// Lines that equal an earlier one but for their options.
     other_options: u64,
     /// Tasks whose output was not printed whole.
@@ -70,6 +77,8 @@ impl Report {
             earlier: Span::default(),
             verbose: global.verbose > 0,
             failures: Vec::new(),
+            ran_behind_failed: 0,
+            is_kept: global.store_url().is_ok_and(|url| url != "memory:"),
             other_options: 0,
             incomplete: 0,
             unwritten: 0,
@@ -209,6 +218,11 @@ impl Report {
         }
     }
 
+    /// Lines ran although a task before them, named in `after`, had not completed.
+    pub(super) fn ran_behind_a_failure(&mut self, lines: u64) {
+        self.ran_behind_failed += lines;
+    }
+
     /// Every line was read.
     pub(super) fn input_ended(&mut self) {
         self.tell_bar();
@@ -304,9 +318,18 @@ impl Report {
             }))?;
             return self.end(all);
         }
+        let by_id = self.failures.iter().map(|failed| (&failed.id, failed));
+        let by_id: HashMap<&TaskId, &Failed> = by_id.collect();
         for failed in self.failures.iter().take(SHOWN) {
             let before = if failed.before { " before" } else { "" };
-            let error = one_line(failed.error.as_deref().unwrap_or("no error is kept"));
+            let error = match root(failed, &by_id) {
+                Some(root) => format!(
+                    "not run: task '{}' before it {}; after_ok requires that it completes",
+                    root.id,
+                    root.outcome()
+                ),
+                None => one_line(failed.error.as_deref().unwrap_or("no error is kept")),
+            };
             let (id, state) = (&failed.id, &failed.state);
             self.out
                 .complain(format_args!("{id} {state}{before}: {error}"));
@@ -360,7 +383,6 @@ impl Report {
                 text.push_str(&format!(", {number} {what}"));
             }
         }
-        let failed_before = self.failures.iter().any(|f| f.before);
         let batch = &self.batch;
         self.out
             .note(format_args!("{text}; in {seconds:.1} s, as batch {batch}"));
@@ -368,9 +390,17 @@ impl Report {
             self.out
                 .note("--again runs again what completed in an earlier run");
         }
-        if failed_before {
+        match self.ran_behind_failed {
+            0 => {}
+            1 => (self.out)
+                .note("1 line ran although a line before it failed (after); after_ok stops it"),
+            many => self.out.note(format_args!(
+                "{many} lines ran although a line before them failed (after); after_ok stops them"
+            )),
+        }
+        if counts.failed > 0 && self.is_kept {
             self.out
-                .note("--retry-failed runs again what failed before");
+                .note("`windlass run … --retry-failed` runs again what failed");
         }
         self.end(all)
     }
@@ -385,4 +415,17 @@ impl Report {
             ))),
         }
     }
+}
+
+/// Returns the first task of the chain because of which a task was not run, if it is known.
+fn root<'a>(failed: &Failed, by_id: &HashMap<&TaskId, &'a Failed>) -> Option<&'a Failed> {
+    let mut root = *by_id.get(failed.unmet.as_ref()?)?;
+    // A task waits for earlier lines only; the bound is for tasks that other programs submitted.
+    for _ in 0..by_id.len() {
+        match &root.unmet {
+            None => return Some(root),
+            Some(id) => root = by_id.get(id)?,
+        }
+    }
+    None
 }

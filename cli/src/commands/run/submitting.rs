@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 use windlass::{
-    Kind, StateKind, Task, TaskId,
+    StateKind, Task, TaskId,
     client::Handle,
     store::{Error, Filter, IfExists, Page, TaskRecord},
 };
@@ -160,6 +160,7 @@ impl Batch {
                     Some(_) => Live::new(StateKind::Sleeping, false, kind).waiting(true),
                     None => Live::new(StateKind::Runnable, false, kind),
                 };
+                let live = live.behind(task);
                 self.follow(line, id, live);
                 return None;
             }
@@ -289,8 +290,9 @@ impl Batch {
         let starts_again = self.settings.retry_failed && in_batch;
         let state = match &record.state {
             Ok(state) => state,
-            Err(_) if starts_again => return self.start_again(line, id, kind).await,
+            Err(_) if starts_again => return self.start_again(line, &record.task).await,
             Err(e) => {
+                self.before.failed(&id);
                 self.report.failed(Failed::set_aside(&id, e), 1, true);
                 return Ok(());
             }
@@ -299,13 +301,14 @@ impl Batch {
         match state.code() {
             StateKind::Completed => self.report.completed_before(&record, earlier),
             StateKind::Failed | StateKind::Killed if starts_again && earlier => {
-                self.start_again(line, id, kind).await?;
+                self.start_again(line, &record.task).await?;
             }
             StateKind::Failed | StateKind::Killed => {
+                self.before.failed(&id);
                 self.report.failed(Failed::of(&id, state), 1, earlier);
             }
             code => {
-                let live = Live::new(code, record.node.is_some(), kind);
+                let live = Live::new(code, record.node.is_some(), kind).behind(&record.task);
                 self.follow(line, id, live.waiting(state.is_waiting()));
             }
         }
@@ -334,14 +337,16 @@ impl Batch {
         ));
     }
 
-    async fn start_again(&mut self, line: u64, id: TaskId, kind: Kind) -> Result<(), Failure> {
+    async fn start_again(&mut self, line: u64, task: &Task) -> Result<(), Failure> {
+        let (id, kind) = (task.id.clone(), task.kind.clone());
         self.named.allow(&id);
         self.before.ended(&id, None);
         let retry = || self.client.retry(&id);
         match self.report.screen().ask(self.patience, retry).await {
             // Another process was faster, or our answer was lost: the task is live again.
             Ok(()) | Err(Error::Invalid(_)) => {
-                self.follow(line, id, Live::new(StateKind::Runnable, false, kind));
+                let live = Live::new(StateKind::Runnable, false, kind).behind(task);
+                self.follow(line, id, live);
             }
             Err(e) => return Err(e.into()),
         }
@@ -361,8 +366,9 @@ impl Batch {
 /// Why a line is refused whose id is that of a task of an earlier run with other work.
 fn ended_with_other_work(id: &TaskId) -> String {
     format!(
-        "task '{id}' has ended already, with another kind or other props than the line; --again runs the line in \
-         its place, and so does --retry-failed if the task failed; another id makes another task"
+        "task '{id}' has ended already, with another kind or other props than the line; to run this line alone, \
+         `windlass delete {id}`, then start the run again; --again runs all lines again, --retry-failed runs \
+         those that failed; another id makes another task"
     )
 }
 

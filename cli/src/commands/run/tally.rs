@@ -23,6 +23,9 @@ pub(super) struct Failed {
     pub(super) attempts: u32,
     /// Its command did not run: a task that has to complete before it did not.
     pub(super) not_run: bool,
+    /// The task because of which its command did not run.
+    #[serde(skip)]
+    pub(super) unmet: Option<TaskId>,
     /// It ended before this run began.
     pub(super) before: bool,
 }
@@ -32,6 +35,7 @@ impl Failed {
     pub(super) fn of(id: &TaskId, state: &TaskState) -> Self {
         let captured: Option<Captured> = state.data.as_ref().and_then(|d| d.get("data").ok());
         let captured = captured.filter(|_| state.code() == StateKind::Failed);
+        let unmet = unmet(state);
         Self {
             id: id.clone(),
             state: state.code().to_string(),
@@ -39,8 +43,19 @@ impl Failed {
             signal: captured.as_ref().and_then(|c| c.signal),
             error: state.errors.last().map(|e| e.error.clone()),
             attempts: state.attempts,
-            not_run: is_unmet(state),
+            not_run: unmet.is_some(),
+            unmet,
             before: false,
+        }
+    }
+
+    /// The outcome as a predicate.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self.state.as_str() {
+            "killed" => "was killed",
+            "deleted" => "was deleted",
+            "quarantined" => "is quarantined",
+            _ => "failed",
         }
     }
 
@@ -58,15 +73,17 @@ impl Failed {
             error: Some(error.to_string()),
             attempts: 0,
             not_run: false,
+            unmet: None,
             before: false,
         }
     }
 }
 
-/// Whether a task failed because a task that it waits for did not complete.
-fn is_unmet(state: &TaskState) -> bool {
+/// Returns the task that did not complete, if a task failed because it waits for that one.
+fn unmet(state: &TaskState) -> Option<TaskId> {
     let unmet = state.waits.as_deref().and_then(Waits::unmet);
-    state.code() == StateKind::Failed && unmet.is_some()
+    let unmet = unmet.filter(|_| state.code() == StateKind::Failed);
+    unmet.map(|waited| waited.task)
 }
 
 /// Counts of the outcomes of lines.

@@ -1,6 +1,6 @@
 //! `windlass schedule get`, `list` and `preview`.
 
-use jiff::{Timestamp, Zoned};
+use jiff::{SignedDuration, Timestamp, Zoned};
 use serde_json::{Value, json};
 use windlass::{
     TaskId,
@@ -20,6 +20,9 @@ use crate::{
 /// Why no schedule submits runs.
 const NO_NODE: &str =
     "no live node runs schedules: start one (`windlass worker`, or a runner of the library)";
+
+/// A time that passed longer ago than this is reported: a worker submits its run earlier.
+const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
 /// How many schedules.
 #[derive(Debug, clap::Args)]
@@ -144,6 +147,15 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
     let spec = record.spec.as_ref().ok();
     let state = record.state.map_or("quarantined", |code| code.as_str());
     let next = record.next.as_ref();
+    let now = client.store().clock().now();
+    let passed = (next.filter(|time| now.duration_since(time.due) > OVERDUE))
+        .map(|time| {
+            format!(
+                "; passed {} ago, and no worker has submitted its run",
+                age(time.due, now)
+            )
+        })
+        .unwrap_or_default();
     let delay = next.filter(|time| time.due != time.nominal);
     let live: Vec<_> = record.runs.iter().map(|at| format!("{id}@{at}")).collect();
     let refused = record.refused.as_ref();
@@ -155,7 +167,10 @@ pub(super) async fn get(id: &TaskId, global: &Global) -> Result<Exit, Failure> {
         ("note", record.note.clone()),
         ("waits", waits.map(str::to_owned)),
         ("times", Some(times(&record))),
-        ("next", next.map(|time| local(&time.local))),
+        (
+            "next",
+            next.map(|time| format!("{}{passed}", local(&time.local))),
+        ),
         ("due", delay.map(|time| time.due.to_string())),
         ("start by", next.and_then(|time| time.start_by).map(text_of)),
         ("end by", next.and_then(|time| time.end_by).map(text_of)),

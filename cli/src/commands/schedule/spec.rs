@@ -11,7 +11,7 @@ use crate::{
     exec,
     exit::Failure,
     input,
-    parse::{at_once, label, priority, rate, time},
+    parse::{self, at_once, label, priority, rate, time},
 };
 
 /// A schedule and its fields.
@@ -26,8 +26,15 @@ pub(super) struct CreateArgs {
     pub(super) run: RunArgs,
 }
 
+impl CreateArgs {
+    /// Whether an option was given.
+    pub(super) fn has_options(&self) -> bool {
+        self.times != TimeArgs::default() || self.run != RunArgs::default()
+    }
+}
+
 /// The times.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct TimeArgs {
     /// The whole schedule as JSON, @FILE or - for standard input; the other options override its fields
     #[arg(long, value_name = "JSON")]
@@ -120,7 +127,7 @@ pub(super) struct TimeArgs {
 }
 
 /// The run.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 pub(super) struct RunArgs {
     /// The kind of the runs; exec by default when a command is given
     #[arg(long, value_name = "KIND")]
@@ -138,12 +145,10 @@ pub(super) struct RunArgs {
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
 
-    /// At most N tasks with this key are claimed at once
-    #[arg(long, value_name = "KEY=N", value_parser = at_once)]
+    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = parse::AT_ONCE)]
     at_once: Vec<Limit>,
 
-    /// At most N claims of tasks with this key begin within any DURATION
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate)]
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
     rate: Vec<Limit>,
 
     /// What follows a failed attempt of a run, as `submit` takes it

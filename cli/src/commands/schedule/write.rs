@@ -34,6 +34,13 @@ pub(super) async fn update(
     client: &Client,
     out: &Output,
 ) -> Result<Exit, Failure> {
+    if !args.has_options() {
+        let text = format!(
+            "could not update schedule '{}': no option is given; give at least one, such as --cron or --zone",
+            args.id
+        );
+        return Err(Failure::Usage(text));
+    }
     let record = client
         .schedules()
         .get(&args.id)

@@ -17,7 +17,7 @@ use crate::{
     input,
     line::TaskLine,
     output::Output,
-    parse::{Moment, at_once, duration, label, moment, priority, rate, time, unique},
+    parse::{self, Moment, at_once, duration, label, moment, priority, rate, time, unique},
     waiting::WaitArgs,
 };
 
@@ -87,12 +87,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=DURATION", value_parser = unique)]
     pub(super) unique: Option<Unique>,
 
-    /// Run at most N tasks with this key at once, in the whole namespace
-    #[arg(long, value_name = "KEY=N", value_parser = at_once)]
+    #[arg(long, value_name = "KEY=N", value_parser = at_once, help = parse::AT_ONCE)]
     pub(super) at_once: Vec<Limit>,
 
-    /// Start at most N tasks with this key within DURATION, in the whole namespace
-    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate)]
+    #[arg(long, value_name = "KEY=N/DURATION", value_parser = rate, help = parse::RATE)]
     pub(super) rate: Vec<Limit>,
 
     /// Tasks with a higher priority are claimed first; 0 by default

@@ -144,6 +144,47 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
             "task: is true, not text in quotes",
         ),
         (
+            r#"{"task":"a"}"#,
+            r#"op: is missing; it is one of submit, send, delete, retry, reschedule, require: write it like {"op":"submit""#,
+        ),
+        (
+            r#"{"op":"submit","kind":"k"}"#,
+            r#"id: is missing; write it like {"op":"submit","id":"a","kind":"report"}"#,
+        ),
+        (
+            r#"{"op":"send","command":"run"}"#,
+            r#"task: is missing; write it like {"op":"send","task":"a","command":"pause"}"#,
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"sleep"}"#,
+            r#"until: is missing; a sleep needs a time to wake; write it like {"op":"send","task":"a","command":"sleep","until":"2030-"#,
+        ),
+        (
+            r#"{"op":"send","task":"a","command":"signal"}"#,
+            r#"name: is missing; a signal needs a name; write it like {"op":"send","task":"a","command":"signal","name":"approve","#,
+        ),
+        (
+            r#"{"op":"require","exists":true}"#,
+            r#"task: is missing; write it like {"op":"require","task":"a","state":"completed"}"#,
+        ),
+        (
+            r#"{"op":"reschedule","due":null}"#,
+            r#"task: is missing; write it like {"op":"reschedule","#,
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","xyz":["b"]}"#,
+            "xyz: 'xyz' is no field; the fields are op, id, kind, props, start_at, priority, labels, retry, after, \
+             after_ok, after_deadline, start_by, end_by, unique, limits, if_exists",
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","retry":3}"#,
+            r#"retry: is 3, not an object; write it like {"policy":"never"} or {"policy":"exponential","attempts":3}"#,
+        ),
+        (
+            r#"{"op":"submit","id":"a","kind":"k","limits":[{"key":"b","at_once":0}]}"#,
+            "limits: [0]: limits.at_once: 0 is not from 1 to 10000",
+        ),
+        (
             r#"{"op":"delete","task":"a","due":1}"#,
             "due: 'due' is no field; the fields are op, task",
         ),
@@ -194,5 +235,35 @@ fn a_wrong_type_is_named_in_the_words_of_json() {
         for word in ["struct", "enum", "integer", "map", "sequence", "`"] {
             assert!(!error.contains(word), "{error}");
         }
+    }
+}
+
+/// An unknown field is refused before the task is read, so a field of a task that the list lacks would be refused.
+#[test]
+fn every_field_of_a_task_can_be_submitted() {
+    let wrong = plain::object::<Task>(r#"{"xyzzy":1}"#)
+        .unwrap_err()
+        .to_string();
+    let (_, fields) = wrong.split_once("the fields are ").unwrap();
+    for field in fields.split(", ") {
+        assert!(field == "waits" || SUBMIT.contains(&field), "{field}");
+    }
+}
+
+#[test]
+fn the_examples_are_read() {
+    let json = |text: &str| text[text.find('{').unwrap()..].to_owned();
+    for op in ["submit", "delete", "retry", "reschedule", "require"] {
+        assert!(Line::parse(&json(example(op, ""))).is_ok(), "{op}");
+    }
+    for command in ["sleep", "signal", "pause"] {
+        assert!(
+            Line::parse(&json(example("send", command))).is_ok(),
+            "{command}"
+        );
+    }
+    for policy in json(POLICY).split(" or ") {
+        let text = format!(r#"{{"op":"submit","id":"a","kind":"k","retry":{policy}}}"#);
+        assert!(Line::parse(&text).is_ok(), "{text}");
     }
 }
