@@ -76,7 +76,6 @@ fn transactions(conn: &Connection, count: u64, mut work: impl FnMut(u64)) {
 
 /// As long as the state of a task with data of 300 bytes.
 fn text(n: u64) -> String {
-    let mut text = data(n);
-    text.push_str(&text[..100].to_owned());
-    text
+    let text = data(n);
+    [&text, &text[..100]].concat()
 }

@@ -100,6 +100,14 @@ fn first_reader(
     settings: Settings,
 ) -> Result<(OpenFiles, Connection), Error> {
     let opening = Opening::at(path.clone())?;
+    // SQLite would create both, also for a connection that only reads.
+    let mut logs = ["-wal", "-shm"]
+        .map(|ending| file::beside(path, ending))
+        .into_iter();
+    if access == Access::Read && !logs.all(|log| log.exists()) {
+        let reason = "no program has the file open";
+        return Err(Error::unavailable("open the log of the file", reason));
+    }
     let open = || {
         let conn = open(path, access, settings)?;
         only_reads(&conn)?;
