@@ -37,6 +37,10 @@ func run(job gojob.Job) (gojob.Figures, error) {
 		figures, err = submit(job, client)
 	case "drain":
 		figures, err = drain(job, client)
+	case "kills":
+		figures, err = kills(job, client)
+	case "lateness":
+		figures, err = lateness(job, client)
 	default:
 		err = fmt.Errorf("could not run job '%s'", job.Name)
 	}
@@ -94,8 +98,8 @@ func submit(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 	}
 }
 
-// drain runs no-ops until Redis has no data of a job.
-func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
+// consume starts a consumer with its defaults but for the number of handlers.
+func consume(job gojob.Job, client *redis.Client, handler func(curlyq.Job) error) <-chan error {
 	consumer := curlyq.NewConsumer(&curlyq.ConsumerOpts{
 		Client:               client,
 		Queue:                queue,
@@ -103,16 +107,24 @@ func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 		ProcessorConcurrency: job.Number("slots"),
 		PollerBufferSize:     job.Number("slots"),
 	})
+	failed := make(chan error, 1)
+	go func() {
+		failed <- consumer.ConsumeCtx(context.Background(), func(_ context.Context, task curlyq.Job) error {
+			return handler(task)
+		})
+	}()
+	return failed
+}
+
+// drain runs no-ops until Redis has no data of a job.
+func drain(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 	count := job.Number("count")
 	var ran atomic.Int64
 	meter := gojob.Start()
-	failed := make(chan error, 1)
-	go func() {
-		failed <- consumer.ConsumeCtx(context.Background(), func(context.Context, curlyq.Job) error {
-			ran.Add(1)
-			return nil
-		})
-	}()
+	failed := consume(job, client, func(curlyq.Job) error {
+		ran.Add(1)
+		return nil
+	})
 	for meter.Elapsed() < job.Limit() {
 		select {
 		case err := <-failed:

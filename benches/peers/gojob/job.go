@@ -87,6 +87,9 @@ func ID(number int) string {
 	return fmt.Sprintf("task-%015d", number)
 }
 
+// Digits is the number of digits with which a payload begins.
+const Digits = 15
+
 // Payload returns the text of a task. As a JSON string, the text has this many bytes.
 func Payload(number, bytes int) string {
 	text := fmt.Sprintf("%015d ", number)

@@ -36,6 +36,8 @@ pub(super) struct Contender {
     pub(super) beside: &'static str,
     /// Who serves the peer's store, if it is no file.
     pub(super) serves: Option<Serves>,
+    /// Whether kills and lateness are measured too.
+    pub(super) more: bool,
 }
 
 /// The server that is started for each round.
@@ -56,6 +58,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "full",
         beside: "full",
         serves: None,
+        more: true,
     },
     Contender {
         peer: "apalis",
@@ -65,6 +68,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "default",
         beside: "full",
         serves: None,
+        more: false,
     },
     Contender {
         peer: "durare",
@@ -74,6 +78,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "full",
         beside: "full",
         serves: None,
+        more: true,
     },
     Contender {
         peer: "durare",
@@ -83,6 +88,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "normal",
         beside: "normal",
         serves: None,
+        more: false,
     },
     Contender {
         peer: "rustqueue",
@@ -92,6 +98,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "sqlite",
         beside: "normal",
         serves: None,
+        more: false,
     },
     Contender {
         peer: "rustqueue",
@@ -101,6 +108,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "redb",
         beside: "full",
         serves: None,
+        more: false,
     },
     Contender {
         peer: "rustqueue",
@@ -110,6 +118,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "coalesced",
         beside: "full",
         serves: None,
+        more: false,
     },
     Contender {
         peer: "curlyq",
@@ -119,6 +128,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "always",
         beside: "full",
         serves: Some(Serves::Redis),
+        more: true,
     },
     Contender {
         peer: "curlyq",
@@ -128,6 +138,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "everysec",
         beside: "normal",
         serves: Some(Serves::Redis),
+        more: false,
     },
     Contender {
         peer: "entroq",
@@ -137,6 +148,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "journal",
         beside: "normal",
         serves: Some(Serves::Itself),
+        more: false,
     },
     Contender {
         peer: "entroq",
@@ -146,6 +158,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "postgresql",
         beside: "full",
         serves: Some(Serves::Itself),
+        more: false,
     },
     Contender {
         peer: "metafora",
@@ -155,6 +168,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "",
         beside: "",
         serves: None,
+        more: false,
     },
 ];
 

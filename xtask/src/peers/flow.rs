@@ -29,7 +29,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(super) fn measure(mut self, report: &mut Report) -> Left<()> {
+    pub(super) fn measure(&mut self, report: &mut Report) -> Left<()> {
         for slots in SLOTS {
             self.with_slots(slots, report)?;
         }
@@ -77,7 +77,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn sides(&self) -> [Side; 2] {
+    pub(super) fn sides(&self) -> [Side; 2] {
         let windlass = Side {
             program: self.contender.jobs.windlass(),
             setting: self.contender.beside,
@@ -92,7 +92,7 @@ impl Run<'_> {
     }
 
     /// A new store for a side.
-    fn store(&mut self, side: Side) -> Left<Store> {
+    pub(super) fn store(&mut self, side: Side) -> Left<Store> {
         let folder = self.folder.join(side.program);
         Store::new(side, self.programs.get(side.program)?, folder)
     }
@@ -112,6 +112,13 @@ impl Run<'_> {
         let drained = self.both("drain", &stores, counts, slots, round)?;
         for at in [0, 1] {
             let program = sides[at].program;
+            if submitted[at].done < self.options.tasks {
+                let text = format!(
+                    "{program} with {slots} callers did not submit all tasks within {} s",
+                    self.options.limit
+                );
+                report.note(self.contender.name, &text);
+            }
             if drained[at].done < counts[at] {
                 let text = format!(
                     "{program} with {slots} slots did not drain all tasks within {} s",

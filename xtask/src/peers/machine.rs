@@ -90,7 +90,7 @@ impl Run<'_> {
         let mut values: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
         for round in 0..self.options.rounds {
             for (number, step) in steps.iter().enumerate() {
-                // A new one for each step: the history of all would fill the disk.
+                // Each step starts with an empty history.
                 let etcd = self.etcd()?;
                 for at in order(round) {
                     let namespace = format!("{round}-{number}-{at}");

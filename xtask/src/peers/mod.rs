@@ -12,6 +12,8 @@
 //! | [`syncs`] | counts the calls of a job that sync a file |
 //! | [`rounds`] | the order of the sides in a round |
 //! | [`flow`] | submits and drained tasks, in rounds |
+//! | [`kills`] | workers that are killed, and the tasks that they leave |
+//! | [`lateness`] | the time from a submit to the start of the handler on an idle worker |
 //! | [`machine`] | transitions, starts and commands on etcd, in rounds |
 //! | [`report`] | medians, ratios, the table, JSON |
 
@@ -19,6 +21,8 @@ mod attended;
 mod build;
 mod catalog;
 mod flow;
+mod kills;
+mod lateness;
 mod machine;
 mod options;
 mod program;
@@ -29,7 +33,7 @@ mod store;
 mod syncs;
 
 use catalog::Jobs;
-use options::Options;
+use options::{Measure, Options};
 use report::Report;
 
 pub(crate) use attended::{CHORE, tidy};
@@ -61,30 +65,39 @@ fn measure(options: &Options, folder: &std::path::Path) -> Result<(), String> {
     for contender in options.contenders() {
         eprintln!("==> {}", contender.name);
         // A peer that is missing costs no build of windlass.
-        let ready = programs.get(contender.program).map(|_| ());
-        let done = ready.and_then(|()| match contender.jobs {
-            Jobs::Queue => {
-                let run = flow::Run {
-                    options,
-                    folder,
-                    contender,
-                    programs: &mut programs,
-                    tracer: tracer.as_ref().ok(),
-                };
-                run.measure(&mut report)
-            }
-            Jobs::Machine => {
-                let run = machine::Run {
-                    options,
-                    folder,
-                    contender,
-                    programs: &mut programs,
-                };
-                run.measure(&mut report)
-            }
-        });
-        if let Err(why) = done {
+        if let Err(why) = programs.get(contender.program) {
             report.leave_out(contender.name, &why);
+            continue;
+        }
+        for measure in options.measures(contender) {
+            let done = match (contender.jobs, measure) {
+                (Jobs::Machine, _) => {
+                    let run = machine::Run {
+                        options,
+                        folder,
+                        contender,
+                        programs: &mut programs,
+                    };
+                    run.measure(&mut report)
+                }
+                (Jobs::Queue, measure) => {
+                    let mut run = flow::Run {
+                        options,
+                        folder,
+                        contender,
+                        programs: &mut programs,
+                        tracer: tracer.as_ref().ok(),
+                    };
+                    match measure {
+                        Measure::Rates => run.measure(&mut report),
+                        Measure::Kills => kills::measure(&mut run, &mut report),
+                        Measure::Lateness => lateness::measure(&mut run, &mut report),
+                    }
+                }
+            };
+            if let Err(why) = done {
+                report.leave_out(&format!("{}, {}", contender.name, measure.name()), &why);
+            }
         }
     }
     if options.json {

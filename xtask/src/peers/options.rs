@@ -4,6 +4,29 @@ use std::path::PathBuf;
 
 use super::catalog::{CONTENDERS, Contender};
 
+/// What is measured beside a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Rates, processor time and syncs.
+    Rates,
+    /// Workers that are killed, and the tasks that they leave.
+    Kills,
+    /// The time from a submit to the start of the handler on an idle worker.
+    Lateness,
+}
+
+impl Measure {
+    const ALL: [Self; 3] = [Self::Rates, Self::Kills, Self::Lateness];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rates => "rates",
+            Self::Kills => "kills",
+            Self::Lateness => "lateness",
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) quick: bool,
@@ -12,7 +35,10 @@ pub(super) struct Options {
     pub(super) tasks: usize,
     /// Seconds after which a job ends with what it has done.
     pub(super) limit: u64,
+    /// How many workers of each side are killed.
+    pub(super) kills: usize,
     pub(super) dir: Option<PathBuf>,
+    only: Option<Measure>,
     peers: Vec<String>,
 }
 
@@ -25,7 +51,9 @@ impl Options {
             rounds: if quick { 2 } else { 5 },
             tasks: if quick { 2_000 } else { 100_000 },
             limit: if quick { 5 } else { 60 },
+            kills: if quick { 5 } else { 100 },
             dir: None,
+            only: None,
             peers: Vec::new(),
         };
         let mut args = args.iter();
@@ -40,6 +68,8 @@ impl Options {
                 "--rounds" => options.rounds = number(arg, value()?)?,
                 "--tasks" => options.tasks = number(arg, value()?)?,
                 "--limit" => options.limit = number(arg, value()?)? as u64,
+                "--kills" => options.kills = number(arg, value()?)?,
+                "--only" => options.only = Some(measure(value()?)?),
                 "--dir" => options.dir = Some(value()?.into()),
                 peer if CONTENDERS.iter().any(|c| c.peer == peer) => {
                     options.peers.push(arg.clone());
@@ -58,12 +88,28 @@ impl Options {
         Ok(options)
     }
 
+    /// What is measured beside a contender.
+    pub(super) fn measures(&self, contender: &Contender) -> impl Iterator<Item = Measure> {
+        let more = contender.more;
+        let has = move |measure: &Measure| more || *measure == Measure::Rates;
+        let is_chosen = |measure: &Measure| self.only.is_none_or(|only| only == *measure);
+        Measure::ALL.into_iter().filter(has).filter(is_chosen)
+    }
+
     /// The contenders of the chosen peers; all by default.
     pub(super) fn contenders(&self) -> impl Iterator<Item = &'static Contender> {
         let is_chosen =
             |c: &&Contender| self.peers.is_empty() || self.peers.iter().any(|peer| peer == c.peer);
-        CONTENDERS.iter().filter(is_chosen)
+        let has_measures = |c: &&Contender| self.measures(c).next().is_some();
+        CONTENDERS.iter().filter(is_chosen).filter(has_measures)
     }
+}
+
+fn measure(name: &str) -> Result<Measure, String> {
+    let found = Measure::ALL.into_iter().find(|m| m.name() == name);
+    found.ok_or_else(|| {
+        format!("could not read --only {name}: the measures are rates, kills and lateness")
+    })
 }
 
 /// A number of at least 1.
@@ -99,6 +145,20 @@ mod tests {
     #[test]
     fn all_peers_are_the_default() -> Result<(), String> {
         assert_eq!(parse("")?.contenders().count(), CONTENDERS.len());
+        Ok(())
+    }
+
+    #[test]
+    fn only_chooses_the_peers_that_have_the_measure() -> Result<(), String> {
+        let options = parse("--only kills --kills 7")?;
+        assert_eq!(options.kills, 7);
+        let peers: Vec<&str> = options.contenders().map(|c| c.peer).collect();
+        assert_eq!(peers, ["apalis", "durare", "curlyq"]);
+        for contender in options.contenders() {
+            let measures: Vec<Measure> = options.measures(contender).collect();
+            assert_eq!(measures, [Measure::Kills]);
+        }
+        assert!(parse("--only drains").unwrap_err().contains("rates, kills"));
         Ok(())
     }
 

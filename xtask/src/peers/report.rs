@@ -1,8 +1,11 @@
 //! [`Report`]: medians, ratios, the table, JSON.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
+
+/// How long a second worker has for the tasks of a killed one. A time that was not reached is infinite.
+pub(super) const NOT_DONE: Duration = Duration::from_secs(60);
 
 /// One measure of windlass and a peer, with a value for each round.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +21,16 @@ impl Row {
     /// The ratio windlass/peer of each round.
     fn ratios(&self) -> Vec<f64> {
         let pairs = self.windlass.iter().zip(&self.other);
-        pairs.map(|(ours, theirs)| ours / theirs).collect()
+        let ratio = |(ours, theirs): (&f64, &f64)| ours / theirs;
+        // A time that was not reached has no ratio.
+        let known = |ratio: f64| {
+            if ratio > 0.0 && ratio.is_finite() {
+                ratio
+            } else {
+                f64::NAN
+            }
+        };
+        pairs.map(ratio).map(known).collect()
     }
 }
 
@@ -162,14 +174,19 @@ fn with_spread(values: &[f64]) -> String {
     let middle = figure(median(values));
     match values.len() {
         0 | 1 => middle,
+        // Times that were not reached, and ratios to them.
+        _ if !least.is_finite() => middle,
         _ => format!("{middle} ({} to {})", figure(least), figure(greatest)),
     }
 }
 
-/// Three digits: the others would be noise. A ratio to zero is a dash.
+/// Three digits: the others would be noise. A dash is what has no value, such as a ratio to zero.
 fn figure(value: f64) -> String {
-    if !value.is_finite() {
+    if value.is_nan() {
         return "–".to_owned();
+    }
+    if value.is_infinite() {
+        return format!("not done after {} s", NOT_DONE.as_secs());
     }
     if value > 0.0 && value < 0.001 {
         return "< 0.001".to_owned();
@@ -252,6 +269,23 @@ mod tests {
         assert_eq!(figure(1_234_567.0), "1,234,567");
         assert_eq!(figure(99.0), "99.0");
         assert_eq!(figure(0.000_4), "< 0.001");
-        assert_eq!(figure(1.0 / 0.0), "–");
+    }
+
+    #[test]
+    fn a_time_that_was_not_reached_has_no_ratio() {
+        let row = Row {
+            peer: "peer 1.0",
+            slots: 64,
+            measure: "from a kill until all are done, s",
+            windlass: vec![0.5, 1.5, 1.0],
+            other: vec![f64::INFINITY; 2],
+        };
+        assert_eq!(with_spread(&row.windlass), "1.00 (0.500 to 1.50)");
+        assert_eq!(with_spread(&row.other), "not done after 60 s");
+        assert_eq!(with_spread(&row.ratios()), "–");
+        assert_eq!(
+            with_spread(&[1.0, f64::INFINITY, 2.0]),
+            "2.00 (1.00 to not done after 60 s)"
+        );
     }
 }

@@ -65,15 +65,19 @@ impl Store {
         job.arguments()
     }
 
+    /// A command that runs a job.
+    pub(super) fn command(&self, work: Work) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.args(self.arguments(work));
+        command
+    }
+
     /// Runs a job. The processor time is that of the program and of its server.
     pub(super) fn run(&self, work: Work) -> Left<Figures> {
         let used = || self.server.as_ref().map_or(0.0, Server::used);
         let before = used();
-        let mut figures = figures(
-            Command::new(&self.executable).args(self.arguments(work)),
-            work.limit,
-        )
-        .map_err(|why| self.failed(work, &why))?;
+        let mut figures =
+            figures(&mut self.command(work), work.limit).map_err(|why| self.failed(work, &why))?;
         figures.processor_seconds += used() - before;
         Ok(figures)
     }
@@ -91,10 +95,14 @@ impl Store {
             .map(|server| tracer.attach(&server.processes(), calls));
         let attached = attached.transpose()?;
         let mut program = match &attached {
-            Some(_) => Command::new(&self.executable),
-            None => tracer.command(&self.executable, calls),
+            Some(_) => self.command(work),
+            None => {
+                let mut traced = tracer.command(&self.executable, calls);
+                traced.args(self.arguments(work));
+                traced
+            }
         };
-        let figures = figures(program.args(self.arguments(work)), work.limit);
+        let figures = figures(&mut program, work.limit);
         if let Some(attached) = attached {
             tracer.detach(attached)?;
         }
@@ -102,7 +110,7 @@ impl Store {
         Ok((figures, tracer.count(calls)?))
     }
 
-    fn failed(&self, work: Work, why: &str) -> String {
+    pub(super) fn failed(&self, work: Work, why: &str) -> String {
         let Work { name, slots, .. } = work;
         format!("{name} with {slots} at once: {}: {why}", self.side.program)
     }

@@ -10,6 +10,9 @@ use windlass_peers_common::{Error, Job, Payload, Peer, Ran};
 
 const QUEUE: &str = "noops";
 
+/// How often the worker of `lateness` polls: as often as the dispatcher of durare.
+const POLL: Duration = Duration::from_millis(20);
+
 struct Apalis {
     pool: SqlitePool,
     storage: SqliteStorage<String>,
@@ -68,36 +71,44 @@ impl Peer for Apalis {
     }
 
     async fn work(&self, job: &Job, ran: Arc<Ran>) -> Result<Running, Error> {
-        let noop = |_: String, ran: Data<Arc<Ran>>| async move {
-            ran.ran();
+        let noop = |text: String, ran: Data<Arc<Ran>>| async move {
+            ran.ran_task(|| Ok(text));
             Ok::<(), BoxDynError>(())
         };
-        let worker = WorkerBuilder::new("worker")
-            .backend(self.storage.clone())
-            .data(ran)
-            .concurrency(job.slots)
-            .build(noop);
+        // A name is refused while an earlier worker of this name counts as alive: 60 s after a crash.
+        let worker = WorkerBuilder::new(format!("worker-{}", std::process::id()));
         let (stop, stopped) = oneshot::channel();
         let signal = async {
             let _ = stopped.await;
             Ok::<(), std::io::Error>(())
         };
-        let task = tokio::spawn(worker.run_until(signal));
+        let storage = self.storage.clone();
+        // By default only its heartbeat, each 30 s, wakes an idle worker.
+        let task = if job.name == "lateness" {
+            let worker = worker.backend(storage.poll_with_interval(POLL));
+            let worker = worker.data(ran).concurrency(job.slots).build(noop);
+            tokio::spawn(worker.run_until(signal))
+        } else {
+            let worker = worker.backend(storage);
+            let worker = worker.data(ran).concurrency(job.slots).build(noop);
+            tokio::spawn(worker.run_until(signal))
+        };
         Ok(Running { stop, task })
     }
 
     async fn settle(&self, running: Running, count: usize) -> Result<(), Error> {
-        let ended = "SELECT count(*) FROM Jobs WHERE status = 'Done'";
-        while sqlx::query_scalar::<_, i64>(ended)
-            .fetch_one(&self.pool)
-            .await?
-            < count as i64
-        {
+        while self.left(count).await? > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let _ = running.stop.send(());
         running.task.abort();
         Ok(())
+    }
+
+    async fn left(&self, count: usize) -> Result<usize, Error> {
+        let ended = "SELECT count(*) FROM Jobs WHERE status = 'Done'";
+        let ended: i64 = sqlx::query_scalar(ended).fetch_one(&self.pool).await?;
+        Ok(count - usize::try_from(ended)?)
     }
 
     async fn facts(&self) -> Result<Vec<(String, String)>, Error> {

@@ -7,6 +7,8 @@
 //! | [`job`] | the command line |
 //! | [`peer`] | what a system has to do |
 //! | [`flow`] | the jobs `submit` and `drain` |
+//! | [`kills`] | the job `kills` |
+//! | [`lateness`] | the job `lateness` |
 //! | [`meter`] | time, processor time and memory of this process |
 //! | [`payload`] | the text that a task carries |
 //! | [`facts`] | what was read back, as text |
@@ -19,6 +21,8 @@ use tokio::runtime::Builder;
 pub mod facts;
 pub mod flow;
 pub mod job;
+pub mod kills;
+pub mod lateness;
 pub mod meter;
 pub mod payload;
 pub mod peer;
@@ -38,9 +42,11 @@ pub fn main<P: Peer>() -> ExitCode {
         match job.name.as_str() {
             "submit" => flow::submit::<P>(&job).await,
             "drain" => flow::drain::<P>(&job).await,
+            "kills" => kills::kills::<P>(&job).await,
+            "lateness" => lateness::lateness::<P>(&job).await,
             other => {
-                let why = format!("could not run job '{other}': the jobs are submit and drain");
-                Err(why.into())
+                let jobs = "submit, drain, kills and lateness";
+                Err(format!("could not run job '{other}': the jobs are {jobs}").into())
             }
         }
     })

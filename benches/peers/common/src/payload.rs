@@ -1,5 +1,10 @@
 //! [`Payload`]: the text that a task carries.
 
+use crate::Error;
+
+/// The digits of the number at the begin of the text.
+pub const DIGITS: usize = 15;
+
 /// A text with the number of its task, filled up to a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
@@ -19,6 +24,16 @@ impl Payload {
         Self { number, text }
     }
 
+    /// Reads the number of the task from the text.
+    ///
+    /// # Errors
+    ///
+    /// The text does not begin with a number of [`DIGITS`] digits.
+    pub fn number_of(text: &str) -> Result<usize, Error> {
+        let digits = text.get(..DIGITS).and_then(|digits| digits.parse().ok());
+        digits.ok_or_else(|| "a task has a payload without a number".into())
+    }
+
     /// Returns an id of 20 bytes.
     pub fn id(&self) -> String {
         format!("task-{:015}", self.number)
@@ -35,5 +50,7 @@ mod tests {
         let json = serde_json::to_string(&payload.text).unwrap();
         assert_eq!(json.len(), 300);
         assert!(json.starts_with("\"000000000000007 x"));
+        assert_eq!(Payload::number_of(&payload.text).unwrap(), 7);
+        assert!(Payload::number_of("7").is_err());
     }
 }

@@ -26,7 +26,8 @@ pub trait Peer: Send + Sync + Sized + 'static {
     /// Submits one task. Returns when the store has acknowledged it.
     fn submit(&self, task: &Payload) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Starts as many handlers at once as the job has slots. Each calls [`Ran::ran`].
+    /// Starts as many handlers at once as the job has slots. Each calls [`Ran::ran`], and in `kills` and `lateness`
+    /// [`Ran::ran_task`].
     fn work(
         &self,
         job: &Job,
@@ -40,16 +41,39 @@ pub trait Peer: Send + Sync + Sized + 'static {
         count: usize,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// Returns how many of `count` submitted tasks have not succeeded yet, by the store. Needed for `kills`.
+    fn left(&self, _count: usize) -> impl Future<Output = Result<usize, Error>> + Send {
+        async {
+            Err(
+                "could not run job 'kills': this program does not count the tasks that are left"
+                    .into(),
+            )
+        }
+    }
+
     /// Returns what was read back from the store.
     fn facts(&self) -> impl Future<Output = Result<Vec<(String, String)>, Error>> + Send;
 }
 
+/// Gets the number of each task whose handler runs.
+type Listener = Box<dyn Fn(usize) + Send + Sync>;
+
 /// Counts the handlers that have run.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Ran {
     count: AtomicUsize,
     goal: usize,
     reached: Notify,
+    listener: Option<Listener>,
+}
+
+impl std::fmt::Debug for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ran")
+            .field("count", &self.count)
+            .field("goal", &self.goal)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ran {
@@ -59,6 +83,30 @@ impl Ran {
             goal,
             ..Self::default()
         })
+    }
+
+    /// Expects this many runs and passes the number of each task to a listener.
+    pub fn listening(goal: usize, listener: impl Fn(usize) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            goal,
+            listener: Some(Box::new(listener)),
+            ..Self::default()
+        })
+    }
+
+    /// Counts one run of a task. Reads the text of its payload only for a listener: the no-ops of `drain` read none.
+    ///
+    /// # Panics
+    ///
+    /// The payload is not one of [`Payload::new`]: the handler then fails.
+    pub fn ran_task<T: AsRef<str>>(&self, text: impl FnOnce() -> Result<T, Error>) {
+        if let Some(listener) = &self.listener {
+            match text().and_then(|text| Payload::number_of(text.as_ref())) {
+                Ok(number) => listener(number),
+                Err(e) => panic!("{e}"),
+            }
+        }
+        self.ran();
     }
 
     /// Counts one run.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass::{Client, Message, NewTask, Runner, TaskContext, store::Store};
+use windlass::{Client, Message, NewTask, Runner, StateKind, TaskContext, store::Store};
 use windlass_peers_common::{Error, Job, Payload, Peer, Ran};
 
 struct Windlass {
@@ -36,8 +36,8 @@ impl Peer for Windlass {
     async fn work(&self, job: &Job, ran: Arc<Ran>) -> Result<Runner, Error> {
         let runner = Runner::builder(&self.store)
             .slots(u32::try_from(job.slots)?)
-            .handler("noop", move |_: TaskContext| {
-                ran.ran();
+            .handler("noop", move |task: TaskContext| {
+                ran.ran_task(|| Ok(task.props::<String>()?));
                 async { Message::complete() }
             })
             .start()
@@ -49,6 +49,15 @@ impl Peer for Windlass {
         runner.drain().await;
         runner.shutdown().await;
         Ok(())
+    }
+
+    async fn left(&self, count: usize) -> Result<usize, Error> {
+        let counts = self.client.counts().await?;
+        let completed = counts
+            .iter()
+            .filter(|c| c.state == Some(StateKind::Completed));
+        let completed: u64 = completed.map(|c| c.tasks).sum();
+        Ok(count - usize::try_from(completed)?)
     }
 
     async fn facts(&self) -> Result<Vec<(String, String)>, Error> {
