@@ -1,6 +1,6 @@
 //! Latency at half of the highest load, without coordinated omission: each submit has a time at which it is
-//! due, whatever became of those before it, and its latency counts from that time. Beside the load: commands to
-//! running tasks, and tasks of one kind behind a flood of another.
+//! due, and its latency counts from that time, also when the submits before it were late. Beside the load:
+//! commands to running tasks, and tasks of one kind behind a flood of another.
 
 use std::{
     path::Path,
