@@ -8,7 +8,7 @@ use super::{
     catalog::Contender,
     options::Options,
     program::Figures,
-    report::{Report, Row},
+    report::Report,
     rounds::{Pair, order},
     store::{Side, Store, Work},
     syncs::Tracer,
@@ -65,15 +65,10 @@ impl Run<'_> {
                 keep(at, (5, "syncs for 1,000 drained tasks"), drains);
             }
         }
-        for ((_, measure), [windlass, peer]) in values {
-            report.row(Row {
-                peer: self.contender.name,
-                slots,
-                measure,
-                windlass,
-                other: peer,
-            });
-        }
+        let measures = values
+            .into_iter()
+            .map(|((_, measure), pair)| (measure, pair));
+        report.rows(self.contender.name, slots, measures);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::{
     Left,
     flow::Run,
     program::figures,
-    report::{NOT_DONE, Report, Row},
+    report::{NOT_DONE, Report},
     rounds::{Pair, order},
     store::{Side, Store, Work},
 };
@@ -56,19 +56,12 @@ pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
     let values = |measure: fn(&[Outcome]) -> Vec<f64>| -> Pair {
         [measure(&outcomes[0]), measure(&outcomes[1])]
     };
-    for (measure, [windlass, other]) in [
+    let measures = [
         ("jobs lost in all kills", values(lost)),
         ("jobs that ran twice in all kills", values(twice)),
         ("from a kill until all are done, s", values(seconds)),
-    ] {
-        report.row(Row {
-            peer: run.contender.name,
-            slots: SLOTS,
-            measure,
-            windlass,
-            other,
-        });
-    }
+    ];
+    report.rows(run.contender.name, SLOTS, measures);
     Ok(())
 }
 

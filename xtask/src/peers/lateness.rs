@@ -3,7 +3,7 @@
 use super::{
     Left,
     flow::Run,
-    report::{Report, Row},
+    report::Report,
     rounds::{Pair, order},
     store::Work,
 };
@@ -36,14 +36,7 @@ pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
             }
         }
     }
-    for (measure, [windlass, other]) in MEASURES.into_iter().zip(values) {
-        report.row(Row {
-            peer: run.contender.name,
-            slots: SLOTS,
-            measure,
-            windlass,
-            other,
-        });
-    }
+    let measures = MEASURES.into_iter().zip(values);
+    report.rows(run.contender.name, SLOTS, measures);
     Ok(())
 }

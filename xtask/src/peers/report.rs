@@ -4,6 +4,8 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
+use super::rounds::Pair;
+
 /// How long a second worker has for the tasks of a killed one. A time that was not reached is infinite.
 pub(super) const NOT_DONE: Duration = Duration::from_secs(60);
 
@@ -43,6 +45,24 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// Adds the measures of a peer with this many slots.
+    pub(super) fn rows(
+        &mut self,
+        peer: &'static str,
+        slots: usize,
+        measures: impl IntoIterator<Item = (&'static str, Pair)>,
+    ) {
+        for (measure, [windlass, other]) in measures {
+            self.row(Row {
+                peer,
+                slots,
+                measure,
+                windlass,
+                other,
+            });
+        }
+    }
+
     pub(super) fn row(&mut self, row: Row) {
         eprintln!(
             "    {}, {} at once: windlass {}, peer {}, ratio {}",
