@@ -93,7 +93,8 @@ const TRIES: usize = 50;
 
 /// Makes a folder that is only for this user, with the folders around it, and returns its path without links.
 /// Closes a folder that exists and is open to others. A worker that ends removes empty folders, so a folder that
-/// has just been made may be gone: it is made again then.
+/// has just been made may be gone: it is made again then. The system reports that as *not found*, or as *exists*
+/// when the folder went after that answer and before the look at what is there.
 ///
 /// # Errors
 ///
@@ -101,8 +102,12 @@ const TRIES: usize = 50;
 pub(crate) fn make_private(path: &Path) -> io::Result<PathBuf> {
     let mut made = make_once(path);
     for _ in 1..TRIES {
+        let removed = |error: &io::Error| {
+            let kind = error.kind();
+            kind == io::ErrorKind::NotFound || kind == io::ErrorKind::AlreadyExists
+        };
         match &made {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => made = make_once(path),
+            Err(error) if removed(error) => made = make_once(path),
             _ => break,
         }
     }
@@ -162,22 +167,34 @@ pub(crate) fn write_new_private(path: &Path, text: &[u8]) -> io::Result<fs::File
 mod tests {
     use super::*;
 
-    /// A worker that starts makes the folder while another one, which ends, removes it.
+    /// A worker that starts makes the folder while other ones, which end, remove it. A failed attempt takes at
+    /// least one removal, so fewer removals than attempts leave no excuse.
     #[test]
     fn a_folder_that_others_remove_while_it_is_made_is_made() {
+        use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join("a.db.tasks");
         let root = above.join("store=1");
-        let done = std::sync::atomic::AtomicBool::new(false);
+        let done = AtomicBool::new(false);
+        let left = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    let _ = fs::remove_dir(&root);
-                    let _ = fs::remove_dir(&above);
+                while !done.load(SeqCst) {
+                    for path in [&root, &above] {
+                        let may = left.load(SeqCst) > 0;
+                        if may && fs::remove_dir(path).is_ok() {
+                            // The main thread may give a new number at this moment: never below nothing.
+                            let _ = left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1));
+                        }
+                    }
                 }
             });
-            let made: Vec<_> = (0..2_000).map(|_| make_private(&root)).collect();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            let mut made = Vec::new();
+            for _ in 0..1_000 {
+                left.store(TRIES / 2, SeqCst);
+                made.push(make_private(&root));
+            }
+            done.store(true, SeqCst);
             for made in made {
                 made.unwrap();
             }
