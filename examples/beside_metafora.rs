@@ -2,7 +2,7 @@
 //! and shares the work with its nodes. See `docs/migrating-from-metafora.md`.
 //!
 //! ```sh
-//! cargo run --features etcd --example beside_metafora -- etcd://127.0.0.1:2379/my/namespace node-1
+//! cargo run --features etcd --example beside_metafora -- 'etcd://127.0.0.1:2379/my/namespace?metafora-nodes=true' node-1
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

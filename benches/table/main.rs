@@ -79,6 +79,8 @@ const TOPICS: &[Topic] = &[
     #[cfg(feature = "etcd")]
     ("etcd-idle", cluster::idle),
     #[cfg(feature = "etcd")]
+    ("etcd-submits", cluster::submits),
+    #[cfg(feature = "etcd")]
     ("etcd-memory", cluster::memory),
     #[cfg(feature = "etcd")]
     ("etcd-due", cluster::due),

@@ -14,6 +14,11 @@ use crate::{
     support::{code, connect, obeys, open, raw, spec, until},
 };
 
+/// A namespace that nodes of Metafora share.
+fn shared(server: &Server) -> String {
+    format!("{}?metafora-nodes=true", server.url("ns"))
+}
+
 /// The keys of a namespace as Metafora's nodes and clients write them.
 struct Metafora {
     etcd: etcd_client::Client,
@@ -142,7 +147,7 @@ async fn a_task_of_metafora_is_run_and_commanded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
     let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
+    let (store, client) = open(&shared(&server)).await;
     let node = Runner::builder(&store).node("n").handler("k", obeys);
     let node = node.start().await.unwrap();
     let id = client.submit(NewTask::new("k").id("t")).await.unwrap();
@@ -186,7 +191,7 @@ async fn a_parked_task_goes_to_a_node_of_metafora_and_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_message_of_a_commander_is_obeyed() {
     let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
+    let (store, client) = open(&shared(&server)).await;
     let node = node(&store, "n").await;
     let metafora = Metafora::new(&server).await;
     metafora.submit("m").await;
@@ -221,7 +226,7 @@ async fn every_message_of_a_commander_is_obeyed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_has_ended_is_removed_from_the_live_ones() {
     let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
+    let (store, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     metafora.submit("m").await;
     metafora.store("m", r#"{"state":"completed"}"#).await;
@@ -258,7 +263,7 @@ async fn a_task_that_has_ended_is_removed_from_the_live_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn states_of_metafora_are_continued() {
     let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
+    let (store, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     for (id, state) in [
         // A handler returned a sleep and named no time: Metafora goes on at once.
@@ -303,7 +308,7 @@ async fn states_of_metafora_are_continued() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outdated_mark_parks_no_task() {
     let server = Server::start();
-    let (store, client) = open(&server.url("ns")).await;
+    let (store, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     let first = node(&store, "first").await;
     for id in ["m", "stays"] {
@@ -332,7 +337,7 @@ async fn an_outdated_mark_parks_no_task() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
     let server = Server::start();
-    let (_, client) = open(&server.url("ns")).await;
+    let (_, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     let at = "2190-01-01T00:00:00Z".parse().unwrap();
     client
@@ -354,7 +359,7 @@ async fn a_task_with_a_start_time_sleeps_for_metafora_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_metafora_are_listed_and_not_balanced_with() {
     let server = Server::start();
-    let (_, client) = open(&server.url("ns")).await;
+    let (_, client) = open(&shared(&server)).await;
     let metafora = Metafora::new(&server).await;
     let record = r#"{"host":"h","created":"2026-01-21 14:38:52 +0000 UTC m=+31.7","node":"go"}"#;
     let mut leases = metafora.etcd.lease_client();
@@ -365,7 +370,7 @@ async fn nodes_of_metafora_are_listed_and_not_balanced_with() {
         let mut etcd = metafora.etcd.kv_client();
         etcd.put(key, record, Some(options)).await.unwrap();
     }
-    let store = connect(&server.url("ns")).await;
+    let store = connect(&shared(&server)).await;
     let lease = store.join(&spec("ours"), Duration::from_secs(15)).await;
     let names = |nodes: Vec<windlass::store::NodeRecord>| -> Vec<String> {
         nodes.iter().map(|n| n.spec.name.to_string()).collect()

@@ -207,8 +207,32 @@ fn etcd(old: &Version, new: &Version, root: &Path, scratch: &Path) -> Result<(),
     let etcd = Cluster::start(setup).map_err(|e| e.to_string())?;
     let at = etcd.endpoint(0);
     let at = at.trim_start_matches("http://");
-    both(old, new, &format!("etcd://{at}/side-by-side"))?;
-    newer(old, new, &format!("etcd://{at}/newer"), scratch)
+    // A namespace that the old version has used: a new one is for new versions alone.
+    let store = format!("etcd://{at}/side-by-side");
+    used_by(old, &store)?;
+    both(old, new, &store)?;
+    let store = format!("etcd://{at}/newer");
+    used_by(old, &store)?;
+    newer(old, new, &store, scratch)?;
+    let store = format!("etcd://{at}/new");
+    new.submit(&store, "first")?;
+    let listed = old.runs(&store, &["list"]);
+    if listed.is_ok() {
+        eprintln!("==> etcd: the old version works in a namespace that the new one has made");
+        return both(old, new, &store);
+    }
+    let reason = "needs a newer version of windlass";
+    refused("an old command in a new namespace", listed, reason)?;
+    let worker = old.runs(&store, &["worker"]);
+    refused("an old worker in a new namespace", worker, reason)
+}
+
+/// Makes a namespace one that a version has used: one of its tasks has completed.
+fn used_by(version: &Version, store: &str) -> Result<(), String> {
+    version.submit(store, "before")?;
+    let worker = version.worker(store)?;
+    version.completes(store, 1)?;
+    worker.stop()
 }
 
 /// The new version submits what the old one may not know, while workers of both run: tasks that wait for
@@ -234,8 +258,8 @@ fn newer(old: &Version, new: &Version, store: &str, scratch: &Path) -> Result<()
         "schedule", "create", "tick", "--every", "1s", "--count", "2",
     ];
     new.runs(store, &[&create[..], &["--", "true"]].concat())?;
-    // Held and waiting tasks, the schedule and its two runs.
-    new.completes(store, 2 * TASKS + 3)?;
+    // The one that was there, held and waiting tasks, the schedule and its two runs.
+    new.completes(store, 1 + 2 * TASKS + 3)?;
     drop(workers);
     let doctor = new.runs(store, &["doctor"])?;
     eprintln!(

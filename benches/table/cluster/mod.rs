@@ -8,6 +8,7 @@ mod failover;
 mod quiet;
 mod rates;
 mod server;
+mod submits;
 mod worker;
 
 pub(crate) use attempts::attempts;
@@ -15,4 +16,5 @@ pub(crate) use failover::{due, failover, shutdown};
 pub(crate) use quiet::{idle, memory};
 pub(crate) use rates::{few, rates};
 pub(crate) use server::Cluster;
+pub(crate) use submits::submits;
 pub(crate) use worker::works;

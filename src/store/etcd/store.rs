@@ -11,7 +11,7 @@ use super::{
     doctor::Doctor,
     node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NodeCommands, Peers},
     parts::{Clearing, Parts},
-    read::{Access, Reader},
+    read::{Access, PropsSetting, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
     tasks::{Commands, Deletes, Imports, Keeping, Queries, Retries, Submits, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
@@ -104,12 +104,13 @@ impl EtcdStore {
         let reader = Reader {
             keys: Keys::new(&options.namespace),
             fences: Fences::default(),
+            props: Arc::new(PropsSetting::new(options.metafora_nodes)),
             capacity: Arc::new(Capacity::new(&options)),
             link,
         };
         let mut failed = None;
         for _ in 0..reader.link.members() {
-            match reader.load_fences().await {
+            match reader.load_format().await {
                 Ok(()) => {
                     check_version(reader.link.version().await.as_deref())?;
                     check_unnamed(&reader.link, &options.namespace).await?;

@@ -26,7 +26,7 @@ type ours struct {
 // ours starts one, and waits until it has joined.
 func (s *space) ours(name string) *ours {
 	s.t.Helper()
-	command := exec.Command(variable(s.t, "INTEROP_NODE"), "etcd://"+s.endpoint+"/"+s.name, name)
+	command := exec.Command(variable(s.t, "INTEROP_NODE"), "etcd://"+s.endpoint+"/"+s.name+"?metafora-nodes=true", name)
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Start(); err != nil {

@@ -47,13 +47,13 @@ impl Options {
     /// Adds the options from the environment: `WINDLASS_ETCD_USER` with `WINDLASS_ETCD_PASSWORD` or
     /// `WINDLASS_ETCD_PASSWORD_FILE`, the PEM files `WINDLASS_ETCD_CA`, `WINDLASS_ETCD_CERT` and
     /// `WINDLASS_ETCD_KEY`, the limits of the servers, `WINDLASS_ETCD_MAX_TXN_OPS` and
-    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`, and `WINDLASS_ETCD_COMPACT_AFTER`. The environment
-    /// overrides the URL.
+    /// `WINDLASS_ETCD_MAX_REQUEST_BYTES`, `WINDLASS_ETCD_COMPACT_AFTER` and `WINDLASS_ETCD_METAFORA_NODES`.
+    /// The environment overrides the URL.
     ///
     /// # Errors
     ///
     /// [`Error::Unusable`] for a file that cannot be read or holds something else.
-    /// [`Error::Invalid`] for half of a pair, and for a limit or a duration that cannot be parsed.
+    /// [`Error::Invalid`] for half of a pair, and for a limit, a duration or a truth value that cannot be parsed.
     pub fn with_environment(mut self) -> Result<Self, Error> {
         if let Some(user) = variable("WINDLASS_ETCD_USER") {
             let password = match file("WINDLASS_ETCD_PASSWORD_FILE")? {
@@ -71,6 +71,7 @@ impl Options {
             ("max-txn-ops", "WINDLASS_ETCD_MAX_TXN_OPS"),
             ("max-request-bytes", "WINDLASS_ETCD_MAX_REQUEST_BYTES"),
             ("compact-after", "WINDLASS_ETCD_COMPACT_AFTER"),
+            ("metafora-nodes", "WINDLASS_ETCD_METAFORA_NODES"),
         ] {
             if let Some(value) = variable(field) {
                 self.set(name, field, &value)?;

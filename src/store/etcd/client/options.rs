@@ -44,6 +44,15 @@ pub struct Options {
     pub max_request_bytes: usize,
     /// How many combined writes are under way at once: 4.
     pub in_flight: usize,
+    /// Nodes of Metafora work in this namespace: `false` by default. Then the props of a task are kept below the
+    /// key of the task, where they read them, and every idle node gets the props of every submit. It counts
+    /// for a namespace that nobody has used yet. One that Metafora or an earlier version of windlass has used
+    /// keeps them there anyway.
+    ///
+    /// # Errors
+    ///
+    /// [`EtcdStore::connect`](super::super::EtcdStore::connect) refuses it for a namespace that was made without.
+    pub metafora_nodes: bool,
     /// Nodes compact the history that is older than this, of the whole etcd and not of this
     /// namespace alone. `None`, the default: nodes do not compact.
     ///
@@ -124,7 +133,8 @@ impl Options {
     /// Reads a URL, with defaults for everything that it does not name. After the namespace it
     /// takes `?max-txn-ops=N&max-request-bytes=N`, the limits of the servers, and
     /// `compact-after=DURATION` (5 minutes to 365 days, as `90m`, `1h` or `2d`), for an etcd that
-    /// only windlass uses: see [`compact_after`](Self::compact_after).
+    /// only windlass uses: see [`compact_after`](Self::compact_after). `metafora-nodes=true` is for a
+    /// namespace that nodes of Metafora share: see [`metafora_nodes`](Self::metafora_nodes).
     ///
     /// # Errors
     ///
@@ -172,6 +182,7 @@ impl Options {
             max_txn_ops: 128,
             max_request_bytes: 1_400_000,
             in_flight: 4,
+            metafora_nodes: false,
             compact_after: None,
             look_every: Duration::from_secs(300),
             limits: Limits::default(),
@@ -180,7 +191,7 @@ impl Options {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             if !options.set(name, "store", value)? {
                 let why = format!(
-                    "has a parameter '{name}' that is not known (max-txn-ops, max-request-bytes and compact-after are)"
+                    "has a parameter '{name}' that is not known (max-txn-ops, max-request-bytes, compact-after and metafora-nodes are)"
                 );
                 // An unknown value may be a password.
                 let shown = url.split('?').next().unwrap_or(url);
@@ -201,6 +212,13 @@ impl Options {
         let (place, least) = match name {
             "compact-after" => {
                 self.compact_after = Some(history(field, value)?);
+                return Ok(true);
+            }
+            "metafora-nodes" => {
+                self.metafora_nodes = value.parse().map_err(|_| {
+                    let reason = format!("has metafora-nodes={value}; give true or false");
+                    Invalid::new(field, reason)
+                })?;
                 return Ok(true);
             }
             "max-txn-ops" => (&mut self.max_txn_ops, LEAST_OPERATIONS),
@@ -243,6 +261,7 @@ mod tests {
             ("etcd://h:1/ns?max-ops=3", "'max-ops' that is not known"),
             ("etcd://h:1/ns?max-txn-ops=3", "a number from 16 on"),
             ("etcd://h:1/ns?max-txn-ops", "a number from 16 on"),
+            ("etcd://h:1/ns?metafora-nodes=1", "give true or false"),
             ("etcd://h:1/ns?compact-after", "store: has compact-after=;"),
             ("etcd://h:1/ns?compact-after=10", "from 5m to 365d"),
             ("etcd://h:1/ns?compact-after=-1h", "from 5m to 365d"),

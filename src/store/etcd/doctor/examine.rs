@@ -10,7 +10,12 @@ use crate::store::{
     etcd::{
         client::Fault,
         read::Access,
-        schema::{Registration, json::parse},
+        schema::{
+            PropsPlace, Registration,
+            format::{FOREIGN_ADVICE, FOREIGN_NODES},
+            json::parse,
+            registrations::{self, METAFORA},
+        },
         upkeep::Members,
     },
     examine::{Examination, Finding, Latency, Strays, Verdict, circle},
@@ -81,6 +86,7 @@ impl Doctor {
         let mut findings = Vec::new();
         let (mut stale, mut live, mut ahead) = (Strays::default(), 0, 0);
         let mut known: HashMap<i64, String> = HashMap::new();
+        let mut foreign = Strays::default();
         for kv in &namespace.registrations {
             let name = self
                 .access
@@ -98,6 +104,13 @@ impl Doctor {
                     .duration_since(self.access.now())
                     .as_secs();
                 ahead = ahead.max(skew);
+            }
+            let reader = &self.access.reader;
+            let registered = registrations::read(&reader.keys, kv);
+            if registered.is_some_and(|(_, (_, node))| node.spec.version == METAFORA)
+                && reader.props.known() == Some(PropsPlace::Apart)
+            {
+                foreign.add(name.clone());
             }
             let lasts = match kv.lease() {
                 0 => false,
@@ -117,6 +130,11 @@ impl Doctor {
                           keys (nodes/NAME/_metafora) if not";
             Finding::none_of("nodes", what, &stale, 0, advice)
         });
+        if foreign.count > 0 {
+            let what = (Verdict::Error, FOREIGN_NODES);
+            let found = Finding::none_of("props", what, &foreign, 0, FOREIGN_ADVICE);
+            findings.push(found);
+        }
         if ahead >= 2 {
             let found = format!("a node joined {ahead} s in the future of this clock");
             let advice = "look at the clocks of the machines: wake-ups follow them";

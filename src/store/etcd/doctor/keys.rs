@@ -12,6 +12,7 @@ use crate::store::{
         schema::{
             Entry, Envelope, KeyValue, Owner, Parked, Part, Stored, end_of,
             json::parse,
+            keys::PROPS_APART,
             namespace::{FOLDERS, nested},
             ranges::is_pointer,
             records::read_state,
@@ -156,7 +157,13 @@ impl KeyCheck {
                     && (more == "_metafora" || more.starts_with("commands/"))
             }
             ("answers", _) => name.parse::<u64>().is_ok(),
-            ("meta", _) => self.reader.keys.is_meta(&key),
+            ("meta", _) => {
+                let props = self.reader.keys.strip(&key, PROPS_APART);
+                if let Some(id) = props.and_then(|id| TaskId::new(id).ok()) {
+                    to.parts.push(Belongs::new(&kv, id, true));
+                }
+                self.reader.keys.is_meta(&key)
+            }
             _ => false,
         };
         if !known {

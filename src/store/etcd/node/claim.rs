@@ -323,6 +323,7 @@ impl Claimer {
     fn won(&self, lease: &Lease, id: &TaskId, task: Claimable, at: i64) -> Claimed {
         let fence = self.leases.access.reader.fences.of(at);
         let state = task.claimed(fence);
+        let props = task.found.props_keys();
         let queue = task.found.queue;
         let commands = reported(&queue);
         for stored in queue.iter().filter(|stored| stored.command.is_err()) {
@@ -339,6 +340,7 @@ impl Claimer {
             submitted_at: task.submitted_at,
             waited_until: task.waited_until,
             data_version: task.data_version,
+            props,
             queue,
             slots: task.picks.into_iter().map(|pick| pick.slot).collect(),
             queue_revision: task.found.revision,

@@ -11,7 +11,7 @@ use windlass_statemachine::{Fence, NodeName, Task, TaskId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{room::NodeLease, slots::Refused};
-use crate::store::etcd::schema::{Envelope, Slot, Stored};
+use crate::store::etcd::schema::{Envelope, Slot, Stored, snapshot::PropsKeys};
 
 /// One claim.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub(crate) struct Held {
     pub(crate) waited_until: Option<Timestamp>,
     /// The data version in the task's envelope.
     pub(crate) data_version: u32,
+    /// The keys that have its props.
+    pub(crate) props: PropsKeys,
     /// The commands that wait, and the revision that they were read at.
     pub(crate) queue: Vec<Stored>,
     pub(crate) queue_revision: i64,

@@ -230,7 +230,7 @@ impl Transition<'_> {
             // Those that are known are all there are: the slot and the queue were compared.
             let own = OWN + held.slots.len();
             let room = by.access.capacity().operations().saturating_sub(own) / 2;
-            edit.end(&held.queue, room, &envelope)?;
+            edit.end(&held.queue, room, held.props, &envelope)?;
             edit.free_slots(&held.slots);
         } else if write.drop_claim {
             edit.delete(Of::Owner);
@@ -294,6 +294,7 @@ fn held_of(claim: &Claim, found: Snapshot) -> Option<Held> {
         data_version: envelope.data_version,
         queue_revision: found.revision,
         slots: found.slots(),
+        props: found.props_keys(),
         queue: found.queue,
     })
 }

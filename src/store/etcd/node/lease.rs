@@ -40,6 +40,9 @@ impl Leases {
     pub(crate) async fn join(&self, spec: &NodeSpec, ttl: Duration) -> Result<Lease, Error> {
         const OPERATION: &str = "join";
         let failed = |fault: Fault| fault.into_error(OPERATION);
+        // A node makes the namespace a used one, so the place of props is decided before.
+        let decided = self.access.reader.props_place().await;
+        decided.map_err(failed)?;
         let id = self.access.link().grant(ttl).await.map_err(failed)?;
         let registration = Registration {
             spec: spec.clone(),
@@ -67,7 +70,7 @@ impl Leases {
             return Err(Error::node_exists(&spec.name));
         }
         // They do not change while this node lives.
-        if let Err(fault) = self.access.reader.load_fences().await {
+        if let Err(fault) = self.access.reader.load_format().await {
             let _ = self.access.link().revoke(id).await;
             return Err(failed(fault));
         }

@@ -79,7 +79,7 @@ impl Parts {
                 Done::Deleted.into()
             }
             Step::Retry { state, .. } => {
-                self.retry(&mut item, id, found, state, now)?;
+                self.retry(&mut item, id, found, state, now).await?;
                 Done::Retried.into()
             }
             Step::Reschedule {

@@ -32,7 +32,7 @@ impl Parts {
     }
 
     /// Adds the retry of a task, if it is as found.
-    pub(crate) fn retry(
+    pub(crate) async fn retry(
         &self,
         item: &mut Item,
         id: &TaskId,
@@ -42,6 +42,8 @@ impl Parts {
     ) -> Result<(), Error> {
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
+        let place = self.access().reader.props_place().await;
+        let place = place.map_err(|fault| fault.into_error("retry a task"))?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
@@ -50,7 +52,7 @@ impl Parts {
             edit.delete(Of::Finished);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = props {
-                edit.put_props(&props);
+                edit.put_props(&props, place);
             }
         }
         if found.owner.is_some() {

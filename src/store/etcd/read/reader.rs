@@ -8,6 +8,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
+use super::format::PropsSetting;
 use crate::{
     clock::Clock,
     store::{
@@ -24,8 +25,8 @@ use crate::{
 };
 
 /// How many operations one transaction has for each task, for a claim and otherwise.
-const FOR_CLAIM: usize = 4;
-const EACH: usize = 5;
+const FOR_CLAIM: usize = 5;
+const EACH: usize = 6;
 /// How many transactions are under way at once.
 const AT_ONCE: usize = 4;
 
@@ -35,6 +36,7 @@ pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) keys: Keys,
     pub(crate) fences: Fences,
+    pub(crate) props: Arc<PropsSetting>,
     pub(crate) capacity: Arc<Capacity>,
 }
 
@@ -128,6 +130,7 @@ impl Reader {
                 TxnOp::get(parts, Some(range)),
                 TxnOp::get(keys.state(id), None),
                 TxnOp::get(keys.parked(id), None),
+                TxnOp::get(keys.props_apart(id), None),
             ]);
             if node.is_none() {
                 operations.push(TxnOp::get(keys.finished(id), None));
@@ -159,6 +162,7 @@ impl Reader {
             snapshot.queue.sort_by_key(|stored| stored.order);
             snapshot.state = kv(responses.next());
             snapshot.parked = kv(responses.next());
+            snapshot.props_apart = kv(responses.next());
             if node.is_none() {
                 snapshot.finished = kv(responses.next());
             }
@@ -204,19 +208,6 @@ impl Reader {
         let read = self.link.get_all(prefix).await;
         let read = read.map(|(kvs, _)| kvs);
         read.map_err(|fault| fault.into_error(operation))
-    }
-
-    /// Reads what is added to revisions to make fences. Every node does so when it joins. Nothing
-    /// changes while a node lives.
-    pub(crate) async fn load_fences(&self) -> Result<(), Fault> {
-        if let Some(kv) = self.link.get_key(&self.keys.fences()).await? {
-            let unreadable = |reason| {
-                let what = self.keys.fences();
-                Fault::Refused(Error::Corrupt { what, reason })
-            };
-            self.fences.load(&kv).map_err(unreadable)?;
-        }
-        Ok(())
     }
 
     /// Reads how far back history is reported, and the revision that wrote this.

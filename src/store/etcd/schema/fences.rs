@@ -9,15 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use windlass_statemachine::Fence;
 
-use super::{json::parse, kv::KeyValue};
-
-/// `/NS/meta/fences`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Marks {
-    /// Revisions, and the base that is added from each on; in order.
-    #[serde(default)]
-    marks: Vec<(i64, u64)>,
-}
+/// Revisions, and the base that is added from each on; in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Marks(Vec<(i64, u64)>);
 
 /// The marks of a namespace. Clones share their state.
 #[derive(Debug, Clone, Default)]
@@ -33,19 +28,19 @@ impl Marks {
     pub(crate) fn raise(&mut self, revision: i64, fence: Fence) -> bool {
         let is_above = self.fence(revision) > fence;
         if !is_above {
-            self.marks.push((revision, fence.0));
+            self.0.push((revision, fence.0));
         }
         is_above
     }
 
     fn fence(&self, revision: i64) -> Fence {
-        let passed = self.marks.iter().rev().find(|(from, _)| *from <= revision);
+        let passed = self.0.iter().rev().find(|(from, _)| *from <= revision);
         let base = passed.map_or(0, |(_, base)| *base);
         Fence(number(revision).saturating_add(base))
     }
 
     fn revision(&self, fence: Fence) -> i64 {
-        let mut marks = self.marks.iter().rev();
+        let mut marks = self.0.iter().rev();
         let passed = marks.find(|(from, base)| number(*from).saturating_add(*base) <= fence.0);
         let base = passed.map_or(0, |(_, base)| *base);
         i64::try_from(fence.0 - base.min(fence.0)).unwrap_or(i64::MAX)
@@ -65,12 +60,6 @@ impl Fences {
         marks.revision(fence)
     }
 
-    /// Reads the key with the marks.
-    pub(crate) fn load(&self, kv: &KeyValue) -> Result<(), String> {
-        self.set(parse(kv)?);
-        Ok(())
-    }
-
     pub(crate) fn set(&self, marks: Marks) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = marks;
     }
@@ -82,9 +71,7 @@ mod tests {
 
     #[test]
     fn fences_grow_from_mark_to_mark_and_lead_back() {
-        let marks = Marks {
-            marks: vec![(10, 1000), (20, 5000)],
-        };
+        let marks = Marks(vec![(10, 1000), (20, 5000)]);
         let mut last = Fence(0);
         for revision in 1..40 {
             let fence = marks.fence(revision);

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
 
+/// The folder of props that are apart.
+pub(crate) const PROPS_APART: &str = "meta/props/";
+
 /// The keys of one namespace. Clones share the name.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
@@ -23,6 +26,7 @@ pub(crate) enum Of {
     Parked,
     Owner,
     Props,
+    PropsApart,
 }
 
 /// The part of a task that a key holds.
@@ -64,6 +68,7 @@ impl Keys {
             Of::Parked => self.parked(id),
             Of::Owner => self.owner(id),
             Of::Props => self.props(id),
+            Of::PropsApart => self.props_apart(id),
         }
     }
 
@@ -78,6 +83,11 @@ impl Keys {
 
     pub(crate) fn props(&self, id: &TaskId) -> String {
         format!("{}tasks/{id}/props", self.root)
+    }
+
+    /// The props of a task in a namespace that keeps them apart from the keys that nodes watch.
+    pub(crate) fn props_apart(&self, id: &TaskId) -> String {
+        format!("{}{PROPS_APART}{id}", self.root)
     }
 
     /// The single slot of a Metafora commander; with everything up to `commands0` it is the queue.
@@ -171,9 +181,10 @@ impl Keys {
             || self.strip(key, "meta/transactions/").is_some()
             || self.split_slot(key).is_some()
             || self.strip(key, "meta/unique/").is_some()
+            || self.strip(key, PROPS_APART).is_some()
     }
 
-    /// The marks of [`Fences`](super::Fences).
+    /// The [`Format`](super::Format), with the marks of [`Fences`](super::Fences).
     pub(crate) fn fences(&self) -> String {
         format!("{}meta/fences", self.root)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod commands;
 pub(crate) mod fences;
 pub(crate) mod foreign;
+pub(crate) mod format;
 pub(crate) mod history;
 pub(crate) mod horizon;
 pub(crate) mod json;
@@ -20,7 +21,8 @@ pub(crate) mod transactions;
 pub(crate) mod unique;
 
 pub(crate) use commands::{Stored, reported};
-pub(crate) use fences::{Fences, Marks};
+pub(crate) use fences::Fences;
+pub(crate) use format::{Format, PropsPlace};
 pub(crate) use history::Entry;
 pub(crate) use horizon::Horizon;
 pub(crate) use keys::{Keys, Of, Part};

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::store::{Error, TaskRecord};
 
+/// Keys that have props of a task.
+pub(crate) type PropsKeys = &'static [Of];
+
 /// All that belongs to a task.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Snapshot {
@@ -24,6 +27,7 @@ pub(crate) struct Snapshot {
     pub(crate) parked: Option<KeyValue>,
     pub(crate) owner: Option<KeyValue>,
     pub(crate) props: Option<KeyValue>,
+    pub(crate) props_apart: Option<KeyValue>,
     /// The commands that wait, in order, malformed ones too.
     pub(crate) queue: Vec<Stored>,
     /// Keys below the key of the task that are no parts of it, in order.
@@ -51,7 +55,17 @@ impl Snapshot {
             Of::Parked => self.parked.as_ref(),
             Of::Owner => self.owner.as_ref(),
             Of::Props => self.props.as_ref(),
+            Of::PropsApart => self.props_apart.as_ref(),
         })
+    }
+
+    /// Returns the keys with props that the end of the task deletes.
+    pub(crate) fn props_keys(&self) -> PropsKeys {
+        match (&self.props, &self.props_apart) {
+            (_, None) => &[Of::Props],
+            (None, Some(_)) => &[Of::PropsApart],
+            (Some(_), Some(_)) => &[Of::Props, Of::PropsApart],
+        }
     }
 
     /// Returns the slots of limits that its claim has taken.
@@ -86,7 +100,10 @@ impl Snapshot {
 
     pub(crate) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
         let (mut envelope, _) = self.envelope()?;
-        let props = match (&self.props, envelope.props.take()) {
+        // A client of Metafora writes them beside the task, whatever the namespace does.
+        let stored = [&self.props, &self.props_apart].into_iter().flatten();
+        let stored = stored.max_by_key(|kv| kv.mod_revision());
+        let props = match (stored, envelope.props.take()) {
             (Some(kv), _) if self.task.is_some() => {
                 let text = text_of(kv).map_err(|e| format!("its props: {e}"))?;
                 Json::parse("props", text).map_err(|e| e.to_string())?

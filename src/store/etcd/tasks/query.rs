@@ -16,7 +16,7 @@ use crate::{
             client::Fault,
             node::SlotTable,
             read::Reader,
-            schema::{Snapshot, end_of},
+            schema::{Snapshot, end_of, keys::PROPS_APART},
         },
         rules::{self, limits::Pool},
     },
@@ -26,8 +26,8 @@ use crate::{
 const ROUNDS: usize = 3;
 
 /// The folders of all tasks, and of the live ones.
-const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/"];
-pub(super) const LIVE: &[&str] = &["tasks/", "state/", "parked/"];
+const ALL: &[&str] = &["tasks/", "finished/", "state/", "parked/", PROPS_APART];
+pub(super) const LIVE: &[&str] = &["tasks/", "state/", "parked/", PROPS_APART];
 
 /// Returns whether a limit may hold a task back: it could be claimed.
 pub(super) fn may_be_held(record: &TaskRecord, now: Timestamp) -> bool {
@@ -160,6 +160,9 @@ impl Queries {
                         "finished/" => all.entry(id).or_insert_with(new).finished = Some(kv),
                         "state/" => {
                             all.entry(id).and_modify(|b| b.state = Some(kv));
+                        }
+                        PROPS_APART => {
+                            all.entry(id).and_modify(|b| b.props_apart = Some(kv));
                         }
                         _ => {
                             all.entry(id).and_modify(|b| b.parked = Some(kv));

@@ -43,7 +43,8 @@ impl Retries {
             let now = access.now();
             let state = self.state(id, &found, now).await?;
             let mut item = access.item(id, 1);
-            self.parts.retry(&mut item, id, &found, &state, now)?;
+            let retried = self.parts.retry(&mut item, id, &found, &state, now);
+            retried.await?;
             match tries.write(item).await? {
                 Wrote::At(_) => return Ok(()),
                 Wrote::Nothing => {}

@@ -85,7 +85,9 @@ impl Swaps {
         found: &Snapshot,
     ) -> Result<Swap, Error> {
         let (keys, id) = (&self.reader().keys, &exported.task.id);
-        let core = core_of(keys, exported)?;
+        let place = self.reader().props_place().await;
+        let place = place.map_err(|fault| fault.into_error(IMPORT))?;
+        let core = core_of(keys, exported, place)?;
         let (histories, commands) = (keys.histories(id), format!("{}commands/", keys.root()));
         let (mut history, mut pointers, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in parts_of(keys, exported)? {
@@ -113,7 +115,8 @@ impl Swaps {
         edit.when(Of::Owner, 0);
         edit.when_no_command_since(found.revision);
         let mut names = Vec::new();
-        let mut old = vec![keys.task(id), keys.finished(id), keys.props(id)];
+        let mut old = vec![keys.task(id), keys.finished(id)];
+        old.extend(found.props_keys().iter().map(|of| keys.of(id, *of)));
         for stored in &found.queue {
             old.push(match &stored.name {
                 Some(name) => keys.queued(id, name),

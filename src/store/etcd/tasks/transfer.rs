@@ -16,7 +16,7 @@ use crate::store::{
         parts::Clearing,
         read::Reader,
         schema::{
-            Marks, Of, end_of,
+            Format, Of, end_of,
             json::{parse, write},
             numbers::{PLACES, number},
             revision,
@@ -151,7 +151,7 @@ impl Imports {
             item.put(&key, value);
         }
         self.swaps.write_part(item, id).await?;
-        let mut item = self.whole(&exported)?;
+        let mut item = self.whole(&exported).await?;
         self.swaps.take_key(&mut item, &exported).await?;
         item.in_order = true;
         Ok(Prepared::New(id.clone(), item))
@@ -167,9 +167,11 @@ impl Imports {
     }
 
     /// Builds the write of the task.
-    fn whole(&self, exported: &Exported) -> Result<Item, Error> {
+    async fn whole(&self, exported: &Exported) -> Result<Item, Error> {
         let mut item = self.unseen(&exported.task.id);
-        for (key, value) in core_of(&self.reader().keys, exported)? {
+        let place = self.reader().props_place().await;
+        let place = place.map_err(|fault| fault.into_error(IMPORT))?;
+        for (key, value) in core_of(&self.reader().keys, exported, place)? {
             match value {
                 Some(value) => item.put(&key, value),
                 None => item.delete(&key),
@@ -183,19 +185,24 @@ impl Imports {
         const OPERATION: &str = "raise the fences";
         let failed = |fault: Fault| fault.into_error(OPERATION);
         let key = self.reader().keys.fences();
+        // Decided before: the first write of this key is the one that decides.
+        let props = self.reader().props_place().await.map_err(failed)?;
         for _ in 0..5 {
             let read = Txn::new().and_then([TxnOp::get(&*key, None)]);
             let read = self.reader().link.txn(read).await.map_err(failed)?;
             let now = read.header().map_or(0, |header| header.revision());
             let stored = kv(read.op_responses().into_iter().next());
-            let marks = stored.as_ref().map(parse::<Marks>).transpose();
-            let mut marks = marks.map_err(|reason| Error::Corrupt {
+            let format = stored.as_ref().map(parse::<Format>).transpose();
+            let format = format.map_err(|reason| Error::Corrupt {
                 what: key.clone(),
                 reason,
             })?;
-            let mut marks = marks.take().unwrap_or_default();
-            if marks.raise(now + 1, fence) {
-                self.reader().fences.set(marks);
+            let mut format = format.unwrap_or(Format {
+                props,
+                ..Format::default()
+            });
+            if format.marks.raise(now + 1, fence) {
+                self.reader().fences.set(format.marks);
                 return Ok(());
             }
             let nodes = self.reader().keys.nodes();
@@ -206,11 +213,11 @@ impl Imports {
             let any = GetOptions::new().with_range(end_of(&nodes)).with_limit(1);
             let txn = Txn::new()
                 .when([unchanged, no_node.with_range(end_of(&nodes))])
-                .and_then([TxnOp::put(&*key, write("fences", &marks)?, None)])
+                .and_then([TxnOp::put(&*key, write("fences", &format)?, None)])
                 .or_else([TxnOp::get(&*nodes, Some(any))]);
             let done = self.reader().link.txn(txn).await.map_err(failed)?;
             if done.succeeded() {
-                self.reader().fences.set(marks);
+                self.reader().fences.set(format.marks);
                 return Ok(());
             }
             if kv(done.op_responses().into_iter().next()).is_some() {

@@ -9,8 +9,8 @@ use super::{item::Item, slots::Slots};
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Of, Owner, Parked, Snapshot, Stored, json::write,
-        ranges::ranges, records::write_state,
+        Entry, Envelope, Hold, Keys, Of, Owner, Parked, PropsPlace, Snapshot, Stored, json::write,
+        ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
 };
@@ -132,8 +132,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    pub(crate) fn put_props(&mut self, props: &Json) {
-        let key = self.keys.props(self.id);
+    pub(crate) fn put_props(&mut self, props: &Json, place: PropsPlace) {
+        let key = self.keys.of(self.id, place.key());
         self.item.put(&key, props.as_str().to_owned());
     }
 
@@ -174,12 +174,13 @@ impl<'a> Edit<'a> {
     pub(crate) fn put_task(
         &mut self,
         task: &Task,
+        props: PropsPlace,
         place: u32,
         now: Timestamp,
     ) -> Result<(), Error> {
         self.put_envelope(Of::Task, &Envelope::new(task, now, place))?;
         if !task.props.is_null() {
-            self.put_props(&task.props);
+            self.put_props(&task.props, props);
         }
         let state = TaskState::first(task, now);
         if self.put_parked(&state)? {
@@ -261,11 +262,14 @@ impl<'a> Edit<'a> {
         &mut self,
         queue: &[Stored],
         room: usize,
+        props: PropsKeys,
         envelope: &Envelope,
     ) -> Result<(), Error> {
         self.delete(Of::Task);
         self.delete(Of::Owner);
-        self.delete(Of::Props);
+        for key in props {
+            self.delete(*key);
+        }
         let is_many = queue.len() > FEW.min(room);
         for stored in queue {
             if stored.name.is_none() || !is_many {
@@ -282,7 +286,9 @@ impl<'a> Edit<'a> {
     /// command was sent since.
     pub(crate) fn delete_parts(&mut self, found: &Snapshot) {
         self.delete_owner(found);
-        self.delete(Of::Props);
+        for key in found.props_keys() {
+            self.delete(*key);
+        }
         if found.queue.iter().any(|stored| stored.name.is_none()) {
             self.item.delete(&self.keys.slot(self.id));
         }

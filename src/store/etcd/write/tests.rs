@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{
     ChangeKind, Error,
-    etcd::schema::{Envelope, KeyValue, Keys, Of, Snapshot, Stored, end_of},
+    etcd::schema::{Envelope, KeyValue, Keys, Of, PropsPlace, Snapshot, Stored, end_of},
 };
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> T {
@@ -46,7 +46,7 @@ fn a_new_task_leaves_no_state_and_no_mark_of_another_one() {
     let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
     let kind: Kind = parsed("k");
     let task = Task::new(parsed("a"), kind);
-    let item = edited(|edit| edit.put_task(&task, 3, now));
+    let item = edited(|edit| edit.put_task(&task, PropsPlace::Beside, 3, now));
     let (at, place) = (r#""submitted_at":"2030-01-01T00:00:00Z""#, r#""place":3"#);
     let envelope = format!(r#"{{"kind":"k",{at},{place}}}"#);
     let expected = [
@@ -64,7 +64,7 @@ fn a_task_that_starts_later_sleeps_by_its_state_and_its_mark() {
     let mut task = Task::new(parsed("a"), parsed("k"));
     task.start_at = Some(parsed("2030-01-02T00:00:00Z"));
     task.props = Json::parse("props", "[1]").unwrap_or_else(|e| panic!("{e}"));
-    let item = edited(|edit| edit.put_task(&task, 0, now));
+    let item = edited(|edit| edit.put_task(&task, PropsPlace::Beside, 0, now));
     let written = writes(&item);
     let keys: Vec<&str> = written.iter().map(|(key, _)| *key).collect();
     let expected = [
@@ -183,6 +183,42 @@ fn the_parts_of_a_live_task_are_its_owner_its_props_and_its_commands() {
 }
 
 #[test]
+fn props_are_put_apart_and_deleted_where_they_are() {
+    let now = parsed::<Timestamp>("2030-01-01T00:00:00Z");
+    let mut task = Task::new(parsed("a"), parsed("k"));
+    task.props = Json::parse("props", "[1]").unwrap_or_else(|e| panic!("{e}"));
+    let item = edited(|edit| edit.put_task(&task, PropsPlace::Apart, 0, now));
+    assert_eq!(writes(&item)[1], ("/n/meta/props/a", "[1]"));
+    let stored = |key: &str, value: &str, at| Some(KeyValue::new(key, value, at));
+    let (beside, apart) = ("/n/tasks/a/props", "/n/meta/props/a");
+    for (old, new, props, keys) in [
+        (Some(3), None, "[3]", &[beside][..]),
+        (None, Some(4), "[4]", &[apart]),
+        // A client of Metafora wrote them again.
+        (Some(5), Some(4), "[5]", &[beside, apart]),
+        (None, None, "null", &[beside]),
+    ] {
+        let found = Snapshot {
+            task: stored("/n/tasks/a", "", 3),
+            props: old.and_then(|at| stored(beside, &format!("[{at}]"), at)),
+            props_apart: new.and_then(|at| stored(apart, &format!("[{at}]"), at)),
+            ..Snapshot::default()
+        };
+        let task = found.whole_task(&parsed("a"));
+        assert_eq!(
+            task.map(|task| task.props.to_string()),
+            Ok(props.to_owned())
+        );
+        let item = edited(|edit| {
+            edit.delete_parts(&found);
+            Ok(())
+        });
+        let deleted: Vec<&str> = writes(&item).iter().map(|(key, _)| *key).collect();
+        assert_eq!(deleted[1..], *keys, "{props}");
+    }
+}
+
+#[test]
 fn a_task_inside_the_queue_of_another_is_left() {
     let range = |others: &[&str]| {
         let found = with_commands(&[Some("c")], others);
@@ -261,7 +297,7 @@ fn a_task_that_cannot_be_read_has_a_mark_and_a_line_beside_its_history() {
 fn deleted_at_the_end(queue: &[Stored], room: usize) -> Vec<String> {
     let task = Task::new(parsed::<TaskId>("a"), parsed("k"));
     let envelope = Envelope::new(&task, Timestamp::UNIX_EPOCH, 0);
-    let item = edited(|edit| edit.end(queue, room, &envelope));
+    let item = edited(|edit| edit.end(queue, room, &[Of::Props], &envelope));
     let mut written = writes(&item);
     assert_eq!(written.pop().map(|(key, _)| key), Some("/n/finished/a"));
     assert!(

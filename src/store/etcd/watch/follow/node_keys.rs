@@ -1,14 +1,20 @@
 //! The keys below `/NS/nodes/`: registrations, and the commands to this node.
 
 use etcd_client::EventType;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::{Left, Watching};
 use crate::store::{
     Event,
     etcd::{
         node::number,
-        schema::{KeyValue, node_commands, ranges::is_pointer, registrations},
+        schema::{
+            KeyValue, PropsPlace, Reported,
+            format::{FOREIGN_ADVICE, FOREIGN_NODES},
+            node_commands,
+            ranges::is_pointer,
+            registrations::{self, METAFORA},
+        },
     },
 };
 
@@ -25,6 +31,12 @@ impl Watching {
                 EventType::Put => registrations::read(keys, kv).map(|(_, reported)| reported),
                 EventType::Delete => None,
             };
+            let is_foreign = |(_, known): &Reported| known.spec.version == METAFORA;
+            if reported.as_ref().is_some_and(is_foreign)
+                && self.by.reader.props.known() == Some(PropsPlace::Apart)
+            {
+                error!(%node, "{FOREIGN_NODES}; {FOREIGN_ADVICE}");
+            }
             let (watch, revision) = (self.lease.id, kv.mod_revision());
             self.by
                 .peers
