@@ -162,7 +162,7 @@ mod tests {
         let options = parse("--only kills --kills 7")?;
         assert_eq!(options.kills, 7);
         let peers: Vec<&str> = options.contenders().map(|c| c.peer).collect();
-        assert_eq!(peers, ["apalis", "durare", "curlyq"]);
+        assert_eq!(peers, ["apalis", "durare", "duroxide", "curlyq"]);
         for contender in options.contenders() {
             let measures: Vec<Measure> = options.measures(contender).collect();
             assert_eq!(measures, [Measure::Kills]);
