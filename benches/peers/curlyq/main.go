@@ -37,12 +37,19 @@ func run(job gojob.Job) (gojob.Figures, error) {
 		figures, err = submit(job, client)
 	case "drain":
 		figures, err = drain(job, client)
+	case "later":
+		figures, err = submit(job, client)
+	case "sleepers":
+		figures, err = sleepers(job, client)
 	case "kills":
 		figures, err = kills(job, client)
 	case "lateness":
 		figures, err = lateness(job, client)
 	default:
 		err = fmt.Errorf("could not run job '%s'", job.Name)
+	}
+	for name, text := range figures.Facts {
+		facts[name] = text
 	}
 	figures.Facts = facts
 	return figures, err
@@ -61,7 +68,7 @@ func synced(client *redis.Client) (map[string]string, error) {
 	return facts, nil
 }
 
-// submit pushes one job at a time from each caller.
+// submit pushes one job at a time from each caller: to run at once, or in a year.
 func submit(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 	producer := curlyq.NewProducer(&curlyq.ProducerOpts{Client: client, Queue: queue, Logger: &curlyq.EmptyLogger{}})
 	count, bytes, limit := job.Number("count"), job.Number("bytes"), job.Limit()
@@ -79,7 +86,13 @@ func submit(job gojob.Job, client *redis.Client) (gojob.Figures, error) {
 				if n >= count {
 					return
 				}
-				_, err := producer.Perform(curlyq.Job{ID: gojob.ID(n), Data: []byte(gojob.Payload(n, bytes))})
+				task := curlyq.Job{ID: gojob.ID(n), Data: []byte(gojob.Payload(n, bytes))}
+				var err error
+				if job.Name == "later" {
+					_, err = producer.PerformAfter(year, task)
+				} else {
+					_, err = producer.Perform(task)
+				}
 				if err != nil {
 					failed <- err
 					return

@@ -24,6 +24,8 @@ type Figures struct {
 	ProcessorSeconds float64           `json:"processor_seconds"`
 	P50              float64           `json:"p50_ms,omitempty"`
 	P99              float64           `json:"p99_ms,omitempty"`
+	Resident         uint64            `json:"resident_bytes,omitempty"`
+	Files            uint64            `json:"file_bytes,omitempty"`
 	Facts            map[string]string `json:"facts"`
 }
 
@@ -132,6 +134,18 @@ func (m Meter) FiguresOfTimes(times []time.Duration) Figures {
 		figures.P50, figures.P99 = at(50), at(99)
 	}
 	return figures
+}
+
+// ResidentBytes returns the resident set of this process.
+func ResidentBytes() (uint64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kib, _, _ := strings.Cut(rest, " kB")
+	bytes, err := strconv.ParseUint(strings.TrimSpace(kib), 10, 64)
+	return bytes * 1024, err
 }
 
 // processorTime returns the processor time that this process has used.

@@ -1,5 +1,7 @@
 //! The peers, their settings, and the setting of windlass that each is compared with.
 
+use super::options::Measure;
+
 /// A folder of `benches/peers/`.
 pub(super) type Program = &'static str;
 
@@ -36,8 +38,8 @@ pub(super) struct Contender {
     pub(super) beside: &'static str,
     /// Who serves the peer's store, if it is no file.
     pub(super) serves: Option<Serves>,
-    /// Whether kills and lateness are measured too.
-    pub(super) more: bool,
+    /// What is measured beside the rates.
+    pub(super) more: &'static [Measure],
 }
 
 /// The server that is started for each round.
@@ -49,6 +51,8 @@ pub(super) enum Serves {
     Itself,
 }
 
+const ALL: &[Measure] = &[Measure::Kills, Measure::Lateness, Measure::Sleepers];
+
 pub(super) const CONTENDERS: &[Contender] = &[
     Contender {
         peer: "apalis",
@@ -58,7 +62,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "full",
         beside: "full",
         serves: None,
-        more: true,
+        more: ALL,
     },
     Contender {
         peer: "apalis",
@@ -68,7 +72,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "default",
         beside: "full",
         serves: None,
-        more: false,
+        more: &[],
     },
     Contender {
         peer: "durare",
@@ -78,7 +82,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "full",
         beside: "full",
         serves: None,
-        more: true,
+        more: ALL,
     },
     Contender {
         peer: "durare",
@@ -88,7 +92,27 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "normal",
         beside: "normal",
         serves: None,
-        more: false,
+        more: &[],
+    },
+    Contender {
+        peer: "duroxide",
+        name: "duroxide 0.1, synchronous FULL",
+        jobs: Jobs::Queue,
+        program: "duroxide",
+        setting: "full",
+        beside: "full",
+        serves: None,
+        more: ALL,
+    },
+    Contender {
+        peer: "duroxide",
+        name: "duroxide 0.1, synchronous NORMAL (its default)",
+        jobs: Jobs::Queue,
+        program: "duroxide",
+        setting: "default",
+        beside: "normal",
+        serves: None,
+        more: &[],
     },
     Contender {
         peer: "rustqueue",
@@ -98,7 +122,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "sqlite",
         beside: "normal",
         serves: None,
-        more: false,
+        more: &[Measure::Sleepers],
     },
     Contender {
         peer: "rustqueue",
@@ -108,7 +132,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "redb",
         beside: "full",
         serves: None,
-        more: false,
+        more: &[Measure::Sleepers],
     },
     Contender {
         peer: "rustqueue",
@@ -118,7 +142,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "coalesced",
         beside: "full",
         serves: None,
-        more: false,
+        more: &[],
     },
     Contender {
         peer: "curlyq",
@@ -128,7 +152,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "always",
         beside: "full",
         serves: Some(Serves::Redis),
-        more: true,
+        more: ALL,
     },
     Contender {
         peer: "curlyq",
@@ -138,7 +162,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "everysec",
         beside: "normal",
         serves: Some(Serves::Redis),
-        more: false,
+        more: &[],
     },
     Contender {
         peer: "entroq",
@@ -148,7 +172,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "journal",
         beside: "normal",
         serves: Some(Serves::Itself),
-        more: false,
+        more: &[],
     },
     Contender {
         peer: "entroq",
@@ -158,7 +182,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "postgresql",
         beside: "full",
         serves: Some(Serves::Itself),
-        more: false,
+        more: &[],
     },
     Contender {
         peer: "metafora",
@@ -168,7 +192,7 @@ pub(super) const CONTENDERS: &[Contender] = &[
         setting: "",
         beside: "",
         serves: None,
-        more: false,
+        more: &[],
     },
 ];
 

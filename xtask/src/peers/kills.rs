@@ -25,6 +25,8 @@ const SLOTS: usize = 64;
 const TASKS: usize = 2_000;
 /// A side that has not done its tasks after this many kills is not killed again.
 const PATIENCE: usize = 2;
+/// A side whose kills have taken this long is not killed again.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Bytes of a line of the file of runs: a number of 15 digits.
 const LINE: u64 = 16;
 
@@ -41,28 +43,37 @@ struct Outcome {
 
 pub(super) fn measure(run: &mut Run<'_>, report: &mut Report) -> Left<()> {
     let mut outcomes: [Vec<Outcome>; 2] = Default::default();
+    let mut spent = [Duration::ZERO; 2];
     for kill in 0..run.options.kills {
         for at in order(kill) {
-            let not_done = outcomes[at].iter().filter(|o| o.seconds.is_none());
-            if not_done.count() < PATIENCE {
+            if is_killed_again(&outcomes[at], spent[at]) {
+                let begun = Instant::now();
                 let outcome = one(run, run.sides()[at], kill)?;
                 outcomes[at].push(outcome);
+                spent[at] += begun.elapsed();
             }
         }
     }
-    for (side, outcomes) in run.sides().iter().zip(&outcomes) {
-        report.note(run.contender.name, &note(side.program, outcomes));
+    for (at, side) in run.sides().iter().enumerate() {
+        let note = note(side.program, &outcomes[at], spent[at]);
+        report.note(run.contender.name, &note);
     }
     let values = |measure: fn(&[Outcome]) -> Vec<f64>| -> Pair {
         [measure(&outcomes[0]), measure(&outcomes[1])]
     };
     let measures = [
+        ("kills", values(|outcomes| vec![outcomes.len() as f64])),
         ("jobs lost in all kills", values(lost)),
         ("jobs that ran twice in all kills", values(twice)),
         ("from a kill until all are done, s", values(seconds)),
     ];
     report.rows(run.contender.name, SLOTS, measures);
     Ok(())
+}
+
+fn is_killed_again(outcomes: &[Outcome], spent: Duration) -> bool {
+    let not_done = outcomes.iter().filter(|o| o.seconds.is_none());
+    not_done.count() < PATIENCE && spent < LIMIT
 }
 
 /// The tasks that never ran where the store says that all are done. Unknown where no second worker got so far.
@@ -83,8 +94,11 @@ fn seconds(outcomes: &[Outcome]) -> Vec<f64> {
     seconds.map(|s| s.unwrap_or(f64::INFINITY)).collect()
 }
 
-fn note(program: &str, outcomes: &[Outcome]) -> String {
+fn note(program: &str, outcomes: &[Outcome], spent: Duration) -> String {
     let mut text = format!("{program}: {} kills", outcomes.len());
+    if spent >= LIMIT {
+        text.push_str(&format!(", none after {} s", LIMIT.as_secs()));
+    }
     let waiting: Vec<_> = outcomes.iter().filter(|o| o.seconds.is_none()).collect();
     if !waiting.is_empty() {
         let never: usize = waiting.iter().map(|o| o.never).sum();
@@ -193,6 +207,14 @@ mod tests {
     }
 
     #[test]
+    fn a_side_that_takes_too_long_is_not_killed_again() {
+        let waits = Outcome::default();
+        assert!(is_killed_again(&[waits], Duration::ZERO));
+        assert!(!is_killed_again(&[waits, waits], Duration::ZERO));
+        assert!(!is_killed_again(&[], LIMIT));
+    }
+
+    #[test]
     fn tasks_that_wait_are_not_lost() {
         let waits = Outcome {
             never: 9,
@@ -205,12 +227,14 @@ mod tests {
         };
         assert!(lost(&[waits])[0].is_nan());
         assert_eq!(lost(&[waits, done]), [1.0]);
-        let text = note("peer", &[waits, done]);
+        let text = note("peer", &[waits, done], Duration::ZERO);
         assert!(
             text.starts_with("peer: 2 kills; not done after 60 s in 1 of them"),
             "{text}"
         );
         assert!(text.contains("of 9 jobs"), "{text}");
-        assert_eq!(note("peer", &[done]), "peer: 1 kills");
+        assert_eq!(note("peer", &[done], Duration::ZERO), "peer: 1 kills");
+        let text = note("peer", &[done], LIMIT);
+        assert_eq!(text, "peer: 1 kills, none after 900 s");
     }
 }

@@ -14,6 +14,7 @@
 //! | [`flow`] | submits and drained tasks, in rounds |
 //! | [`kills`] | workers that are killed, and the tasks that they leave |
 //! | [`lateness`] | the time from a submit to the start of the handler on an idle worker |
+//! | [`sleepers`] | the memory of an idle worker beside jobs that are due in a year |
 //! | [`machine`] | transitions, starts and commands on etcd, in rounds |
 //! | [`report`] | medians, ratios, the table, JSON |
 
@@ -29,6 +30,7 @@ mod program;
 mod report;
 mod rounds;
 mod server;
+mod sleepers;
 mod store;
 mod syncs;
 
@@ -92,6 +94,7 @@ fn measure(options: &Options, folder: &std::path::Path) -> Result<(), String> {
                         Measure::Rates => run.measure(&mut report),
                         Measure::Kills => kills::measure(&mut run, &mut report),
                         Measure::Lateness => lateness::measure(&mut run, &mut report),
+                        Measure::Sleepers => sleepers::measure(&mut run, &mut report),
                     }
                 }
             };

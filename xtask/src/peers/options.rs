@@ -13,16 +13,19 @@ pub(super) enum Measure {
     Kills,
     /// The time from a submit to the start of the handler on an idle worker.
     Lateness,
+    /// The memory of an idle worker beside jobs that are due in a year.
+    Sleepers,
 }
 
 impl Measure {
-    const ALL: [Self; 3] = [Self::Rates, Self::Kills, Self::Lateness];
+    const ALL: [Self; 4] = [Self::Rates, Self::Kills, Self::Lateness, Self::Sleepers];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Rates => "rates",
             Self::Kills => "kills",
             Self::Lateness => "lateness",
+            Self::Sleepers => "sleepers",
         }
     }
 }
@@ -37,6 +40,8 @@ pub(super) struct Options {
     pub(super) limit: u64,
     /// How many workers of each side are killed.
     pub(super) kills: usize,
+    /// How many jobs sleep.
+    pub(super) sleepers: usize,
     pub(super) dir: Option<PathBuf>,
     only: Option<Measure>,
     peers: Vec<String>,
@@ -52,6 +57,7 @@ impl Options {
             tasks: if quick { 2_000 } else { 100_000 },
             limit: if quick { 5 } else { 60 },
             kills: if quick { 5 } else { 100 },
+            sleepers: if quick { 20_000 } else { 1_000_000 },
             dir: None,
             only: None,
             peers: Vec::new(),
@@ -69,6 +75,7 @@ impl Options {
                 "--tasks" => options.tasks = number(arg, value()?)?,
                 "--limit" => options.limit = number(arg, value()?)? as u64,
                 "--kills" => options.kills = number(arg, value()?)?,
+                "--sleepers" => options.sleepers = number(arg, value()?)?,
                 "--only" => options.only = Some(measure(value()?)?),
                 "--dir" => options.dir = Some(value()?.into()),
                 peer if CONTENDERS.iter().any(|c| c.peer == peer) => {
@@ -90,8 +97,8 @@ impl Options {
 
     /// What is measured beside a contender.
     pub(super) fn measures(&self, contender: &Contender) -> impl Iterator<Item = Measure> {
-        let more = contender.more;
-        let has = move |measure: &Measure| more || *measure == Measure::Rates;
+        let has =
+            |measure: &Measure| *measure == Measure::Rates || contender.more.contains(measure);
         let is_chosen = |measure: &Measure| self.only.is_none_or(|only| only == *measure);
         Measure::ALL.into_iter().filter(has).filter(is_chosen)
     }
@@ -108,7 +115,9 @@ impl Options {
 fn measure(name: &str) -> Result<Measure, String> {
     let found = Measure::ALL.into_iter().find(|m| m.name() == name);
     found.ok_or_else(|| {
-        format!("could not read --only {name}: the measures are rates, kills and lateness")
+        format!(
+            "could not read --only {name}: the measures are rates, kills, lateness and sleepers"
+        )
     })
 }
 
@@ -153,7 +162,7 @@ mod tests {
         let options = parse("--only kills --kills 7")?;
         assert_eq!(options.kills, 7);
         let peers: Vec<&str> = options.contenders().map(|c| c.peer).collect();
-        assert_eq!(peers, ["apalis", "durare", "curlyq"]);
+        assert_eq!(peers, ["apalis", "durare", "duroxide", "curlyq"]);
         for contender in options.contenders() {
             let measures: Vec<Measure> = options.measures(contender).collect();
             assert_eq!(measures, [Measure::Kills]);

@@ -46,6 +46,14 @@ impl Job<'_> {
     }
 }
 
+/// Bytes that a worker uses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Memory {
+    /// The resident set of its process.
+    pub(super) resident: f64,
+    pub(super) files: f64,
+}
+
 /// What a job measured.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
@@ -54,6 +62,8 @@ pub(super) struct Figures {
     pub(super) processor_seconds: f64,
     /// The time of a task in milliseconds: median, and the 99th of a hundred.
     pub(super) percentiles: Option<[f64; 2]>,
+    /// Of `sleepers`.
+    pub(super) memory: Option<Memory>,
     /// What was read back from the store, by name.
     pub(super) facts: BTreeMap<String, String>,
 }
@@ -72,6 +82,13 @@ impl Figures {
             processor_seconds: number("processor_seconds")?,
             percentiles: match (value["p50_ms"].as_f64(), value["p99_ms"].as_f64()) {
                 (Some(p50), Some(p99)) => Some([p50, p99]),
+                _ => None,
+            },
+            memory: match (
+                value["resident_bytes"].as_f64(),
+                value["file_bytes"].as_f64(),
+            ) {
+                (Some(resident), Some(files)) => Some(Memory { resident, files }),
                 _ => None,
             },
             facts: facts
@@ -141,7 +158,7 @@ mod tests {
         let figures = Figures::parse(text)?;
         assert_eq!((figures.per_second(), figures.micros()), (5.0, 50_000.0));
         assert_eq!(figures.facts["a"], "b");
-        assert_eq!(figures.percentiles, None);
+        assert_eq!((figures.percentiles, figures.memory), (None, None));
         Ok(())
     }
 

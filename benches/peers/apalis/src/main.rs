@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use apalis::prelude::*;
+use apalis::prelude::{TaskBuilder, *};
 use apalis_sqlite::{Config, SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteStorage};
 use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -67,6 +67,13 @@ impl Peer for Apalis {
     async fn submit(&self, task: &Payload) -> Result<(), Error> {
         let mut storage = self.storage.clone();
         storage.push(task.text.clone()).await?;
+        Ok(())
+    }
+
+    async fn submit_later(&self, task: &Payload, wait: Duration) -> Result<(), Error> {
+        let mut storage = self.storage.clone();
+        let later = TaskBuilder::new(task.text.clone()).run_after(wait);
+        storage.push_task(later.build()).await?;
         Ok(())
     }
 

@@ -1,8 +1,11 @@
 //! The jobs `submit` and `drain`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -15,6 +18,11 @@ use crate::{Error, Job, Payload, Peer, Ran, meter::Meter};
 ///
 /// The system returns an error.
 pub async fn submit<P: Peer>(job: &Job) -> Result<Value, Error> {
+    submit_all::<P>(job, None).await
+}
+
+/// Submits tasks that are due at once, or after a wait.
+pub(crate) async fn submit_all<P: Peer>(job: &Job, wait: Option<Duration>) -> Result<Value, Error> {
     let peer = Arc::new(P::open(job).await?);
     let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let begun = std::time::Instant::now();
@@ -28,7 +36,11 @@ pub async fn submit<P: Peer>(job: &Job) -> Result<Value, Error> {
                     if n >= job.count {
                         break;
                     }
-                    peer.submit(&Payload::new(n, job.bytes)).await?;
+                    let task = Payload::new(n, job.bytes);
+                    match wait {
+                        None => peer.submit(&task).await?,
+                        Some(wait) => peer.submit_later(&task, wait).await?,
+                    }
                     done.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok::<(), Error>(())
@@ -38,9 +50,13 @@ pub async fn submit<P: Peer>(job: &Job) -> Result<Value, Error> {
     for caller in callers {
         caller.await??;
     }
+    let mut done = done.load(Ordering::Relaxed);
+    if wait.is_some() {
+        done = peer.asleep(done).await?;
+    }
     let elapsed = meter.elapsed();
     let facts = peer.facts().await?;
-    Ok(meter.figures(done.load(Ordering::Relaxed), facts, elapsed))
+    Ok(meter.figures(done, facts, elapsed))
 }
 
 /// Runs no-ops until each of the submitted tasks has ended, or the time limit.

@@ -9,6 +9,7 @@
 //! | [`flow`] | the jobs `submit` and `drain` |
 //! | [`kills`] | the job `kills` |
 //! | [`lateness`] | the job `lateness` |
+//! | [`sleepers`] | the jobs `later` and `sleepers` |
 //! | [`meter`] | time, processor time and memory of this process |
 //! | [`payload`] | the text that a task carries |
 //! | [`facts`] | what was read back, as text |
@@ -26,6 +27,7 @@ pub mod lateness;
 pub mod meter;
 pub mod payload;
 pub mod peer;
+pub mod sleepers;
 
 pub use facts::synchronous;
 pub use job::Job;
@@ -44,8 +46,10 @@ pub fn main<P: Peer>() -> ExitCode {
             "drain" => flow::drain::<P>(&job).await,
             "kills" => kills::kills::<P>(&job).await,
             "lateness" => lateness::lateness::<P>(&job).await,
+            "later" => sleepers::later::<P>(&job).await,
+            "sleepers" => sleepers::sleepers::<P>(&job).await,
             other => {
-                let jobs = "submit, drain, kills and lateness";
+                let jobs = "submit, drain, kills, lateness, later and sleepers";
                 Err(format!("could not run job '{other}': the jobs are {jobs}").into())
             }
         }

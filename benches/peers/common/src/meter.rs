@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::Error;
+
 /// Measures one phase.
 #[derive(Debug)]
 pub struct Meter {
@@ -50,6 +52,20 @@ impl Meter {
         }
         figures
     }
+}
+
+/// Returns the resident set of this process.
+///
+/// # Errors
+///
+/// `/proc/self/status` has no resident set.
+pub fn resident_bytes() -> Result<u64, Error> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let mut lines = status.lines();
+    let kib = lines.find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = kib.and_then(|kib| kib.trim().strip_suffix(" kB"));
+    let kib = kib.ok_or("/proc/self/status has no VmRSS in kB")?;
+    Ok(kib.parse::<u64>()? * 1024)
 }
 
 /// Returns the processor time that this process has used.

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -25,6 +26,21 @@ pub trait Peer: Send + Sync + Sized + 'static {
 
     /// Submits one task. Returns when the store has acknowledged it.
     fn submit(&self, task: &Payload) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Submits one task that is due after a wait. Returns when the store has acknowledged it. Needed for `sleepers`.
+    fn submit_later(
+        &self,
+        _task: &Payload,
+        _wait: Duration,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Err("could not run job 'later': this program submits no task for later".into()) }
+    }
+
+    /// Waits until the store has the due time of each of `count` tasks of [`Peer::submit_later`], and returns how many
+    /// sleep.
+    fn asleep(&self, count: usize) -> impl Future<Output = Result<usize, Error>> + Send {
+        async move { Ok(count) }
+    }
 
     /// Starts as many handlers at once as the job has slots. Each calls [`Ran::ran`], and in `kills` and `lateness`
     /// [`Ran::ran_task`].

@@ -69,6 +69,16 @@ impl Peer for Durare {
         Ok(())
     }
 
+    async fn submit_later(&self, task: &Payload, wait: Duration) -> Result<(), Error> {
+        let mut options = WorkflowOptions::with_id(task.id()).queue(QUEUE);
+        options.delay = Some(wait);
+        let start = self
+            .engine
+            .start::<_, ()>("noop", task.text.clone(), options);
+        start.await?;
+        Ok(())
+    }
+
     async fn work(&self, job: &Job, ran: Arc<Ran>) -> Result<(), Error> {
         self.ran.set(ran).map_err(|_| "the worker runs already")?;
         if job.name == "kills" {

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use rustqueue::{
-    QueueManager, StorageBackend,
+    JobOptions, QueueManager, StorageBackend,
+    config::RetentionConfig,
+    engine::scheduler::start_scheduler,
     storage::{BufferedRedbConfig, BufferedRedbStorage, RedbStorage, sqlite::SqliteStorage},
 };
 use windlass_peers_common::{Error, Job, Payload, Peer, Ran};
@@ -51,9 +53,32 @@ impl Peer for RustQueue {
         Ok(())
     }
 
+    async fn submit_later(&self, task: &Payload, wait: Duration) -> Result<(), Error> {
+        let data = serde_json::Value::from(task.text.clone());
+        let options = JobOptions {
+            delay_ms: Some(u64::try_from(wait.as_millis())?),
+            ..JobOptions::default()
+        };
+        self.manager
+            .push(QUEUE, "noop", data, Some(options))
+            .await?;
+        Ok(())
+    }
+
     /// Its worker runs one job at a time, so this starts as many loops as the job has slots. A loop does what the
     /// worker does: pull one job, run it, acknowledge it.
     async fn work(&self, job: &Job, ran: Arc<Ran>) -> Result<Self::Worker, Error> {
+        let mut workers = Vec::new();
+        if job.name == "sleepers" {
+            // Looks for jobs that are due, with the intervals of rustqueue's builder.
+            let retention = RetentionConfig::default();
+            workers.push(start_scheduler(
+                self.manager.clone(),
+                1_000,
+                30_000,
+                retention,
+            ));
+        }
         let start = |_| {
             let (manager, ran) = (self.manager.clone(), ran.clone());
             tokio::spawn(async move {
@@ -73,7 +98,8 @@ impl Peer for RustQueue {
                 }
             })
         };
-        Ok((0..job.slots).map(start).collect())
+        workers.extend((0..job.slots).map(start));
+        Ok(workers)
     }
 
     /// A run counts after its acknowledgement: nothing is left to wait for.

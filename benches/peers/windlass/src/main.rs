@@ -1,6 +1,6 @@
 //! windlass on SQLite, as a peer of `cargo xtask bench peers`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use windlass::{Client, Message, NewTask, Runner, StateKind, TaskContext, store::Store};
 use windlass_peers_common::{Error, Job, Payload, Peer, Ran};
@@ -30,6 +30,12 @@ impl Peer for Windlass {
     async fn submit(&self, task: &Payload) -> Result<(), Error> {
         let task = NewTask::new("noop").id(task.id()).props(&task.text);
         self.client.submit(task).await?;
+        Ok(())
+    }
+
+    async fn submit_later(&self, task: &Payload, wait: Duration) -> Result<(), Error> {
+        let later = NewTask::new("noop").id(task.id()).start_in(wait);
+        self.client.submit(later.props(&task.text)).await?;
         Ok(())
     }
 
