@@ -40,7 +40,7 @@ impl Registry for EtcdStore {
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
         // Before the first of them waits for it, so that tasks keep the order that they came in. If it fails, each
         // of them says so.
-        let _ = self.0.queries.reader.props_place().await;
+        let _ = self.0.queries.reader.layout().await;
         let run = |transaction| self.0.apply(transaction);
         let names = |transaction: &Transaction| {
             let tasks = transaction.tasks().map(|id| (false, id.to_string()));

@@ -11,7 +11,7 @@ use super::{
     doctor::Doctor,
     node::{Adoption, Claimer, Claims, Committer, Effects, Leases, NodeCommands, Peers},
     parts::{Clearing, Parts},
-    read::{Access, PropsSetting, Reader},
+    read::{Access, Reader},
     schema::{Fences, KeyValue, Keys, namespace},
     tasks::{Commands, Deletes, Imports, Keeping, Queries, Retries, Submits, Transactions},
     upkeep::{Compaction, Members, Purges, Upkeep},
@@ -104,7 +104,7 @@ impl EtcdStore {
         let reader = Reader {
             keys: Keys::new(&options.namespace),
             fences: Fences::default(),
-            props: Arc::new(PropsSetting::new(options.metafora_nodes)),
+            metafora_nodes: options.metafora_nodes,
             capacity: Arc::new(Capacity::new(&options)),
             link,
         };

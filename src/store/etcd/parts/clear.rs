@@ -9,7 +9,7 @@ use crate::store::{
         read::Access,
         schema::{
             Of, Snapshot, json,
-            namespace::QUARANTINED,
+            namespace::{QUARANTINED, RING},
             ranges::{history_of, is_folder, outcomes_of, ranges},
         },
         write::{Edit, Item, Tried},
@@ -125,7 +125,8 @@ impl Clearing {
     pub(crate) async fn delete_history(&self, item: &mut Item, id: &TaskId) -> Result<(), Error> {
         let prefix = self.access.keys().histories(id);
         if !is_folder(id.as_str()) {
-            // Versions begin with a digit. No folder does, or has the name of a quarantine.
+            // Versions begin with a digit. No folder does, or with an r, or has the name of a quarantine.
+            item.delete_range(&format!("{prefix}{RING}0"), format!("{prefix}{RING}:"));
             item.delete_range(&format!("{prefix}0"), format!("{prefix}:"));
             let quarantines = format!("{prefix}{QUARANTINED}");
             item.delete_range(&quarantines, format!("{quarantines}~"));

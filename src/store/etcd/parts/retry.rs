@@ -14,15 +14,16 @@ use crate::store::{
 };
 
 impl Parts {
-    /// Reads the version and fence of the last write of a task from its history, whose keys end
-    /// with versions.
+    /// Reads the version and fence of the last write of a task from its history, whose keys or
+    /// lines have versions.
     pub(crate) async fn counted(&self, id: &TaskId) -> Result<Counted, Error> {
         let prefix = self.access().keys().histories(id);
         let reader = &self.access().reader;
         let entries = reader.all(&prefix, "read the history of a task").await?;
         let mut last = Counted::default();
         for kv in &entries {
-            let version = name_of(kv, &prefix).and_then(version_of);
+            let named = name_of(kv, &prefix).and_then(version_of);
+            let version = named.or_else(|| Entry::version(kv));
             last.version = last.version.max(version.unwrap_or(0));
             for change in Entry::read(id, kv, &reader.fences) {
                 last.fence = last.fence.max(change.what.fence().unwrap_or_default());
@@ -42,8 +43,8 @@ impl Parts {
     ) -> Result<(), Error> {
         let read = found.envelope();
         let (mut envelope, order) = read.map_err(|reason| Error::corrupt_task(id, reason))?;
-        let place = self.access().reader.props_place().await;
-        let place = place.map_err(|fault| fault.into_error("retry a task"))?;
+        let decided = self.access().reader.layout().await;
+        decided.map_err(|fault| fault.into_error("retry a task"))?;
         let mut edit = Edit::new(self.access().keys(), id, item);
         edit.when_as_found(found, &[Of::Task, Of::Finished, Of::TaskState, Of::Owner]);
         let has_other_data = envelope.data_version != state.data_version;
@@ -52,7 +53,7 @@ impl Parts {
             edit.delete(Of::Finished);
             edit.put_envelope(Of::Task, &envelope.live(order, state))?;
             if let Some(props) = props {
-                edit.put_props(&props, place);
+                edit.put_props(&props);
             }
         }
         if found.owner.is_some() {

@@ -34,9 +34,9 @@ impl Parts {
             }
             Some(old) => Some(Box::pin(clearing.clear(item, id, old, pointers)).await?),
         };
-        let props = clearing.access.reader.props_place().await;
-        let props = props.map_err(|fault| fault.into_error("submit a task"))?;
-        Edit::new(keys, id, item).put_task(task, props, place, now)?;
+        let decided = clearing.access.reader.layout().await;
+        decided.map_err(|fault| fault.into_error("submit a task"))?;
+        Edit::new(keys, id, item).put_task(task, place, now)?;
         Ok(left)
     }
 }

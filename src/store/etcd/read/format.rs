@@ -1,7 +1,5 @@
 //! Reads the [`Format`] of the namespace, and decides it for a new one.
 
-use std::sync::OnceLock;
-
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use tracing::info;
 use windlass_statemachine::Invalid;
@@ -11,7 +9,7 @@ use crate::store::{
     Error,
     etcd::{
         client::Fault,
-        schema::{Format, KeyValue, PropsPlace, end_of, json},
+        schema::{Format, KeyValue, Layout, end_of, json},
     },
 };
 
@@ -20,30 +18,8 @@ const TRIES: usize = 8;
 /// What a namespace that is used has below one of these.
 const USED: [&str; 5] = ["tasks/", "state/", "parked/", "finished/", "nodes/"];
 
-/// Where this namespace keeps props, as far as this process knows.
-#[derive(Debug)]
-pub(crate) struct PropsSetting {
-    known: OnceLock<PropsPlace>,
-    /// Nodes of Metafora work in this namespace, and read props beside the task alone.
-    metafora_nodes: bool,
-}
-
-impl PropsSetting {
-    pub(crate) fn new(metafora_nodes: bool) -> Self {
-        Self {
-            known: OnceLock::new(),
-            metafora_nodes,
-        }
-    }
-
-    /// Returns where props are, if it is decided.
-    pub(crate) fn known(&self) -> Option<PropsPlace> {
-        self.known.get().copied()
-    }
-}
-
 impl Reader {
-    /// Reads what is added to revisions to make fences, and where props are. Every process does so when it
+    /// Reads what is added to revisions to make fences, and the layout of the keys. Every process does so when it
     /// connects, and every node when it joins: marks do not change while a node lives. A namespace that nobody
     /// has used has neither.
     pub(crate) async fn load_format(&self) -> Result<(), Fault> {
@@ -60,8 +36,8 @@ impl Reader {
         };
         let format: Format = json::parse(kv).map_err(unreadable)?;
         self.fences.set(format.marks);
-        let place = *self.props.known.get_or_init(|| format.props);
-        if self.props.metafora_nodes && place == PropsPlace::Apart {
+        let layout = self.keys.keep_layout(format.layout);
+        if self.metafora_nodes && layout == Layout::Own {
             let reason = format!(
                 "has metafora-nodes=true, but '{}' was made without it, and nodes of Metafora cannot read the \
                  props of its tasks; copy it to a namespace that is made with metafora-nodes=true (windlass copy)",
@@ -72,22 +48,22 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns where the props of new tasks are put. The first node or client that writes to a namespace decides
-    /// it for all: apart in an unused one, unless nodes of Metafora are to work in it, and beside the task in
-    /// one that Metafora or an earlier version has used.
-    pub(crate) async fn props_place(&self) -> Result<PropsPlace, Fault> {
+    /// Returns the layout of the keys. The first node or client that writes to a namespace decides it for all: our
+    /// own in an unused one, unless nodes of Metafora are to work in it, and the shared one where Metafora or an
+    /// earlier version was before. Whoever writes props or history of a task has waited for it.
+    pub(crate) async fn layout(&self) -> Result<Layout, Fault> {
         let key = self.keys.fences();
         for _ in 0..TRIES {
-            if let Some(place) = self.props.known() {
-                return Ok(place);
+            if let Some(layout) = self.keys.layout() {
+                return Ok(layout);
             }
-            if !self.props.metafora_nodes && self.put_format(PropsPlace::Apart).await? {
+            if !self.metafora_nodes && self.put_format(Layout::Own).await? {
                 info!(
                     namespace = self.keys.root(),
-                    "new namespace: props are kept apart"
+                    "made the layout of a new namespace"
                 );
             } else {
-                self.put_format(PropsPlace::Beside).await?;
+                self.put_format(Layout::Shared).await?;
             }
             if let Some(kv) = self.link.get_key(&key).await? {
                 self.set_format(&kv)?;
@@ -96,18 +72,18 @@ impl Reader {
         Err(Fault::NotNow(format!("{key} is deleted again and again")))
     }
 
-    /// Writes the format of a namespace that has none; with props apart only if it is unused. Returns whether it
+    /// Writes the format of a namespace that has none; the layout of our own only if it is unused. Returns whether it
     /// was written.
-    async fn put_format(&self, props: PropsPlace) -> Result<bool, Fault> {
+    async fn put_format(&self, layout: Layout) -> Result<bool, Fault> {
         let key = self.keys.fences();
         let format = Format {
-            props,
+            layout,
             ..Format::default()
         };
         let text = json::write("format", &format).map_err(Fault::Refused)?;
         let is_none = |key: &str| Compare::create_revision(key, CompareOp::Equal, 0);
         let mut when = vec![is_none(&key)];
-        if props == PropsPlace::Apart {
+        if layout == Layout::Own {
             when.extend(USED.map(|folder| {
                 let from = format!("{}{folder}", self.keys.root());
                 is_none(&from).with_range(end_of(&from))

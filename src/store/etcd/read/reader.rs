@@ -8,7 +8,6 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use windlass_statemachine::TaskId;
 
-use super::format::PropsSetting;
 use crate::{
     clock::Clock,
     store::{
@@ -36,7 +35,8 @@ pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) keys: Keys,
     pub(crate) fences: Fences,
-    pub(crate) props: Arc<PropsSetting>,
+    /// Nodes of Metafora are to work in this namespace.
+    pub(crate) metafora_nodes: bool,
     pub(crate) capacity: Arc<Capacity>,
 }
 

@@ -2,26 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{fences::Marks, keys::Of};
+use super::fences::Marks;
 
-/// Where a namespace keeps the props of live tasks.
+/// Where a namespace keeps the props of live tasks, and how the lines of their histories are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum PropsPlace {
-    /// Below the key of the task, where nodes of Metafora and earlier versions of windlass read them.
+pub(crate) enum Layout {
+    /// As nodes of Metafora and earlier versions of windlass read it: props below the key of the task, and a new
+    /// key for each line.
     #[default]
-    Beside,
-    /// Outside of the keys that nodes watch: no node gets the props of a task before it claims it.
-    Apart,
-}
-
-impl PropsPlace {
-    /// Returns the key that has the props of a new task.
-    pub(crate) fn key(self) -> Of {
-        match self {
-            Self::Beside => Of::Props,
-            Self::Apart => Of::PropsApart,
-        }
-    }
+    Shared,
+    /// Props are outside of the keys that nodes watch: no node gets those of a task before it claims it. A line takes
+    /// the key of the one that is 64 writes older. So etcd has no keys to delete, and its index does not grow
+    /// with each transition until the next compaction.
+    Own,
 }
 
 /// `/NS/meta/fences`.
@@ -29,18 +22,21 @@ impl PropsPlace {
 #[serde(try_from = "Stored", into = "Stored")]
 pub(crate) struct Format {
     pub(crate) marks: Marks,
-    pub(crate) props: PropsPlace,
+    pub(crate) layout: Layout,
 }
 
-/// Takes the place of the marks where props are apart. Earlier versions read this key before anything else, expect
+/// Takes the place of the marks in a layout of our own. Earlier versions read this key before anything else, expect
 /// a list there, and end with an error that quotes this text.
 const NOTICE: &str =
-    "this namespace needs a newer version of windlass, which reads props below meta/props";
+    "this namespace needs a newer version of windlass: its keys are laid out in another way";
 
 /// What is wrong with nodes of Metafora where props are apart, and what to do.
 pub(crate) const FOREIGN_NODES: &str = "nodes of Metafora run tasks of this namespace without their props, which are where they do not read";
 pub(crate) const FOREIGN_ADVICE: &str = "stop these nodes, and copy the namespace to one that is made with \
                                          metafora-nodes=true in its URL (windlass copy)";
+
+/// How the layout of our own is named in the value.
+const OWN: &str = "own";
 
 /// The value of the key.
 #[derive(Clone, Serialize, Deserialize)]
@@ -51,7 +47,7 @@ struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bases: Option<Marks>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    props: Option<String>,
+    layout: Option<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -69,16 +65,16 @@ impl Default for MarksOrNotice {
 
 impl From<Format> for Stored {
     fn from(format: Format) -> Self {
-        match format.props {
-            PropsPlace::Beside => Self {
+        match format.layout {
+            Layout::Shared => Self {
                 marks: MarksOrNotice::Marks(format.marks),
                 bases: None,
-                props: None,
+                layout: None,
             },
-            PropsPlace::Apart => Self {
+            Layout::Own => Self {
                 marks: MarksOrNotice::Notice(NOTICE.to_owned()),
                 bases: Some(format.marks),
-                props: Some("apart".to_owned()),
+                layout: Some(OWN.to_owned()),
             },
         }
     }
@@ -88,18 +84,18 @@ impl TryFrom<Stored> for Format {
     type Error = String;
 
     fn try_from(stored: Stored) -> Result<Self, String> {
-        match (stored.marks, stored.props.as_deref()) {
+        match (stored.marks, stored.layout.as_deref()) {
             (MarksOrNotice::Marks(marks), None) => Ok(Self {
                 marks,
-                props: PropsPlace::Beside,
+                layout: Layout::Shared,
             }),
-            (MarksOrNotice::Notice(_), Some("apart")) => Ok(Self {
+            (MarksOrNotice::Notice(_), Some(OWN)) => Ok(Self {
                 marks: stored.bases.unwrap_or_default(),
-                props: PropsPlace::Apart,
+                layout: Layout::Own,
             }),
             (MarksOrNotice::Notice(notice), _) => Err(notice),
-            (_, Some(props)) => Err(format!(
-                "a newer version of windlass wrote it (props '{props}'): update this one"
+            (_, Some(layout)) => Err(format!(
+                "a newer version of windlass wrote it (layout '{layout}'): update this one"
             )),
         }
     }
@@ -118,30 +114,30 @@ mod tests {
     fn both_forms_are_read_as_they_were_written() {
         let mut marks = Marks::default();
         assert!(!marks.raise(10, windlass_statemachine::Fence(50)));
-        for props in [PropsPlace::Beside, PropsPlace::Apart] {
+        for layout in [Layout::Shared, Layout::Own] {
             let format = Format {
                 marks: marks.clone(),
-                props,
+                layout,
             };
             let text = serde_json::to_string(&format).unwrap();
             let back = read(&text).unwrap();
-            assert_eq!((&back.marks, back.props), (&marks, props), "{text}");
+            assert_eq!((&back.marks, back.layout), (&marks, layout), "{text}");
         }
     }
 
     /// The first form is that of earlier versions, with every mark that they wrote.
     #[test]
-    fn the_form_of_earlier_versions_keeps_props_beside() {
+    fn the_form_of_earlier_versions_is_the_shared_layout() {
         for text in [r#"{"marks":[[10,1000],[20,5000]]}"#, "{}"] {
-            assert_eq!(read(text).unwrap().props, PropsPlace::Beside, "{text}");
+            assert_eq!(read(text).unwrap().layout, Layout::Shared, "{text}");
         }
         let beside = serde_json::to_string(&Format::default()).unwrap();
         assert_eq!(beside, r#"{"marks":[]}"#);
     }
 
-    /// What an earlier version does with a namespace whose props are apart: it refuses, and says why.
+    /// What an earlier version does with a layout that it does not know: it refuses, and says why.
     #[test]
-    fn an_earlier_version_refuses_props_that_are_apart() {
+    fn an_earlier_version_refuses_the_layout_of_our_own() {
         #[derive(Debug, Deserialize)]
         struct Earlier {
             #[serde(default)]
@@ -149,7 +145,7 @@ mod tests {
             marks: Vec<(i64, u64)>,
         }
         let format = Format {
-            props: PropsPlace::Apart,
+            layout: Layout::Own,
             ..Format::default()
         };
         let text = serde_json::to_string(&format).unwrap();
@@ -160,8 +156,8 @@ mod tests {
     #[test]
     fn a_form_of_a_newer_version_is_refused_with_what_to_do() {
         for (text, says) in [
-            (r#"{"marks":"use 3.0","props":"elsewhere"}"#, "use 3.0"),
-            (r#"{"marks":[],"props":"elsewhere"}"#, "update this one"),
+            (r#"{"marks":"use 3.0","layout":"elsewhere"}"#, "use 3.0"),
+            (r#"{"marks":[],"layout":"elsewhere"}"#, "update this one"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -12,12 +12,15 @@ use super::{
 };
 use crate::store::{Change, ChangeKind, Error};
 
-/// `/NS/history/ID/VERSION`: the changes of one write.
+/// `/NS/history/ID/VERSION`, or `/NS/history/ID/rNN` in a layout of our own: the changes of one write.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     place: u32,
+    /// The version of the task that the write made, where the key does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
     /// The number of a line from another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
@@ -26,16 +29,29 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn write(at: Timestamp, place: u32, what: &[ChangeKind]) -> Result<String, Error> {
-        let (what, seq) = (what.to_vec(), None);
-        write(
-            "history",
-            &Self {
-                at,
-                place,
-                seq,
-                what,
-            },
-        )
+        Self::write_version(at, place, what, None)
+    }
+
+    /// As [`write`](Self::write), with the version that the key does not have.
+    pub(crate) fn write_version(
+        at: Timestamp,
+        place: u32,
+        what: &[ChangeKind],
+        version: Option<u64>,
+    ) -> Result<String, Error> {
+        let entry = Self {
+            at,
+            place,
+            version,
+            seq: None,
+            what: what.to_vec(),
+        };
+        write("history", &entry)
+    }
+
+    /// Returns the version of the task that an entry holds.
+    pub(crate) fn version(kv: &KeyValue) -> Option<u64> {
+        parse::<Self>(kv).ok()?.version
     }
 
     /// Writes a change from another store.
@@ -43,6 +59,7 @@ impl Entry {
         let entry = Self {
             at: change.at,
             place: 0,
+            version: None,
             seq: Some(change.seq),
             what: vec![change.what.clone()],
         };

@@ -3,18 +3,22 @@
 //! An id never contains a `/`, and every range ends after one, so the ranges of `a` and `ab` do not
 //! overlap.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use windlass_statemachine::{CommandId, NodeName, TaskId, TransactionId};
+
+use super::{format::Layout, namespace::RING};
 
 /// The folder of props that are apart.
 pub(crate) const PROPS_APART: &str = "meta/props/";
 
-/// The keys of one namespace. Clones share the name.
+/// The keys of one namespace. Clones share the name and the layout.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     /// `/NS/`.
     root: Arc<str>,
+    /// As far as this process knows it.
+    layout: Arc<OnceLock<Layout>>,
 }
 
 /// One of the keys that a task has once.
@@ -44,8 +48,20 @@ pub(crate) enum Part<'a> {
 
 impl Keys {
     pub(crate) fn new(namespace: &str) -> Self {
-        let root = format!("/{namespace}/").into();
-        Self { root }
+        Self {
+            root: format!("/{namespace}/").into(),
+            layout: Arc::default(),
+        }
+    }
+
+    /// Returns the layout of the namespace, if it is decided.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        self.layout.get().copied()
+    }
+
+    /// Keeps the layout that was read first, and returns it.
+    pub(crate) fn keep_layout(&self, layout: Layout) -> Layout {
+        *self.layout.get_or_init(|| layout)
     }
 
     pub(crate) fn root(&self) -> &str {
@@ -88,6 +104,14 @@ impl Keys {
     /// The props of a task in a namespace that keeps them apart from the keys that nodes watch.
     pub(crate) fn props_apart(&self, id: &TaskId) -> String {
         format!("{}{PROPS_APART}{id}", self.root)
+    }
+
+    /// The key that has the props of a new task.
+    pub(crate) fn new_props(&self, id: &TaskId) -> String {
+        match self.layout().unwrap_or_default() {
+            Layout::Shared => self.props(id),
+            Layout::Own => self.props_apart(id),
+        }
     }
 
     /// The single slot of a Metafora commander; with everything up to `commands0` it is the queue.
@@ -135,6 +159,12 @@ impl Keys {
 
     pub(crate) fn history(&self, id: &TaskId, version: u64) -> String {
         format!("{}history/{id}/{version:012}", self.root)
+    }
+
+    /// The line of the write that made this version, in a layout of our own: each `ring` writes later, a line takes
+    /// the key.
+    pub(crate) fn history_ring(&self, id: &TaskId, version: u64, ring: u64) -> String {
+        format!("{}history/{id}/{RING}{:02}", self.root, version % ring)
     }
 
     /// The prefix of the commands of a task that have an outcome.

@@ -22,7 +22,7 @@ pub(crate) mod unique;
 
 pub(crate) use commands::{Stored, reported};
 pub(crate) use fences::Fences;
-pub(crate) use format::{Format, PropsPlace};
+pub(crate) use format::{Format, Layout};
 pub(crate) use history::Entry;
 pub(crate) use horizon::Horizon;
 pub(crate) use keys::{Keys, Of, Part};

@@ -23,10 +23,16 @@ pub(crate) fn outer_of(namespace: &str) -> Option<(&str, &str)> {
 /// The prefix of the last part of the key of a quarantine. Earlier versions wrote it alone.
 pub(crate) const QUARANTINED: &str = "quarantined";
 
-/// Returns whether this is the last part of a key of a history: `VERSION`, `VERSION-MORE` or a
+/// What the keys of a history begin with that later writes of the task take again.
+pub(crate) const RING: &str = "r";
+
+/// Returns whether this is the last part of a key of a history: `VERSION`, `VERSION-MORE`, `rNN` or a
 /// quarantine.
 pub(crate) fn is_history(name: &str) -> bool {
-    version_of(name).is_some() || name.starts_with(QUARANTINED)
+    let is_digits = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    version_of(name).is_some()
+        || name.starts_with(QUARANTINED)
+        || name.strip_prefix(RING).is_some_and(is_digits)
 }
 
 /// Returns the version in the last part of a key of a history.
@@ -105,6 +111,7 @@ mod tests {
             ("tasks/x/commands/tasks", None),
             ("nodes/tasks/_metafora", None),
             ("history/tasks/000000000001-ended", None),
+            ("history/tasks/r07", None),
             ("meta/fences", None),
             ("b/tasks/x", None),
             ("somebody/else", None),

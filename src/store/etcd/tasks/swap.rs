@@ -85,9 +85,9 @@ impl Swaps {
         found: &Snapshot,
     ) -> Result<Swap, Error> {
         let (keys, id) = (&self.reader().keys, &exported.task.id);
-        let place = self.reader().props_place().await;
-        let place = place.map_err(|fault| fault.into_error(IMPORT))?;
-        let core = core_of(keys, exported, place)?;
+        let decided = self.reader().layout().await;
+        decided.map_err(|fault| fault.into_error(IMPORT))?;
+        let core = core_of(keys, exported)?;
         let (histories, commands) = (keys.histories(id), format!("{}commands/", keys.root()));
         let (mut history, mut pointers, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in parts_of(keys, exported)? {

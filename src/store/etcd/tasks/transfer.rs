@@ -169,9 +169,9 @@ impl Imports {
     /// Builds the write of the task.
     async fn whole(&self, exported: &Exported) -> Result<Item, Error> {
         let mut item = self.unseen(&exported.task.id);
-        let place = self.reader().props_place().await;
-        let place = place.map_err(|fault| fault.into_error(IMPORT))?;
-        for (key, value) in core_of(&self.reader().keys, exported, place)? {
+        let decided = self.reader().layout().await;
+        decided.map_err(|fault| fault.into_error(IMPORT))?;
+        for (key, value) in core_of(&self.reader().keys, exported)? {
             match value {
                 Some(value) => item.put(&key, value),
                 None => item.delete(&key),
@@ -186,7 +186,7 @@ impl Imports {
         let failed = |fault: Fault| fault.into_error(OPERATION);
         let key = self.reader().keys.fences();
         // Decided before: the first write of this key is the one that decides.
-        let props = self.reader().props_place().await.map_err(failed)?;
+        let layout = self.reader().layout().await.map_err(failed)?;
         for _ in 0..5 {
             let read = Txn::new().and_then([TxnOp::get(&*key, None)]);
             let read = self.reader().link.txn(read).await.map_err(failed)?;
@@ -198,7 +198,7 @@ impl Imports {
                 reason,
             })?;
             let mut format = format.unwrap_or(Format {
-                props,
+                layout,
                 ..Format::default()
             });
             if format.marks.raise(now + 1, fence) {

@@ -9,7 +9,7 @@ use super::{item::Item, slots::Slots};
 use crate::store::{
     ChangeKind, Error,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Of, Owner, Parked, PropsPlace, Snapshot, Stored, json::write,
+        Entry, Envelope, Hold, Keys, Layout, Of, Owner, Parked, Snapshot, Stored, json::write,
         ranges::ranges, records::write_state, snapshot::PropsKeys,
     },
     rules,
@@ -132,8 +132,8 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    pub(crate) fn put_props(&mut self, props: &Json, place: PropsPlace) {
-        let key = self.keys.of(self.id, place.key());
+    pub(crate) fn put_props(&mut self, props: &Json) {
+        let key = self.keys.new_props(self.id);
         self.item.put(&key, props.as_str().to_owned());
     }
 
@@ -144,9 +144,19 @@ impl<'a> Edit<'a> {
         what: &[ChangeKind],
         now: Timestamp,
     ) -> Result<(), Error> {
-        let key = self.keys.history(self.id, version);
-        self.item
-            .put(&key, Entry::write(now, self.item.place, what)?);
+        let place = self.item.place;
+        let (key, line) = match self.keys.layout().unwrap_or_default() {
+            Layout::Shared => {
+                let key = self.keys.history(self.id, version);
+                (key, Entry::write(now, place, what)?)
+            }
+            Layout::Own => {
+                let key = self.keys.history_ring(self.id, version, HISTORY);
+                (key, Entry::write_version(now, place, what, Some(version))?)
+            }
+        };
+        self.item.put(&key, line);
+        // In a layout of our own these are lines from another store, and those beside the task's writes.
         if let Some(old) = version.checked_sub(HISTORY)
             && version.is_multiple_of(CUT_EVERY)
         {
@@ -174,13 +184,12 @@ impl<'a> Edit<'a> {
     pub(crate) fn put_task(
         &mut self,
         task: &Task,
-        props: PropsPlace,
         place: u32,
         now: Timestamp,
     ) -> Result<(), Error> {
         self.put_envelope(Of::Task, &Envelope::new(task, now, place))?;
         if !task.props.is_null() {
-            self.put_props(&task.props, props);
+            self.put_props(&task.props);
         }
         let state = TaskState::first(task, now);
         if self.put_parked(&state)? {

@@ -4,7 +4,7 @@ use super::edit::HISTORY;
 use crate::store::{
     ChangeKind, Error, Exported,
     etcd::schema::{
-        Entry, Envelope, Hold, Keys, Parked, PropsPlace, Stored, json::write, records::write_state,
+        Entry, Envelope, Hold, Keys, Parked, Stored, json::write, records::write_state,
     },
 };
 
@@ -51,7 +51,6 @@ pub(crate) fn parts_of(keys: &Keys, exported: &Exported) -> Result<Vec<(String, 
 pub(crate) fn core_of(
     keys: &Keys,
     exported: &Exported,
-    props: PropsPlace,
 ) -> Result<Vec<(String, Option<String>)>, Error> {
     let (task, state) = (&exported.task, &exported.state);
     let id = &task.id;
@@ -69,10 +68,7 @@ pub(crate) fn core_of(
     }
     core.push((keys.task(id), Some(write("task", &envelope)?)));
     if !task.props.is_null() {
-        core.push((
-            keys.of(id, props.key()),
-            Some(task.props.as_str().to_owned()),
-        ));
+        core.push((keys.new_props(id), Some(task.props.as_str().to_owned())));
     }
     let parked = Parked::of(state).map(|parked| write("parked", &parked));
     core.push((keys.parked(id), parked.transpose()?));
@@ -126,8 +122,7 @@ mod tests {
 
     /// Each key with its value, `-` for one that must not be there.
     fn core(exported: &Exported) -> Vec<(String, String)> {
-        let core = core_of(&Keys::new("n"), exported, PropsPlace::Beside)
-            .unwrap_or_else(|e| panic!("{e}"));
+        let core = core_of(&Keys::new("n"), exported).unwrap_or_else(|e| panic!("{e}"));
         let core = core.into_iter();
         core.map(|(key, value)| (key, value.unwrap_or_else(|| "-".to_owned())))
             .collect()

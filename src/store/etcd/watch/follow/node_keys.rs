@@ -9,7 +9,7 @@ use crate::store::{
     etcd::{
         node::number,
         schema::{
-            KeyValue, PropsPlace, Reported,
+            KeyValue, Layout, Reported,
             format::{FOREIGN_ADVICE, FOREIGN_NODES},
             node_commands,
             ranges::is_pointer,
@@ -33,7 +33,7 @@ impl Watching {
             };
             let is_foreign = |(_, known): &Reported| known.spec.version == METAFORA;
             if reported.as_ref().is_some_and(is_foreign)
-                && self.by.reader.props.known() == Some(PropsPlace::Apart)
+                && self.by.reader.keys.layout() == Some(Layout::Own)
             {
                 error!(%node, "{FOREIGN_NODES}; {FOREIGN_ADVICE}");
             }
