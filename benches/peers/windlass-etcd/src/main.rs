@@ -79,7 +79,9 @@ async fn node(store: &Store, reports: UnboundedSender<Instant>) -> Result<Runner
             stop.message()
         }
     };
-    let runner = Runner::builder(store).handler("waits", handler);
+    // All tasks of a job run until its end.
+    let runner = Runner::builder(store).slots(1_000);
+    let runner = runner.handler("waits", handler);
     Ok(runner.start().await?)
 }
 
