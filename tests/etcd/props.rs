@@ -194,6 +194,43 @@ async fn a_task_of_metaforas_client_is_read_where_props_are_apart() {
     assert_eq!(keys(&mut etcd, "tasks/m").await.len(), 0);
 }
 
+/// Metafora's `DeleteTask` deletes the keys below the task, and no others.
+#[tokio::test]
+async fn a_task_without_props_gets_none_of_a_task_that_metafora_deleted() {
+    let server = Server::start();
+    let (_, client) = open(&server.url("ns")).await;
+    client.submit(with_props("u")).await.unwrap();
+    let mut etcd = raw(&server.endpoint()).await;
+    let all = etcd_client::DeleteOptions::new().with_prefix();
+    etcd.delete("/ns/tasks/u", Some(all)).await.unwrap();
+    let again = || NewTask::new("k").id("u").idempotent();
+    client.submit(again()).await.unwrap();
+    let id: TaskId = "u".parse().unwrap();
+    assert_eq!(client.get(&id).await.unwrap().task.props.as_str(), "null");
+    client.submit(again()).await.unwrap();
+    client.delete(&id).await.unwrap();
+    assert_eq!(keys(&mut etcd, "meta/props/").await.len(), 0);
+}
+
+/// What changes nothing does not decide where props are.
+#[tokio::test]
+async fn a_command_to_no_task_leaves_a_namespace_undecided() {
+    let server = Server::start();
+    let (_, client) = open(&server.url("ns")).await;
+    let id: TaskId = "nosuch".parse().unwrap();
+    client
+        .command(&id, windlass::Command::Pause)
+        .await
+        .unwrap_err();
+    client.delete(&id).await.unwrap_err();
+    client.retry(&id).await.unwrap_err();
+    let mut etcd = raw(&server.endpoint()).await;
+    assert_eq!(keys(&mut etcd, "").await.len(), 0);
+    let shared = format!("{}?metafora-nodes=true", server.url("ns"));
+    let (_, client) = open(&shared).await;
+    client.submit(with_props("a")).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_namespace_for_nodes_of_metafora_is_made_with_its_option_and_not_changed_later() {
     let server = Server::start();

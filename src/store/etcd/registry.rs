@@ -38,9 +38,15 @@ impl Registry for EtcdStore {
     }
 
     async fn apply(&self, transactions: Vec<Transaction>) -> Vec<Result<Applied, Error>> {
-        // Before the first of them waits for it, so that tasks keep the order that they came in. If it fails, each
-        // of them says so.
-        let _ = self.0.queries.reader.layout().await;
+        // Before the first submit waits for it, so that tasks keep the order that they came in. If it fails, each
+        // submit says so.
+        let submits = |op: &Operation| matches!(op, Operation::Submit(_));
+        if transactions
+            .iter()
+            .any(|t| t.operations().iter().any(submits))
+        {
+            let _ = self.0.queries.reader.layout().await;
+        }
         let run = |transaction| self.0.apply(transaction);
         let names = |transaction: &Transaction| {
             let tasks = transaction.tasks().map(|id| (false, id.to_string()));

@@ -75,12 +75,12 @@ pub async fn settle(scene: &mut Scene, within: Duration) -> Result<(), BoxError>
             let state = record.state.as_ref().ok();
             let paused = state.filter(|state| state.code() == StateKind::Paused);
             let kind = record.task.kind.as_str();
-            // Signals that a handler has kept do not wake it.
+            // Signals that a handler has kept do not wake it, and one that stays asleep has them until it runs.
             let keeps = paused.is_some_and(|state| state.kept_signals > 0);
             let waits = record.commands == 0 || keeps || kind == "asked";
             if let Some(state) = paused
                 && waits
-                && !kinds::stays(kind)
+                && (keeps || !kinds::stays(kind))
             {
                 let version = state.version;
                 let id = format!("settle-{}-{version}", record.task.id);

@@ -47,11 +47,7 @@ pub struct Options {
     /// Nodes of Metafora work in this namespace: `false` by default. Then the props of a task are kept below the
     /// key of the task, where they read them, and every idle node gets the props of every submit. It counts
     /// for a namespace that nobody has used yet. One that Metafora or an earlier version of windlass has used
-    /// keeps them there anyway.
-    ///
-    /// # Errors
-    ///
-    /// [`EtcdStore::connect`](super::super::EtcdStore::connect) refuses it for a namespace that was made without.
+    /// keeps them there anyway, and one that was made without the option is refused.
     pub metafora_nodes: bool,
     /// Nodes compact the history that is older than this, of the whole etcd and not of this
     /// namespace alone. `None`, the default: nodes do not compact.

@@ -100,8 +100,12 @@ impl Snapshot {
 
     pub(crate) fn whole_task(&self, id: &TaskId) -> Result<Task, String> {
         let (mut envelope, _) = self.envelope()?;
-        // A client of Metafora writes them beside the task, whatever the namespace does.
-        let stored = [&self.props, &self.props_apart].into_iter().flatten();
+        // A client of Metafora writes them beside the task, whatever the namespace does, and leaves those that are
+        // apart when it deletes a task: they are older than the next task of the id.
+        let written = self.task.as_ref().map_or(0, KeyValue::create_revision);
+        let apart = self.props_apart.as_ref();
+        let apart = apart.filter(|kv| kv.mod_revision() >= written);
+        let stored = self.props.iter().chain(apart);
         let stored = stored.max_by_key(|kv| kv.mod_revision());
         let props = match (stored, envelope.props.take()) {
             (Some(kv), _) if self.task.is_some() => {

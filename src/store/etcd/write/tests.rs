@@ -218,6 +218,9 @@ fn props_are_put_apart_and_deleted_where_they_are() {
         (None, Some(4), "[4]", &[apart]),
         // A client of Metafora wrote them again.
         (Some(5), Some(4), "[5]", &[beside, apart]),
+        // Those of an earlier task, which a client of Metafora has deleted.
+        (None, Some(2), "null", &[apart]),
+        (Some(3), Some(2), "[3]", &[beside, apart]),
         (None, None, "null", &[beside]),
     ] {
         let found = Snapshot {
